@@ -1,0 +1,1 @@
+"""Cores, boards and runtimes as data."""

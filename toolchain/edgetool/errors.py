@@ -1,0 +1,85 @@
+"""The one tree of errors; each kind carries the exit code that the command line returns for it."""
+
+from __future__ import annotations
+
+
+class EdgetoolError(Exception):
+    """An expected failure, told in three parts.
+
+    what: what is wrong, a sentence without a full stop.
+    where: the file, key, layer or tensor concerned, or None.
+    fix: what the user can do about it, or None.
+    details: further lines (a child's last output), shown below the message.
+    """
+
+    exit_code = 5
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        fix: str | None = None,
+        details: tuple[str, ...] = (),
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.fix = fix
+        self.details = details
+        super().__init__(what, where, fix, details)
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head}; {self.fix}" if self.fix else head
+
+
+class UsageError(EdgetoolError):
+    """Wrong options or arguments."""
+
+    exit_code = 2
+
+
+class TargetError(UsageError):
+    """A target that does not exist, or a profile that is not valid."""
+
+
+class SettingsError(UsageError):
+    """An edgetool.toml that is not valid."""
+
+
+class CalibrationError(UsageError):
+    """Calibration or evaluation data that does not fit the model."""
+
+
+class OutputError(UsageError):
+    """An output that cannot be written."""
+
+
+class MissingExtraError(UsageError):
+    """An optional dependency that is not installed."""
+
+
+class ModelError(EdgetoolError):
+    """A model file that cannot be used."""
+
+    exit_code = 3
+
+
+class InvalidModelError(ModelError):
+    """A file that is not what its name or its header claims."""
+
+
+class UnsupportedModelError(ModelError):
+    """A valid file with content that edgetool does not take."""
+
+
+class ConversionError(EdgetoolError):
+    """The converter refused the model, or its process died."""
+
+    exit_code = 4
+
+
+class InternalError(EdgetoolError):
+    """An invariant of edgetool's own does not hold."""
+
+    exit_code = 5
