@@ -1,0 +1,145 @@
+"""What a .tflite file must hold to beyond its form: indices, shapes, sizes and lengths.
+
+The rules are those by which LiteRT loads a model; TFLM checks none of them on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import NoReturn
+
+from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.model.flatbuffer import DAMAGED, Record
+from edgetool.model.schema import table
+from edgetool.model.types import DType
+
+MAX_TENSOR_BYTES = 2**40
+MAX_NAME_SHOWN = 60
+OTHER_CONVERTER = "convert the model again without this feature"
+
+
+def where(name: str, record: Record, field: str) -> str:
+    """The place of a field in a file, for messages: with the table's own name, where it has one."""
+    own = record.fields.get("name")
+    called = f" {own[:MAX_NAME_SHOWN]!a}" if own else ""
+    return f"{name}: {record.table}{called} at byte {record.at}, field {field}"
+
+
+def invalid(name: str, record: Record, field: str, what: str) -> NoReturn:
+    """Refuse a file that breaks a rule."""
+    raise InvalidModelError(what, where=where(name, record, field), fix=DAMAGED)
+
+
+def unsupported(name: str, record: Record, field: str, what: str, fix: str = OTHER_CONVERTER) -> NoReturn:
+    """Refuse a file for content that edgetool does not take."""
+    raise UnsupportedModelError(what, where=where(name, record, field), fix=fix)
+
+
+def check_indices(name: str, record: Record, counts: Mapping[str, int]) -> None:
+    """Hold every index among a table's own fields against the length of the list it points into."""
+    for field in table(record.table).indices:
+        value = record[field.name]
+        count = counts[field.index_of]
+        lowest = -1 if field.optional else 0
+        for index in value if isinstance(value, tuple) else (value,):
+            if not lowest <= index < count:
+                invalid(name, record, field.name, f"there is no {field.index_of} {index}; the file has {count} of them")
+
+
+def check_shape(name: str, record: Record, shape: Sequence[int], dtype: DType) -> None:
+    """No negative dimension, and a size that no arithmetic overflows on."""
+    size_bits = max(dtype.bits, 8)
+    for dimension in shape:
+        if dimension < 0:
+            invalid(name, record, "shape", f"a dimension of {dimension}")
+        size_bits *= max(dimension, 1)  # a 0 does not excuse the others: runtimes multiply in order
+        if size_bits > MAX_TENSOR_BYTES * 8:
+            invalid(name, record, "shape", f"a tensor of more than {MAX_TENSOR_BYTES} bytes")
+
+
+def check_shape_signature(name: str, record: Record) -> None:
+    """As long as the shape, where there is one; -1 for what was unknown."""
+    signature = record["shape_signature"]
+    if signature and len(signature) != len(record["shape"]):
+        invalid(name, record, "shape_signature", f"{len(signature)} dimensions for {len(record['shape'])}")
+    if any(dimension < -1 for dimension in signature):
+        invalid(name, record, "shape_signature", f"a dimension of {min(signature)}")
+
+
+def check_quantization(name: str, record: Record, shape: Sequence[int]) -> None:
+    """One scale, or one for each index of the quantized dimension; as many zero points, or none."""
+    scales, zero_points = len(record["scale"]), len(record["zero_point"])
+    axis = record["quantized_dimension"]
+    if zero_points and zero_points != scales:
+        invalid(name, record, "zero_point", f"{zero_points} zero points for {scales} scales")
+    if scales > 1 and 0 <= axis < len(shape) and shape[axis] != scales:
+        invalid(name, record, "scale", f"{scales} scales for dimension {axis}, which is {shape[axis]} long")
+
+
+def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
+    """A traversal order that is one, and per dimension segments and indices that stay inside it."""
+    order, blocks, dimensions = record["traversal_order"], record["block_map"], record["dim_metadata"]
+    rank = len(shape)
+    if sorted(order) != list(range(rank + len(blocks))):
+        invalid(name, record, "traversal_order", f"it does not order {rank} dimensions and {len(blocks)} blocks")
+    if any(not 0 <= block < rank for block in blocks):
+        invalid(name, record, "block_map", f"a block of a dimension that the shape of rank {rank} lacks")
+    if len(dimensions) != len(order):
+        invalid(name, record, "dim_metadata", f"{len(dimensions)} entries for {len(order)} dimensions")
+    for position, dimension in zip(order, dimensions, strict=True):
+        size = shape[position if position < rank else blocks[position - rank]]
+        _check_sparse_dimension(name, dimension, size)
+
+
+def _check_sparse_dimension(name: str, record: Record, size: int) -> None:
+    if record["format"] == "DENSE":
+        if not 0 <= record["dense_size"] <= size:
+            invalid(name, record, "dense_size", f"{record['dense_size']} of a dimension of {size}")
+        return
+    if record["format"] != "SPARSE_CSR":
+        unsupported(name, record, "format", f"a dimension stored in format {record['format']}")
+    segments, indices = vector_values(record["array_segments"]), vector_values(record["array_indices"])
+    rising = all(a <= b for a, b in pairwise(segments))
+    if not segments or segments[0] != 0 or segments[-1] != len(indices) or not rising:
+        invalid(name, record, "array_segments", f"they do not divide the {len(indices)} indices")
+    if any(not 0 <= index < size for index in indices):
+        invalid(name, record, "array_indices", f"an index outside a dimension of {size}")
+
+
+def vector_values(record: Record | None) -> tuple[int, ...]:
+    """The numbers of an Int32Vector, Uint16Vector or Uint8Vector."""
+    return tuple(record["values"]) if record else ()
+
+
+def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: DType) -> None:
+    """A constant is exactly as long as its shape says; a sparse one, or one without a width, as it likes."""
+    if dtype.bits and not record["sparsity"] and len(data) != size_bytes:
+        shape = list(record["shape"])
+        invalid(name, record, "buffer", f"{len(data)} bytes of data for {dtype.name} {shape}, which takes {size_bytes}")
+
+
+def called_subgraphs(options: Record) -> set[int]:
+    """The subgraphs that an option table names."""
+    called: set[int] = set()
+    for field in table(options.table).indices:
+        if field.index_of == "subgraph":
+            value = options[field.name]
+            called.update(value if isinstance(value, tuple) else (value,))
+    return called
+
+
+def check_calls(name: str, calls: Mapping[int, set[int]]) -> None:
+    """No subgraph runs itself, not by way of others either: runtimes would never return.
+
+    calls: the subgraphs that each subgraph's operators name.
+    """
+    try:
+        TopologicalSorter(calls).prepare()
+    except CycleError as error:
+        cycle: list[int] = error.args[1]
+        chain = " calls ".join(map(str, cycle[::-1][:8]))
+        raise InvalidModelError(
+            f"subgraph {chain}{' ...' if len(cycle) > 8 else ''}", where=f"{name}: subgraphs", fix=DAMAGED
+        ) from None

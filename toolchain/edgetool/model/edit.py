@@ -1,0 +1,36 @@
+"""Changes to a model, each giving a new one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgetool.model.types import Metadata, Model
+
+
+def with_metadata(model: Model, name: str, data: bytes) -> Model:
+    """The model with `data` as its one metadata entry of that name.
+
+    An entry that is there keeps its place, and its buffer where nothing else uses it; further entries of the
+    same name go, since runtimes disagree on which of them counts.
+    """
+    old = next((i for i, entry in enumerate(model.metadata) if entry.name == name), None)
+    others = [entry for entry in model.metadata if entry.name != name]
+    if old is not None and not _used_elsewhere(model, model.metadata[old]):
+        buffer = model.metadata[old].buffer
+        payloads = (*model.data[:buffer], data or None, *model.data[buffer + 1 :])
+    else:
+        first = model.data or (None,)  # the first buffer stands for no data
+        buffer = len(first)
+        payloads = (*first, data or None)
+    others.insert(len(others) if old is None else old, Metadata(name, data, buffer))
+    return replace(model, data=payloads, metadata=tuple(others))
+
+
+def _used_elsewhere(model: Model, entry: Metadata) -> bool:
+    """Whether the payload of a metadata entry is also that of a tensor or of another entry."""
+    return (
+        entry.buffer == 0
+        or entry.buffer in model.metadata_buffer
+        or any(other.buffer == entry.buffer and other.name != entry.name for other in model.metadata)
+        or any(tensor.buffer == entry.buffer for graph in model.subgraphs for tensor in graph.tensors)
+    )

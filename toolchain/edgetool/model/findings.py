@@ -1,0 +1,255 @@
+"""What is odd in a model that was read, but not wrong: one finding for each kind of oddity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import isfinite
+
+from edgetool.finding import Finding, Level
+from edgetool.model.types import DType, Graph, Model, Tensor
+
+_MAX_NAME_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """name: the finding's rule. message: what its places have in common and why that matters."""
+
+    name: str
+    level: Level
+    message: str
+    places: Callable[[Model], Iterable[str]]
+
+
+def model_findings(model: Model) -> tuple[Finding, ...]:
+    """The oddities of a model: one finding for each rule that is met, with how often and where first."""
+    findings = []
+    for rule in _RULES:
+        places = list(rule.places(model))
+        if places:
+            findings.append(Finding(rule.name, rule.level, f"{rule.message}: {len(places)}", places[0]))
+    return tuple(findings)
+
+
+def _place(model: Model, graph: Graph, tensor: Tensor) -> str:
+    """A tensor by number and name, printable whatever the file calls it."""
+    subgraph = f"subgraph {graph.index} " if len(model.subgraphs) > 1 else ""
+    return f"{subgraph}tensor {tensor.index}" + (f" {tensor.name[:_MAX_NAME_SHOWN]!a}" if tensor.name else "")
+
+
+def _tensors_where(odd: Callable[[Tensor], bool]) -> Callable[[Model], Iterator[str]]:
+    """The places of the tensors of which `odd` holds."""
+
+    def places(model: Model) -> Iterator[str]:
+        for graph in model.subgraphs:
+            for tensor in graph.tensors:
+                if odd(tensor):
+                    yield _place(model, graph, tensor)
+
+    return places
+
+
+def _tensors_in_graph_where(odd: Callable[[Graph], Iterable[int]]) -> Callable[[Model], Iterator[str]]:
+    """The places of the tensors whose indices `odd` gives for each subgraph."""
+
+    def places(model: Model) -> Iterator[str]:
+        for graph in model.subgraphs:
+            for index in odd(graph):
+                yield _place(model, graph, graph.tensors[index])
+
+    return places
+
+
+def _odd_quantized_dimension(tensor: Tensor) -> bool:
+    quantization = tensor.quantization
+    return quantization is not None and not 0 <= quantization.axis < max(1, len(tensor.shape))
+
+
+def _odd_scale(tensor: Tensor) -> bool:
+    return tensor.quantization is not None and any(
+        not isfinite(scale) or scale <= 0 for scale in tensor.quantization.scales
+    )
+
+
+_RANGES = {
+    DType.INT4: (-8, 7),
+    DType.INT8: (-128, 127),
+    DType.UINT8: (0, 255),
+    DType.INT16: (-(2**15), 2**15 - 1),
+    DType.INT32: (-(2**31), 2**31 - 1),
+}
+
+
+def _odd_zero_point(tensor: Tensor) -> bool:
+    if tensor.quantization is None or tensor.dtype not in _RANGES:
+        return False
+    low, high = _RANGES[tensor.dtype]
+    return any(not low <= zero_point <= high for zero_point in tensor.quantization.zero_points)
+
+
+def _mentioned(graph: Graph) -> set[int]:
+    """The tensors that an operator or the graph itself names."""
+    mentioned = {*graph.inputs, *graph.outputs}
+    for operator in graph.operators:
+        mentioned.update(operator.inputs, operator.outputs, operator.intermediates)
+    return mentioned
+
+
+def _dead(graph: Graph) -> Iterator[int]:
+    mentioned = _mentioned(graph)
+    return (t.index for t in graph.tensors if t.index not in mentioned and not t.is_constant)
+
+
+def _unused_constants(graph: Graph) -> Iterator[int]:
+    mentioned = _mentioned(graph)
+    return (t.index for t in graph.tensors if t.index not in mentioned and t.is_constant)
+
+
+def _never_written(graph: Graph) -> Iterator[int]:
+    """What is read, or given as an output, although nothing ever fills it.
+
+    A custom operator may take its scratch memory as an input (Arm's ethos-u does).
+    """
+    written = set(graph.inputs).union(*(operator.outputs for operator in graph.operators))
+    builtin = (operator for operator in graph.operators if operator.code != "CUSTOM")
+    read = set(graph.outputs).union(*(operator.inputs for operator in builtin))
+    for index in sorted(read - written - {-1}):
+        if not graph.tensors[index].is_constant and not graph.tensors[index].is_variable:
+            yield index
+
+
+def _read_too_early(graph: Graph) -> Iterator[int]:
+    """What an operator reads before the operator that writes it has run."""
+    written_at: dict[int, int] = {}
+    for operator in graph.operators:
+        for index in operator.outputs:
+            written_at.setdefault(index, operator.index)
+    given = set(graph.inputs)
+    early = {
+        index
+        for operator in graph.operators
+        for index in operator.inputs
+        if written_at.get(index, -1) >= operator.index and index not in given and not graph.tensors[index].is_variable
+    }
+    return iter(sorted(early))
+
+
+def _written_twice(graph: Graph) -> Iterator[int]:
+    writers = Counter(graph.inputs)
+    writers.update(index for operator in graph.operators for index in operator.outputs)
+    return (i for i, count in sorted(writers.items()) if count > 1 and not graph.tensors[i].is_variable)
+
+
+def _written_constants(graph: Graph) -> Iterator[int]:
+    written = set(graph.inputs).union(*(operator.outputs for operator in graph.operators))
+    return (index for index in sorted(written) if graph.tensors[index].is_constant)
+
+
+def _shared_names(graph: Graph) -> Iterator[int]:
+    names = Counter(tensor.name for tensor in graph.tensors)
+    return (tensor.index for tensor in graph.tensors if tensor.name and names[tensor.name] > 1)
+
+
+def _repeated_metadata(model: Model) -> Iterator[str]:
+    names = Counter(entry.name for entry in model.metadata)
+    return (f"metadata {name[:_MAX_NAME_SHOWN]!a}" for name, count in names.items() if count > 1)
+
+
+def _unknown_fields(model: Model) -> Iterable[str]:
+    return model.unknown_fields
+
+
+_RULES = (
+    _Rule(
+        "written-constants",
+        "error",
+        "constants that an operator writes or the model takes as inputs, though a device keeps them in flash",
+        _tensors_in_graph_where(_written_constants),
+    ),
+    _Rule(
+        "never-written",
+        "warning",
+        "tensors that are read although nothing writes them, so that they hold what the arena held",
+        _tensors_in_graph_where(_never_written),
+    ),
+    _Rule(
+        "read-too-early",
+        "warning",
+        "tensors that are read before the operator that writes them has run",
+        _tensors_in_graph_where(_read_too_early),
+    ),
+    _Rule(
+        "written-twice",
+        "warning",
+        "tensors with more than one writer",
+        _tensors_in_graph_where(_written_twice),
+    ),
+    _Rule(
+        "quantized-dimension",
+        "warning",
+        "tensors with a quantized dimension that their shape lacks",
+        _tensors_where(_odd_quantized_dimension),
+    ),
+    _Rule(
+        "odd-scales",
+        "warning",
+        "tensors with a scale that is not a positive number",
+        _tensors_where(_odd_scale),
+    ),
+    _Rule(
+        "odd-zero-points",
+        "warning",
+        "tensors with a zero point that their type cannot hold",
+        _tensors_where(_odd_zero_point),
+    ),
+    _Rule(
+        "dynamic-shapes",
+        "warning",
+        "tensors with a dimension of unknown size, beyond the batch; all figures are for the size in their shape",
+        _tensors_where(lambda tensor: -1 in tensor.shape_signature[1:]),
+    ),
+    _Rule(
+        "dead-tensors",
+        "warning",
+        "tensors that belong to no operator, for which TensorFlow Lite Micro makes room all the same",
+        _tensors_in_graph_where(_dead),
+    ),
+    _Rule(
+        "unused-constants",
+        "note",
+        "constants that no operator uses, which only take flash",
+        _tensors_in_graph_where(_unused_constants),
+    ),
+    _Rule(
+        "empty-tensors",
+        "note",
+        "tensors with a dimension of 0, and so without elements",
+        _tensors_where(lambda tensor: 0 in tensor.shape),
+    ),
+    _Rule(
+        "unnamed-tensors",
+        "note",
+        "tensors without a name, which go by their index",
+        _tensors_where(lambda tensor: not tensor.name),
+    ),
+    _Rule(
+        "shared-names",
+        "note",
+        "tensors that share their name with another, which go by their index",
+        _tensors_in_graph_where(_shared_names),
+    ),
+    _Rule(
+        "repeated-metadata",
+        "warning",
+        "metadata names that occur more than once; runtimes differ on which entry counts",
+        _repeated_metadata,
+    ),
+    _Rule(
+        "unknown-fields",
+        "warning",
+        "fields that are newer than this version of edgetool, which does not look at them",
+        _unknown_fields,
+    ),
+)

@@ -1,0 +1,221 @@
+"""Reads a flatbuffer by a schema, and believes nothing in it.
+
+Every offset, vtable, length and alignment is checked before it is followed, as the flatbuffers library for C++
+does in its verifier (the one for Python has none). Tables that share their contents can make a small file
+stand for an enormous one, so whatever is read is paid for from a budget, again at each visit: the work is linear
+in the size of the file whatever it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct, unpack_from
+from typing import Any, NoReturn
+
+from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.model.enums import UNIONS
+from edgetool.model.schema import SCALARS, Field, Table
+from edgetool.model.schema import table as schema_table
+
+MAX_DEPTH = 64
+MAX_TABLES = 1_000_000
+# A file without sharing costs less than its own size; the floor lets small ones share.
+BUDGET_FACTOR = 4
+BUDGET_FLOOR_BYTES = 65_536
+
+DAMAGED = "the file is damaged: export or copy it again"
+
+_u32 = Struct("<I").unpack_from
+_i32 = Struct("<i").unpack_from
+_u16_pair = Struct("<HH").unpack_from
+_SCALAR_READERS = {name: (Struct("<" + letter).unpack_from, width) for name, (letter, width) in SCALARS.items()}
+
+Position = tuple[Field, int, int]  # a field, its offset in the table, for a union also that of its type
+
+
+@dataclass(slots=True)
+class Record:
+    """A table as read: every field of the schema with its value, the default where the file omits it.
+
+    at: the byte where the table starts, for messages. Tables read as Records, vectors as tuples, [u8] as bytes,
+    enumerations as their names.
+    """
+
+    table: str
+    at: int
+    fields: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+
+def read_root(blob: bytes, root: str, name: str) -> tuple[Record, tuple[str, ...]]:
+    """The root table of a flatbuffer, and the fields it has beyond the schema ("Operator.field 14").
+
+    name: the file's name for messages. Raises InvalidModelError, and UnsupportedModelError for a union's type
+    that the schema does not know.
+    """
+    reader = _Reader(blob, name)
+    if len(blob) < 8:
+        reader.fail(f"{root} at byte 0", f"the file ends after {len(blob)} bytes")
+    record = reader.table(schema_table(root), _u32(blob, 0)[0], depth=1)
+    return record, tuple(sorted(reader.unknown))
+
+
+class _Reader:
+    """One pass over one file. `budget` counts down the bytes that may still be read."""
+
+    def __init__(self, blob: bytes, name: str) -> None:
+        self.blob = blob
+        self.size = len(blob)
+        self.name = name
+        self.budget = BUDGET_FACTOR * len(blob) + BUDGET_FLOOR_BYTES
+        self.tables = 0
+        self.unknown: set[str] = set()
+        self.vtables: dict[tuple[int, str], tuple[int, list[Position]]] = {}
+        self.payloads: dict[int, bytes] = {}
+        self.readers: dict[str, Callable[[Table, Field, int, int], Any]] = {
+            "scalar": self.scalar,
+            "string": self.string,
+            "bytes": self.payload,
+            "scalars": self.scalars,
+            "table": self.nested,
+            "tables": self.nested_tables,
+        }
+
+    def fail(self, where: str, what: str) -> NoReturn:
+        raise InvalidModelError(what, where=f"{self.name}: {where}", fix=DAMAGED)
+
+    def fail_at(self, kind: Table, field: Field, at: int, what: str) -> NoReturn:
+        self.fail(f"{kind.name}.{field.name} at byte {at}", what)
+
+    def spend(self, size_bytes: int, where: str) -> None:
+        self.budget -= size_bytes
+        if self.budget < 0:
+            self.fail(where, "its tables overlap: read out, they would be far larger than the file")
+
+    def table(self, kind: Table, at: int, depth: int) -> Record:
+        """The table that starts at byte `at`."""
+        where = f"{kind.name} at byte {at}"
+        if depth > MAX_DEPTH:
+            self.fail(where, f"tables are nested deeper than {MAX_DEPTH}")
+        self.tables += 1
+        if self.tables > MAX_TABLES:
+            self.fail(where, f"the file has more than {MAX_TABLES} tables")
+        if at & 3 or at + 4 > self.size:
+            self.fail(where, "it is not aligned to 4 bytes" if at & 3 else "it lies beyond the end of the file")
+        vtable_at = at - _i32(self.blob, at)[0]
+        vtable = self.vtables.get((vtable_at, kind.name))
+        if vtable is None:
+            vtable = self.vtables[vtable_at, kind.name] = self.vtable(kind, vtable_at, where)
+        inline_size, positions = vtable
+        if at + inline_size > self.size:
+            self.fail(where, f"its {inline_size} bytes pass the end of the file")
+        self.spend(inline_size + 4, where)
+        fields = kind.defaults.copy()
+        readers = self.readers
+        for field, offset, type_offset in positions:
+            if field.kind == "union":
+                fields[field.name] = self.union(kind, field, at + type_offset, at + offset, depth)
+            else:
+                fields[field.name] = readers[field.kind](kind, field, at + offset, depth)
+        return Record(kind.name, at, fields)
+
+    def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[Position]]:
+        """The size of the tables that use this vtable, and where in them their fields lie."""
+        if at < 0 or at & 1 or at + 4 > self.size:
+            self.fail(where, f"its vtable would be at byte {at}")
+        vtable_size, inline_size = _u16_pair(self.blob, at)
+        if vtable_size < 4 or vtable_size & 1 or at + vtable_size > self.size or inline_size < 4:
+            self.fail(where, f"its vtable at byte {at} claims sizes of {vtable_size} and {inline_size} bytes")
+        self.spend(vtable_size, where)
+        offsets = unpack_from(f"<{vtable_size // 2 - 2}H", self.blob, at + 4)
+        positions = []
+        for field in kind.fields:
+            first = offsets[field.id] if field.id < len(offsets) else 0
+            second = 0
+            if field.kind == "union":
+                second, first = first, offsets[field.id + 1] if field.id + 1 < len(offsets) else 0
+            if not first or field.kind == "deprecated" or (field.kind == "union" and not second):
+                continue
+            width = _SCALAR_READERS[field.scalar][1] if field.kind == "scalar" else 4
+            if first < 4 or first + width > inline_size or (second and not 4 <= second < inline_size):
+                self.fail(f"{where}, field {field.name}", f"it lies outside its table of {inline_size} bytes")
+            positions.append((field, first, second))
+        self.unknown.update(f"{kind.name}.field {i}" for i in range(kind.slots, len(offsets)) if offsets[i])
+        return inline_size, positions
+
+    def follow(self, kind: Table, field: Field, at: int) -> int:
+        """Where the offset stored at byte `at` leads: 4 bytes or more before the end of the file."""
+        offset: int = _u32(self.blob, at)[0]
+        if at & 3 or offset == 0 or at + offset > self.size - 4:
+            self.fail_at(kind, field, at, f"an offset of {offset} leads nowhere")
+        return at + offset
+
+    def vector(self, kind: Table, field: Field, at: int, width: int) -> tuple[int, int]:
+        """The first element's byte and the length of the vector that byte `at` refers to; paid for."""
+        target = self.follow(kind, field, at)
+        length: int = _u32(self.blob, target)[0]
+        start = target + 4
+        if start + length * width > self.size:
+            self.fail_at(kind, field, target, f"{length} elements of {width} bytes pass the end of the file")
+        if target & 3 or (length and start % width):
+            self.fail_at(kind, field, target, "the vector is not aligned")
+        self.spend(length * width + 4, f"{kind.name}.{field.name} at byte {target}")
+        return start, length
+
+    def scalar(self, kind: Table, field: Field, at: int, depth: int) -> Any:
+        unpack, width = _SCALAR_READERS[field.scalar]
+        if at % width:
+            self.fail_at(kind, field, at, f"it is not aligned to {width} bytes")
+        value = unpack(self.blob, at)[0]
+        return field.enumeration.name(value) if field.enumeration else value
+
+    def string(self, kind: Table, field: Field, at: int, depth: int) -> str:
+        start, length = self.vector(kind, field, at, 1)
+        end = start + length
+        if end >= self.size or self.blob[end]:
+            self.fail_at(kind, field, start, "the text does not end with a zero byte")
+        try:
+            return self.blob[start:end].decode("utf-8")
+        except UnicodeDecodeError:
+            self.fail_at(kind, field, start, "the text is not UTF-8")
+
+    def payload(self, kind: Table, field: Field, at: int, depth: int) -> bytes:
+        start, length = self.vector(kind, field, at, 1)
+        payload = self.payloads.get(start)
+        if payload is None:
+            payload = self.payloads[start] = self.blob[start : start + length]
+        return payload
+
+    def scalars(self, kind: Table, field: Field, at: int, depth: int) -> tuple[Any, ...]:
+        letter, width = SCALARS[field.scalar]
+        start, length = self.vector(kind, field, at, width)
+        values = unpack_from(f"<{length}{letter}", self.blob, start)
+        return tuple(map(field.enumeration.name, values)) if field.enumeration else values
+
+    def nested(self, kind: Table, field: Field, at: int, depth: int) -> Record:
+        return self.table(schema_table(field.target), self.follow(kind, field, at), depth + 1)
+
+    def nested_tables(self, kind: Table, field: Field, at: int, depth: int) -> tuple[Record, ...]:
+        start, length = self.vector(kind, field, at, 4)
+        return tuple(self._elements(kind, field, start, length, depth))
+
+    def _elements(self, kind: Table, field: Field, start: int, length: int, depth: int) -> Iterator[Record]:
+        element = schema_table(field.target)
+        for at in range(start, start + 4 * length, 4):
+            yield self.table(element, self.follow(kind, field, at), depth + 1)
+
+    def union(self, kind: Table, field: Field, type_at: int, at: int, depth: int) -> Record | None:
+        number = self.blob[type_at]
+        names = UNIONS[field.target]
+        if number >= len(names):
+            raise UnsupportedModelError(
+                f"{field.target} number {number} is not known",
+                where=f"{self.name}: {kind.name}.{field.name} at byte {at}",
+                fix="the file was written for a newer runtime: export it with an older converter",
+            )
+        if number == 0:
+            return None
+        return self.table(schema_table(names[number]), self.follow(kind, field, at), depth + 1)

@@ -1,0 +1,285 @@
+"""A .tflite file as a Model, every index and size checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetool.errors import InvalidModelError
+from edgetool.model import checks
+from edgetool.model.enums import BUILTIN_OPERATORS
+from edgetool.model.flatbuffer import Record, read_root
+from edgetool.model.schema import FILE_IDENTIFIER, VERSION
+from edgetool.model.types import (
+    DType,
+    Graph,
+    Metadata,
+    Model,
+    Operator,
+    OperatorCode,
+    Options,
+    Quantization,
+    Signature,
+    SparseDimension,
+    Sparsity,
+    Tensor,
+    VariantType,
+)
+
+NEWER_RUNTIME = "it was written for a newer runtime: export it with an older converter"
+PLACEHOLDER_CODE = 127  # stands in the old one-byte field for every later operator
+
+# How the files start that people take for a .tflite.
+_OTHER_FORMATS = (
+    (b"\x89HDF", "an HDF5 file, as Keras writes .h5 files", "give it the ending .h5 to have it converted"),
+    (b"PK\x03\x04", "a zip archive, as Keras writes .keras files", "give it the ending .keras, or unpack it"),
+    (b"\x1f\x8b", "a gzip archive", "unpack it"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull`"),
+)
+
+
+def read_model(blob: bytes, *, name: str = "model") -> Model:
+    """The model in a .tflite file; `name` stands for the file in messages.
+
+    Raises InvalidModelError for anything that is not a sound .tflite file, and UnsupportedModelError for what
+    a sound one holds and edgetool does not take: operators and types newer than this schema, and contents kept
+    outside the flatbuffer.
+    """
+    blob = bytes(blob)
+    _check_format(blob, name)
+    root, unknown_fields = read_root(blob, "Model", name)
+    if root["version"] != VERSION:
+        checks.unsupported(name, root, "version", f"version {root['version']}, not {VERSION}", NEWER_RUNTIME)
+    if root["external_buffers"] or root["external_buffer_groups"]:
+        checks.unsupported(name, root, "external_buffers", "the constants are in another file")
+    return _model(name, root, unknown_fields)
+
+
+def _check_format(blob: bytes, name: str) -> None:
+    """Refuse other kinds of files in plain words."""
+    if not blob:
+        raise InvalidModelError("the file is empty", where=name, fix="export the model again")
+    if blob[4:8] == FILE_IDENTIFIER:
+        return
+    for start, what, fix in _OTHER_FORMATS:
+        if blob.startswith(start):
+            raise InvalidModelError(f"this is {what}, not a .tflite model", where=name, fix=fix)
+    head = blob[:256].decode("latin-1")
+    is_text = all(" " <= character <= "~" or character in "\t\n\r" for character in head)
+    raise InvalidModelError(
+        "this is a text file, not a .tflite model" if is_text else "this is not a .tflite model",
+        where=name,
+        fix="give a file whose bytes 4 to 7 read TFL3, as the converter writes it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What every part of a file may refer to. counts: the lengths of the lists that indices point into."""
+
+    name: str
+    data: tuple[bytes | None, ...]
+    operator_codes: tuple[OperatorCode, ...]
+    counts: dict[str, int]
+
+    def check_indices(self, record: Record, tensors: int) -> None:
+        checks.check_indices(self.name, record, {**self.counts, "tensor": tensors})
+
+
+def _model(name: str, root: Record, unknown_fields: tuple[str, ...]) -> Model:
+    data = tuple(_payload(name, record) for record in root["buffers"])
+    if data and data[0] is not None:
+        checks.invalid(name, root["buffers"][0], "data", "the first buffer must be empty: it stands for no data")
+    if not root["subgraphs"]:
+        checks.invalid(name, root, "subgraphs", "the model has no subgraph")
+    operator_codes = tuple(_operator_code(name, record) for record in root["operator_codes"])
+    counts = {"buffer": len(data), "operator_code": len(operator_codes), "subgraph": len(root["subgraphs"])}
+    file = _File(name, data, operator_codes, counts)
+    file.check_indices(root, 0)
+    calls: dict[int, set[int]] = {}
+    graphs = tuple(_graph(file, i, record, calls) for i, record in enumerate(root["subgraphs"]))
+    if calls:
+        checks.check_calls(name, calls)
+    return Model(
+        version=root["version"],
+        description=root["description"] or "",
+        operator_codes=operator_codes,
+        subgraphs=graphs,
+        data=data,
+        metadata=tuple(_metadata(file, record) for record in root["metadata"]),
+        signatures=tuple(_signature(file, record, graphs) for record in root["signature_defs"]),
+        metadata_buffer=root["metadata_buffer"],
+        unknown_fields=unknown_fields,
+    )
+
+
+def _payload(name: str, record: Record) -> bytes | None:
+    for field in ("offset", "size"):
+        if record[field] > 1:  # the schema's own limit: 0 and 1 stand for none
+            checks.unsupported(name, record, field, "a constant is kept outside the flatbuffer")
+    return record["data"] or None
+
+
+def _operator_code(name: str, record: Record) -> OperatorCode:
+    """Files before 2020 have the code in the deprecated field alone, later ones the larger value in the new one."""
+    number = max(record["deprecated_builtin_code"], record["builtin_code"])
+    if not 0 <= number < len(BUILTIN_OPERATORS) or number == PLACEHOLDER_CODE:
+        checks.unsupported(name, record, "builtin_code", f"operator code {number} is not known", NEWER_RUNTIME)
+    code = BUILTIN_OPERATORS[number]
+    if code == "CUSTOM" and not record["custom_code"]:
+        checks.invalid(name, record, "custom_code", "a custom operator without a name")
+    return OperatorCode(code, record["version"], record["custom_code"])
+
+
+def _graph(file: _File, index: int, record: Record, calls: dict[int, set[int]]) -> Graph:
+    """A subgraph; what its operators call is added to `calls`."""
+    tensors = tuple(_tensor(file, i, part, len(record["tensors"])) for i, part in enumerate(record["tensors"]))
+    file.check_indices(record, len(tensors))
+    return Graph(
+        index=index,
+        name=record["name"] or "",
+        tensors=tensors,
+        operators=tuple(
+            _operator(file, i, part, len(tensors), calls.setdefault(index, set()))
+            for i, part in enumerate(record["operators"])
+        ),
+        inputs=record["inputs"],
+        outputs=record["outputs"],
+        debug_metadata_index=record["debug_metadata_index"],
+    )
+
+
+def _dtype(name: str, record: Record) -> DType:
+    if not isinstance(record["type"], str):
+        checks.unsupported(name, record, "type", f"tensor type {record['type']} is not known", NEWER_RUNTIME)
+    return DType[record["type"]]
+
+
+def _tensor(file: _File, index: int, record: Record, tensors: int) -> Tensor:
+    name = file.name
+    file.check_indices(record, tensors)
+    if record["external_buffer"]:
+        checks.unsupported(name, record, "external_buffer", "a constant is kept in another file")
+    dtype = _dtype(name, record)
+    shape: tuple[int, ...] = record["shape"]
+    checks.check_shape(name, record, shape, dtype)
+    checks.check_shape_signature(name, record)
+    data = file.data[record["buffer"]]
+    tensor = Tensor(
+        index=index,
+        name=record["name"] or "",
+        shape=shape,
+        dtype=dtype,
+        data=data,
+        quantization=_quantization(file, record["quantization"], shape, tensors),
+        is_variable=record["is_variable"],
+        buffer=record["buffer"],
+        shape_signature=record["shape_signature"],
+        has_rank=record["has_rank"],
+        sparsity=_sparsity(name, record["sparsity"], shape),
+        variant_types=tuple(
+            VariantType(part["shape"], _dtype(name, part), part["has_rank"]) for part in record["variant_tensors"]
+        ),
+    )
+    if data is not None:
+        checks.check_data(name, record, data, tensor.size_bytes, dtype)
+    return tensor
+
+
+def _quantization(file: _File, record: Record | None, shape: tuple[int, ...], tensors: int) -> Quantization | None:
+    """None where the table is absent, and where it says nothing, as converters write it for float tensors."""
+    if record is None:
+        return None
+    checks.check_quantization(file.name, record, shape)
+    details: Record | None = record["details"]
+    if details is not None:
+        file.check_indices(details, tensors)
+    if not (record["scale"] or record["min"] or record["max"] or details):
+        return None
+    return Quantization(
+        scales=record["scale"],
+        zero_points=record["zero_point"],
+        axis=record["quantized_dimension"],
+        minimum=record["min"],
+        maximum=record["max"],
+        details=_options(details),
+    )
+
+
+def _sparsity(name: str, record: Record | None, shape: tuple[int, ...]) -> Sparsity | None:
+    if record is None:
+        return None
+    checks.check_sparsity(name, record, shape)
+    dimensions = tuple(_sparse_dimension(part) for part in record["dim_metadata"])
+    return Sparsity(record["traversal_order"], record["block_map"], dimensions)
+
+
+def _sparse_dimension(record: Record) -> SparseDimension:
+    segments, indices = record["array_segments"], record["array_indices"]
+    return SparseDimension(
+        format=record["format"],
+        dense_size=record["dense_size"],
+        segments=checks.vector_values(segments),
+        indices=checks.vector_values(indices),
+        segments_type=segments.table if segments else None,
+        indices_type=indices.table if indices else None,
+    )
+
+
+def _operator(file: _File, index: int, record: Record, tensors: int, calls: set[int]) -> Operator:
+    """An operator; the subgraphs it calls are added to `calls`."""
+    name = file.name
+    file.check_indices(record, tensors)
+    for field in ("large_custom_options_offset", "large_custom_options_size"):
+        if record[field] > 1:
+            checks.unsupported(name, record, field, "custom options are kept outside the flatbuffer")
+    if record["custom_options_format"] != "FLEXBUFFERS":
+        checks.unsupported(name, record, "custom_options_format", "an unknown format", NEWER_RUNTIME)
+    first, second = record["builtin_options"], record["builtin_options_2"]
+    if first is not None and second is not None:
+        checks.unsupported(name, record, "builtin_options_2", "an operator with two option tables")
+    options: Record | None = first if first is not None else second
+    if options is not None:
+        file.check_indices(options, tensors)
+        calls |= checks.called_subgraphs(options)
+    code = file.operator_codes[record["opcode_index"]]
+    return Operator(
+        index=index,
+        code=code.code,
+        version=code.version,
+        inputs=record["inputs"],
+        outputs=record["outputs"],
+        options=_options(options),
+        opcode_index=record["opcode_index"],
+        custom_code=code.custom_code,
+        custom_options=record["custom_options"] or None,
+        intermediates=record["intermediates"],
+        mutating_variable_inputs=record["mutating_variable_inputs"],
+        options_in_2=second is not None,
+        debug_metadata_index=record["debug_metadata_index"],
+    )
+
+
+def _options(record: Record | None) -> Options | None:
+    return None if record is None else Options(record.table, tuple(record.fields.items()))
+
+
+def _metadata(file: _File, record: Record) -> Metadata:
+    file.check_indices(record, 0)
+    buffer = record["buffer"]
+    return Metadata(record["name"] or "", file.data[buffer] or b"", buffer)
+
+
+def _signature(file: _File, record: Record, graphs: tuple[Graph, ...]) -> Signature:
+    file.check_indices(record, 0)
+    tensors = len(graphs[record["subgraph_index"]].tensors)
+    return Signature(
+        key=record["signature_key"] or "",
+        subgraph=record["subgraph_index"],
+        inputs=tuple(_named_tensor(file, part, tensors) for part in record["inputs"]),
+        outputs=tuple(_named_tensor(file, part, tensors) for part in record["outputs"]),
+    )
+
+
+def _named_tensor(file: _File, record: Record, tensors: int) -> tuple[str, int]:
+    file.check_indices(record, tensors)
+    return record["name"] or "", record["tensor_index"]

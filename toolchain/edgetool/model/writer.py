@@ -1,0 +1,193 @@
+"""A Model as a .tflite file: the same model gives the same bytes, constants lie at multiples of 16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgetool.errors import InternalError, UnsupportedModelError
+from edgetool.model.enums import BUILTIN_OPERATORS
+from edgetool.model.flatbuffer import Record
+from edgetool.model.flatbuffer_writer import write_root
+from edgetool.model.types import (
+    Graph,
+    Model,
+    Operator,
+    OperatorCode,
+    Options,
+    Quantization,
+    Signature,
+    SparseDimension,
+    Sparsity,
+    Tensor,
+)
+
+MAX_FILE_BYTES = 2**31 - 2**20  # a flatbuffer ends at 2 GiB; the rest is room for its tables
+_LAST_DEPRECATED_CODE = 127
+
+
+def write_model(model: Model) -> bytes:
+    """The .tflite file of a model; reading it gives an equal model.
+
+    Raises UnsupportedModelError for a model read from a file with fields beyond this schema, which would be
+    lost, and for one that passes 2 GiB; InternalError for a model whose parts contradict each other.
+    """
+    if model.unknown_fields:
+        raise UnsupportedModelError(
+            "the model has fields that this version of edgetool does not know, and would lose by writing it",
+            where=", ".join(model.unknown_fields[:5]),
+            fix="use a newer edgetool, or export the model with an older converter",
+        )
+    size_bytes = sum(len(data) for data in model.data if data)
+    if size_bytes > MAX_FILE_BYTES:
+        raise UnsupportedModelError(
+            f"{size_bytes} bytes of constants do not fit a .tflite file", fix="use a smaller model"
+        )
+    _check_consistent(model)
+    return write_root(_model(model))
+
+
+def _check_consistent(model: Model) -> None:
+    """What the types hold twice must agree, since the file holds it once."""
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            if tensor.data != model.data[tensor.buffer]:
+                raise InternalError(f"tensor {tensor.index} does not hold the data of buffer {tensor.buffer}")
+        for operator in graph.operators:
+            code = OperatorCode(operator.code, operator.version, operator.custom_code)
+            if code != model.operator_codes[operator.opcode_index]:
+                raise InternalError(f"operator {operator.index} is not its entry {operator.opcode_index}")
+    for entry in model.metadata:
+        if entry.data != (model.data[entry.buffer] or b""):
+            raise InternalError(f"metadata {entry.name} does not hold the data of buffer {entry.buffer}")
+
+
+# From the types to records of the schema. A field left out, or None, is absent in the file. Runtimes follow the
+# vectors and names given unconditionally here without a look at whether they are there.
+
+
+def _record(kind: str, **fields: Any) -> Record:
+    return Record(kind, 0, fields)
+
+
+def _model(model: Model) -> Record:
+    return _record(
+        "Model",
+        version=model.version,
+        operator_codes=[_operator_code(code) for code in model.operator_codes],
+        subgraphs=[_graph(graph) for graph in model.subgraphs],
+        description=model.description or None,
+        buffers=[_record("Buffer", data=data) for data in model.data],
+        metadata_buffer=model.metadata_buffer or None,
+        metadata=[_record("Metadata", name=m.name, buffer=m.buffer) for m in model.metadata] or None,
+        signature_defs=[_signature(signature) for signature in model.signatures] or None,
+    )
+
+
+def _operator_code(code: OperatorCode) -> Record:
+    number = BUILTIN_OPERATORS.index(code.code)
+    return _record(
+        "OperatorCode",
+        deprecated_builtin_code=min(number, _LAST_DEPRECATED_CODE),
+        custom_code=code.custom_code,
+        version=code.version,
+        builtin_code=number,
+    )
+
+
+def _graph(graph: Graph) -> Record:
+    return _record(
+        "SubGraph",
+        tensors=[_tensor(tensor) for tensor in graph.tensors],
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        operators=[_operator(operator) for operator in graph.operators],
+        name=graph.name or None,
+        debug_metadata_index=graph.debug_metadata_index,
+    )
+
+
+def _tensor(tensor: Tensor) -> Record:
+    return _record(
+        "Tensor",
+        shape=tensor.shape,
+        type=tensor.dtype.name,
+        buffer=tensor.buffer,
+        name=tensor.name or None,
+        quantization=_quantization(tensor.quantization) if tensor.quantization else None,
+        is_variable=tensor.is_variable,
+        sparsity=_sparsity(tensor.sparsity) if tensor.sparsity else None,
+        shape_signature=tensor.shape_signature or None,
+        has_rank=tensor.has_rank,
+        variant_tensors=[
+            _record("VariantSubType", shape=v.shape, type=v.dtype.name, has_rank=v.has_rank)
+            for v in tensor.variant_types
+        ]
+        or None,
+    )
+
+
+def _quantization(quantization: Quantization) -> Record:
+    return _record(
+        "QuantizationParameters",
+        min=quantization.minimum or None,
+        max=quantization.maximum or None,
+        scale=quantization.scales or None,
+        zero_point=quantization.zero_points or None,
+        details=_options(quantization.details),
+        quantized_dimension=quantization.axis,
+    )
+
+
+def _sparsity(sparsity: Sparsity) -> Record:
+    return _record(
+        "SparsityParameters",
+        traversal_order=sparsity.traversal_order,
+        block_map=sparsity.block_map or None,
+        dim_metadata=[_sparse_dimension(dimension) for dimension in sparsity.dimensions],
+    )
+
+
+def _sparse_dimension(dimension: SparseDimension) -> Record:
+    return _record(
+        "DimensionMetadata",
+        format=dimension.format,
+        dense_size=dimension.dense_size,
+        array_segments=_index_vector(dimension.segments_type, dimension.segments),
+        array_indices=_index_vector(dimension.indices_type, dimension.indices),
+    )
+
+
+def _index_vector(kind: str | None, values: tuple[int, ...]) -> Record | None:
+    if kind is None:
+        return None
+    return _record(kind, values=bytes(values) if kind == "Uint8Vector" else values)
+
+
+def _operator(operator: Operator) -> Record:
+    options = _options(operator.options)
+    return _record(
+        "Operator",
+        opcode_index=operator.opcode_index,
+        inputs=operator.inputs,
+        outputs=operator.outputs,
+        builtin_options=None if operator.options_in_2 else options,
+        custom_options=operator.custom_options,
+        mutating_variable_inputs=operator.mutating_variable_inputs or None,
+        intermediates=operator.intermediates or None,
+        builtin_options_2=options if operator.options_in_2 else None,
+        debug_metadata_index=operator.debug_metadata_index,
+    )
+
+
+def _options(options: Options | None) -> Record | None:
+    return None if options is None else Record(options.table, 0, dict(options.fields))
+
+
+def _signature(signature: Signature) -> Record:
+    return _record(
+        "SignatureDef",
+        inputs=[_record("TensorMap", name=name, tensor_index=index) for name, index in signature.inputs],
+        outputs=[_record("TensorMap", name=name, tensor_index=index) for name, index in signature.outputs],
+        signature_key=signature.key,
+        subgraph_index=signature.subgraph,
+    )
