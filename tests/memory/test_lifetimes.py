@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from edgetool.errors import UnsupportedModelError
+from edgetool.memory.lifetimes import DEAD, arena_bytes, layout_problem, timeline
+from edgetool.memory.planner import plan_memory
+from edgetool.memory.types import Lifetime
+from edgetool.model.types import DType
+from tests.graphs import chain, graph, model, operator, tensor
+
+
+def test_chain_lives_from_producer_to_consumer() -> None:
+    times = timeline(chain([10, 20, 30, 40]))
+    assert times.positions == (0, 1, 2)
+    assert times.lifetimes == {
+        (0, 0): Lifetime(0, 0),
+        (0, 1): Lifetime(0, 1),
+        (0, 2): Lifetime(1, 2),
+        (0, 3): Lifetime(2, 2),
+    }
+
+
+def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
+    tensors = [tensor(i, 16) for i in range(5)]
+    operators = [operator(0, "RELU", [0], [2]), operator(1, "RELU", [2], [3]), operator(2, "ADD", [3, 1], [4])]
+    times = timeline(model(graph(tensors, operators, [0, 1], [2, 4])))
+    assert times.lifetimes[0, 1] == Lifetime(0, 2)
+    assert times.lifetimes[0, 2] == Lifetime(0, 2)
+    assert times.lifetimes[0, 4] == Lifetime(2, 2)
+
+
+def test_constants_variables_and_empty_tensors_are_not_planned_and_dead_ones_are() -> None:
+    tensors = [
+        tensor(0, 16),
+        tensor(1, 16, data=bytes(16)),
+        tensor(2, 16, variable=True),
+        tensor(3, 0),
+        tensor(4, 16),
+        tensor(5, 16),
+    ]
+    small = model(graph(tensors, [operator(0, "ADD", [0, 1, -1, 2], [4])], [0], [4]))
+    problem = layout_problem(small, timeline(small))
+    assert [(b.tensor, b.lifetime) for b in problem.buffers] == [
+        (0, Lifetime(0, 0)),
+        (4, Lifetime(0, 0)),
+        (5, DEAD),
+    ]
+
+
+def test_subgraphs_of_control_flow_live_inside_their_operator() -> None:
+    """Scopes as TFLM counts them: operator, then one for each subgraph entered and one for each operator in it."""
+    main = graph(
+        [tensor(0, 1, dtype=DType.BOOL), tensor(1, 8), tensor(2, 8), tensor(3, 8)],
+        [
+            operator(0, "IF", [0, 1], [2], "IfOptions", then_subgraph_index=1, else_subgraph_index=2),
+            operator(1, "RELU", [2], [3]),
+        ],
+        [0, 1],
+        [3],
+    )
+    branches = [
+        graph([tensor(0, 8), tensor(1, 8)], [operator(0, "RELU", [0], [1])], [0], [1], index) for index in (1, 2)
+    ]
+    times = timeline(model(main, *branches))
+    # scope 1: IF, 2: enter 1, 3: its RELU, 4: enter 2, 5: its RELU, 6: RELU; positions are one less
+    assert times.positions == (0, 5)
+    assert times.lifetimes[1, 0] == Lifetime(1, 2)
+    assert times.lifetimes[1, 1] == Lifetime(2, 2)
+    assert times.lifetimes[2, 0] == Lifetime(3, 4)
+    assert times.lifetimes[0, 1] == Lifetime(0, 4)
+    assert times.lifetimes[0, 2] == Lifetime(0, 5)
+
+
+def test_a_subgraph_that_calls_itself_is_refused() -> None:
+    loop = operator(0, "WHILE", [0], [0], "WhileOptions", cond_subgraph_index=0, body_subgraph_index=0)
+    with pytest.raises(UnsupportedModelError, match="calls itself"):
+        timeline(model(graph([tensor(0, 4)], [loop], [0], [0])))
+
+
+def test_subgraphs_that_fan_out_without_end_are_refused() -> None:
+    graphs = []
+    for index in range(40):
+        following = index + 1 if index < 39 else None
+        call = (
+            operator(0, "IF", [0], [0], "IfOptions", then_subgraph_index=following, else_subgraph_index=following)
+            if following
+            else operator(0, "RELU", [0], [0])
+        )
+        graphs.append(graph([tensor(0, 4)], [call], [0], [0], index))
+    with pytest.raises(UnsupportedModelError, match="more than"):
+        timeline(model(*graphs))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [(DType.INT4, 10), (DType.RESOURCE, 40), (DType.FLOAT32, 40), (DType.INT8, 10)]
+)
+def test_arena_element_sizes_are_tflms(dtype: DType, expected: int) -> None:
+    assert arena_bytes(tensor(0, 10, dtype=dtype)) == expected
+
+
+def test_plan_of_a_chain_alternates_and_meets_the_bound() -> None:
+    plan = plan_memory(chain([64, 128, 64, 128]))
+    assert plan.layout.height == 192
+    assert plan.layout.optimal
+    assert plan.peak.live_bytes == 192
+    assert plan.order == (0, 1, 2)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from edgetool.errors import InvalidModelError
+from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan
+from edgetool.memory.planner import plan_memory
+from edgetool.model.types import Metadata, Model
+from tests.graphs import chain, graph, model, operator, tensor
+
+
+def with_plan(small: Model, *payloads: bytes) -> Model:
+    return replace(small, metadata=tuple(Metadata(METADATA_NAME, payload, 0) for payload in payloads))
+
+
+def test_plan_is_the_format_that_tflm_reads() -> None:
+    tensors = [tensor(0, 16), tensor(1, 16, data=bytes(16)), tensor(2, 32), tensor(3, 8, variable=True)]
+    small = model(graph(tensors, [operator(0, "ADD", [0, 1, 3], [2])], [0], [2]))
+    plan = plan_memory(small)
+    words = struct.unpack("<7i", encode_plan(small, plan.problem, plan.layout))
+    assert words[:3] == (1, 1, 4)
+    assert words[4] == words[6] == -1
+    assert sorted((words[3], words[5])) == [0, 32]
+
+
+def test_written_plan_reads_back() -> None:
+    small = chain([64, 128, 64])
+    plan = plan_memory(small)
+    payload = encode_plan(small, plan.problem, plan.layout)
+    offsets = decode_plan(with_plan(small, payload))
+    assert offsets == {(0, b.tensor): o for b, o in zip(plan.problem.buffers, plan.layout.offsets, strict=True)}
+    assert decode_plan(small) is None
+
+
+def test_the_last_plan_counts() -> None:
+    small = chain([64, 128])
+    first, last = (struct.pack("<5i", 1, 1, 2, *offsets) for offsets in ((0, 64), (128, 0)))
+    assert decode_plan(with_plan(small, first, last)) == {(0, 0): 128, (0, 1): 0}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\0" * 11, struct.pack("<3i", 1, 1, 2), struct.pack("<4i", 1, 1, 2, 0), struct.pack("<5i", 1, 1, 3, 0, 0)],
+)
+def test_a_plan_that_does_not_fit_the_model_is_refused(payload: bytes) -> None:
+    with pytest.raises(InvalidModelError, match="offsets"):
+        decode_plan(with_plan(chain([64, 128]), payload))

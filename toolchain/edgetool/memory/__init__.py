@@ -1,0 +1,1 @@
+"""Lifetimes, layout, lower bound, the checker and the offline plan."""

@@ -1,0 +1,141 @@
+"""When each tensor is alive in the arena, as TFLM's AllocationInfoBuilder marks it.
+
+Source: tensorflow/lite/micro/micro_allocation_info.cc. TFLM numbers allocation scopes: 0 before the
+first operator, one more for each operator and for each subgraph that a control-flow operator enters, in
+depth-first order. A position here is that number less one, so that without control flow it is the
+operator's index; what is alive before the first operator is alive at position 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from edgetool.errors import UnsupportedModelError
+from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.model.types import DType, Graph, Model, Operator, Tensor
+
+# Tensors that no operator and no graph interface mentions: TFLM plans them all the same.
+DEAD = Lifetime(-1, -1)
+
+# The subgraphs that a control-flow operator runs, as fields of its option table, in TFLM's order.
+CALLED_SUBGRAPHS: dict[str, tuple[str, ...]] = {
+    "IF": ("then_subgraph_index", "else_subgraph_index"),
+    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
+    "CALL_ONCE": ("init_subgraph_index",),
+}
+
+# Where TFLM's in-arena element differs from the schema's width (memory_helpers.cc, TfLiteTypeSizeOf).
+ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
+
+# Subgraphs may be entered many times; beyond this no device would finish, and a hostile file never ends.
+MAX_SCOPES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Lifetimes by (subgraph, tensor), and the position of each operator of the main graph."""
+
+    lifetimes: dict[tuple[int, int], Lifetime]
+    positions: tuple[int, ...]
+
+
+def arena_bytes(tensor: Tensor) -> int:
+    """The bytes that TFLM reserves in the arena for the tensor's elements."""
+    element_bytes = ARENA_ELEMENT_BYTES.get(tensor.dtype)
+    return tensor.size_bytes if element_bytes is None else tensor.element_count * element_bytes
+
+
+def needs_planning(tensor: Tensor) -> bool:
+    """Whether the tensor lies in the head: no constant, no variable (those are persistent), not empty."""
+    return tensor.data is None and not tensor.is_variable and arena_bytes(tensor) > 0
+
+
+def called_subgraphs(operator: Operator) -> tuple[int, ...]:
+    """The subgraphs that the operator runs, in TFLM's order; empty for all but control flow."""
+    options = operator.options
+    if options is None:
+        return ()
+    return tuple(options.integer(name) for name in CALLED_SUBGRAPHS.get(operator.code, ()))
+
+
+def timeline(model: Model) -> Timeline:
+    """The lifetimes of every tensor that an operator or a graph interface mentions.
+
+    Raises UnsupportedModelError when subgraphs call each other in a circle or too often.
+    """
+    marks = _Marks()
+    positions = _mark_subgraph(model, 0, marks, ())
+    lifetimes = {key: Lifetime(_position(first), _position(marks.last[key])) for key, first in marks.first.items()}
+    return Timeline(lifetimes, tuple(_position(scope) for scope in positions))
+
+
+def layout_problem(model: Model, times: Timeline) -> LayoutProblem:
+    """The buffers of the head, scratch apart, in TFLM's creation order."""
+    return LayoutProblem(
+        tuple(
+            Buffer(
+                subgraph=graph.index,
+                tensor=tensor.index,
+                name=tensor.name,
+                size_bytes=arena_bytes(tensor),
+                lifetime=times.lifetimes.get((graph.index, tensor.index), DEAD),
+            )
+            for graph in model.subgraphs
+            for tensor in graph.tensors
+            if needs_planning(tensor)
+        )
+    )
+
+
+@dataclass(slots=True)
+class _Marks:
+    scope: int = 0
+    first: dict[tuple[int, int], int] = field(default_factory=dict)
+    last: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def create(self, key: tuple[int, int]) -> None:
+        self.first.setdefault(key, self.scope)
+
+    def use(self, key: tuple[int, int]) -> None:
+        self.first.setdefault(key, self.scope)
+        self.last[key] = self.scope
+
+    def enter_scope(self) -> None:
+        self.scope += 1
+        if self.scope > MAX_SCOPES:
+            raise UnsupportedModelError(
+                f"its subgraphs run more than {MAX_SCOPES:,} operators when each is entered once",
+                fix="flatten the control flow of the model",
+            )
+
+
+def _position(scope: int) -> int:
+    return max(scope - 1, 0)
+
+
+def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, ...]) -> list[int]:
+    """Mark one entry of a subgraph; the scope of each of its operators."""
+    if index in callers:
+        raise UnsupportedModelError(
+            "the subgraph calls itself, which TFLM cannot run",
+            where=f"subgraph {index}",
+            fix="unroll the recursion in the model",
+        )
+    graph: Graph = model.subgraphs[index]
+    for tensor in graph.inputs:
+        marks.use((index, tensor))
+    scopes = []
+    for operator in graph.operators:
+        marks.enter_scope()
+        scopes.append(marks.scope)
+        for tensor in operator.outputs:
+            marks.create((index, tensor))
+        for called in called_subgraphs(operator):
+            marks.enter_scope()
+            _mark_subgraph(model, called, marks, (*callers, index))
+        for tensor in (*operator.inputs, *operator.outputs):
+            if tensor >= 0:
+                marks.use((index, tensor))
+    for tensor in graph.outputs:
+        marks.use((index, tensor))
+    return scopes

@@ -1,0 +1,54 @@
+"""The offline memory plan: how a layout reaches stock TFLM through the model file's metadata.
+
+Format (micro_allocation_info.cc, GetOfflinePlannedOffsets): int32 words, little endian: version,
+subgraph count, n, then n offsets, one for each tensor of all subgraphs in order. -1 leaves a tensor to the
+runtime. TFLM checks n alone, so whoever writes a plan is the only guard it has.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from edgetool.errors import InvalidModelError
+from edgetool.memory.types import Layout, LayoutProblem
+from edgetool.model.types import Model
+
+METADATA_NAME = "OfflineMemoryAllocation"
+PLAN_VERSION = 1
+PLANNED_AT_RUN_TIME = -1
+HEADER_WORDS = 3
+
+
+def encode_plan(model: Model, problem: LayoutProblem, layout: Layout) -> bytes:
+    """The plan's payload. Constants, variables and empty tensors stay with the runtime."""
+    planned = {
+        (buffer.subgraph, buffer.tensor): offset for buffer, offset in zip(problem.buffers, layout.offsets, strict=True)
+    }
+    words = [
+        planned.get((graph.index, tensor.index), PLANNED_AT_RUN_TIME)
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+    ]
+    return struct.pack(f"<{HEADER_WORDS + len(words)}i", PLAN_VERSION, len(model.subgraphs), len(words), *words)
+
+
+def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
+    """Offsets by (subgraph, tensor) of the plan in the file; None when it has none.
+
+    TFLM takes the last entry of that name. Raises InvalidModelError when the payload cannot be a plan for
+    this model (TFLM would fail, or read past its end).
+    """
+    payloads = [entry.data for entry in model.metadata if entry.name == METADATA_NAME]
+    if not payloads:
+        return None
+    keys = [(graph.index, tensor.index) for graph in model.subgraphs for tensor in graph.tensors]
+    payload = payloads[-1]
+    count = len(payload) // 4 - HEADER_WORDS
+    claimed = struct.unpack_from("<i", payload, 8)[0] if count >= 0 else None
+    if claimed != len(keys) or count < len(keys):
+        raise InvalidModelError(
+            f"the plan has {max(count, 0)} offsets and claims {claimed}; the model has {len(keys)} tensors",
+            where=f"metadata {METADATA_NAME}",
+            fix="remove the entry, or write the plan anew",
+        )
+    return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payload, 4 * HEADER_WORDS), strict=True))

@@ -1,0 +1,69 @@
+"""The words of memory planning, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# TFLM aligns every planned buffer to this (MicroArenaBufferAlignment).
+ARENA_ALIGNMENT = 16
+
+Proof = Literal["bound met", "none"]
+
+
+def aligned(size_bytes: int, alignment: int = ARENA_ALIGNMENT) -> int:
+    """The size rounded up to the alignment."""
+    return -(-size_bytes // alignment) * alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """The operator positions at which a buffer must keep its contents, both ends inclusive."""
+
+    first: int
+    last: int
+
+    def overlaps(self, other: Lifetime) -> bool:
+        """Whether both are alive at some position."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of the arena: what it holds, its bytes before alignment, and when it is alive."""
+
+    subgraph: int
+    tensor: int
+    name: str
+    size_bytes: int
+    lifetime: Lifetime
+
+    @property
+    def aligned_bytes(self) -> int:
+        """The bytes that TFLM's planner reserves for it."""
+        return aligned(self.size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutProblem:
+    """Buffers to place, in TFLM's creation order (tensors by subgraph and index)."""
+
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Offsets, one per buffer of the problem, and the height that they need.
+
+    lower_bound is what no layout of these buffers can beat; proof says how optimality was established.
+    """
+
+    offsets: tuple[int, ...]
+    height: int
+    lower_bound: int
+    proof: Proof
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no layout of these buffers is lower."""
+        return self.proof != "none"
