@@ -1,0 +1,261 @@
+"""What a profile may say: the keys of cores, boards and runtimes, and which values are possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TypeVar, get_args
+
+from edgetool.errors import TargetError
+from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
+from edgetool.target.schema import Problem, Section, did_you_mean
+from edgetool.target.types import (
+    ARENA_KINDS,
+    Core,
+    Fpu,
+    Kernels,
+    LimitQuantity,
+    MemoryRegion,
+    OperatorLimit,
+    RegionKind,
+    Roofline,
+    Runtime,
+    Source,
+    Target,
+)
+
+T = TypeVar("T")
+W = TypeVar("W", bound=str)
+
+ISAS = ("armv6-m", "armv7-m", "armv7e-m", "armv8-m.base", "armv8-m.main", "armv8.1-m.main")
+KINDS: tuple[RegionKind, ...] = get_args(RegionKind)
+FPUS: tuple[Fpu, ...] = get_args(Fpu)
+KERNELS: tuple[Kernels, ...] = get_args(Kernels)
+LIMIT_QUANTITIES: tuple[LimitQuantity, ...] = get_args(LimitQuantity)
+
+CLOCK_RANGE_HZ = (100_000, 10**10)
+SIZE_RANGE_BYTES = (1, 2**32)  # of a size that the user gives on the command line
+# A region below 1 KiB is a forgotten unit; above the upper bounds no microcontroller of today.
+ON_CHIP_RANGE_BYTES = (2**10, 2**26)
+EXTERNAL_RANGE_BYTES = (2**10, 2**32)
+MODEL_KINDS: tuple[RegionKind, ...] = ("flash", "external-flash")
+
+CORE_FIGURES = ("isa", "dsp", "mve", "fpu", "word_bits", "default_clock")
+BOARD_FIGURES = ("core", "fpu", "mcu", "clock")  # and the name of every region
+RUNTIME_FIGURES = ("tflm", "cmsis_nn", "resolver", "custom_resolver", "limit")
+
+
+def read_core(section: Section) -> Core:
+    """The core of a profile in targets/cores/; problems are noted in the section."""
+    core = Core(
+        name=section.name("name"),
+        isa=section.choice("isa", ISAS) or ISAS[0],
+        dsp=section.boolean("dsp"),
+        mve=section.boolean("mve"),
+        fpu=_choice(section, "fpu", FPUS),
+        word_bits=section.integer("word_bits", 8, 64),
+        default_kernels=_choice(section, "default_kernels", KERNELS),
+        default_clock_hz=_clock(section, "default_clock"),
+        clock_source=section.text("clock_source"),
+        roofline=_roofline(section.section("roofline")),
+        sources=_sources(section, CORE_FIGURES),
+    )
+    section.finish()
+    return core
+
+
+def read_runtime(section: Section) -> Runtime:
+    """The runtime of a profile in targets/runtimes/; problems are noted in the section."""
+    tflm = section.section("tflm")
+    cmsis_nn = section.section("cmsis_nn")
+    runtime = Runtime(
+        name=section.name("name"),
+        description=section.text("description"),
+        tflm_commit=tflm.text("commit"),
+        tflm_date=tflm.text("date"),
+        cmsis_nn_commit=cmsis_nn.text("commit"),
+        resolver=section.names("resolver"),
+        custom_resolver=section.names("custom_resolver", required=False),
+        limits=tuple(_limit(item) for item in section.sections("limit")),
+        sources=_sources(section, RUNTIME_FIGURES),
+    )
+    for part in (tflm, cmsis_nn, section):
+        part.finish()
+    return runtime
+
+
+def read_board(
+    section: Section, load_core: Callable[[str], Core], load_runtime: Callable[[str], Runtime], runtime: str
+) -> Target:
+    """The board of a profile, packaged or a user's; `runtime` is used where it names none.
+
+    Problems are noted in the section.
+    """
+    core = _referred(section, "core", section.name("core"), load_core)
+    used = _referred(section, "runtime", section.name("runtime", required=False) or runtime, load_runtime)
+    fpu = section.choice("fpu", FPUS, required=False)
+    name = section.name("name")
+    regions = _regions(section)
+    target = Target(
+        name=name,
+        core=_with_fpu(core or _NO_CORE, fpu),
+        board=section.text("board", required=False) or name,
+        mcu=section.text("mcu", required=False) or None,
+        clock_hz=_clock(section, "clock"),
+        clock_source=section.text("clock_source", required=False) or "the profile",
+        regions=regions,
+        runtime=used or _NO_RUNTIME,
+        kernels=_kernels(section, core or _NO_CORE),
+        arena_region_name=_arena_region(section, regions),
+        sources=_sources(section, (*BOARD_FIGURES, *(region.name for region in regions))),
+    )
+    section.finish()
+    return target
+
+
+def bare_core(core: Core, runtime: Runtime) -> Target:
+    """A core on no board: its documented clock, and no memory limits."""
+    return Target(
+        name=core.name,
+        core=core,
+        board=None,
+        mcu=None,
+        clock_hz=core.default_clock_hz,
+        clock_source=core.clock_source,
+        regions=(),
+        runtime=runtime,
+        kernels=core.default_kernels,
+        sources=core.sources,
+    )
+
+
+# Stand-ins while problems are collected; no target with problems leaves the room.
+_NO_CORE = Core("none", ISAS[0], False, False, "none", 32, "reference", 1, "", Roofline(1.0, 1.0, 1.0, 1.0, False, ""))
+_NO_RUNTIME = Runtime("none", "", "", "", "", ())
+
+
+def _referred(section: Section, key: str, name: str, load: Callable[[str], T]) -> T | None:
+    if not name:
+        return None
+    try:
+        return load(name)
+    except TargetError as error:
+        section.note(key, error.what, error.fix)
+        return None
+
+
+def _with_fpu(core: Core, fpu: str | None) -> Core:
+    """The core with the floating-point unit that its board's chip has."""
+    chosen = next((known for known in FPUS if known == fpu), None)
+    return core if chosen is None else replace(core, fpu=chosen)
+
+
+def _kernels(section: Section, core: Core) -> Kernels:
+    word = section.choice("kernels", KERNELS, required=False)
+    return next((known for known in KERNELS if known == word), core.default_kernels)
+
+
+def _choice(section: Section, key: str, known: tuple[W, ...]) -> W:
+    word = section.choice(key, known)
+    return next((item for item in known if item == word), known[0])
+
+
+def _clock(section: Section, key: str) -> int:
+    return section.quantity(key, parse_clock, format_clock, *CLOCK_RANGE_HZ) or CLOCK_RANGE_HZ[0]
+
+
+def _roofline(section: Section) -> Roofline:
+    roofline = Roofline(
+        int8_macs_per_cycle=section.rate("int8_macs_per_cycle", 1e-3, 1e3),
+        int16_macs_per_cycle=section.rate("int16_macs_per_cycle", 1e-3, 1e3),
+        float32_macs_per_cycle=section.rate("float32_macs_per_cycle", 1e-3, 1e3),
+        bytes_per_cycle=section.rate("bytes_per_cycle", 1e-3, 1e3),
+        validated=section.boolean("validated"),
+        basis=section.text("basis"),
+    )
+    section.finish()
+    return roofline
+
+
+def _limit(section: Section) -> OperatorLimit:
+    limit = OperatorLimit(
+        operator=section.text("operator"),
+        quantity=_choice(section, "quantity", LIMIT_QUANTITIES),
+        maximum=section.integer("maximum", 1, 10**6),
+    )
+    section.finish()
+    return limit
+
+
+def _sources(section: Section, figures: Collection[str]) -> tuple[Source, ...]:
+    sources = []
+    for item in section.sections("source"):
+        covers = item.texts("covers")
+        for word in covers:
+            if word not in figures:
+                item.note("covers", f"{word[:80]!r} is no figure of this profile", did_you_mean(word, figures))
+        sources.append(
+            Source(covers, item.text("document"), item.boolean("verified"), item.text("note", required=False))
+        )
+        item.finish()
+    return tuple(sources)
+
+
+def _regions(section: Section) -> tuple[MemoryRegion, ...]:
+    regions: list[MemoryRegion] = []
+    for item in section.sections("region"):
+        kind = _choice(item, "kind", KINDS)
+        limits = EXTERNAL_RANGE_BYTES if kind.startswith("external-") else ON_CHIP_RANGE_BYTES
+        region = MemoryRegion(
+            name=item.name("name"),
+            kind=kind,
+            size_bytes=item.quantity("size", parse_size, format_size, *limits) or limits[0],
+            base_address=item.address("base"),
+            note=item.text("note", required=False),
+        )
+        item.finish()
+        for other in regions:
+            if region.name and region.name == other.name:
+                item.note("name", f"there are two regions {region.name!r}")
+            elif _overlap(region, other):
+                item.note("base", f"the regions {other.name!r} and {region.name!r} overlap")
+        regions.append(region)
+    kinds = {region.kind for region in regions}
+    if not kinds & set(ARENA_KINDS):
+        section.note("region", "there is no RAM for an arena", 'add a [[region]] of kind "sram"')
+    if not kinds & set(MODEL_KINDS):
+        section.note("region", "there is no flash", 'add a [[region]] of kind "flash" or "external-flash"')
+    return tuple(regions)
+
+
+def _overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
+    if a.base_address is None or b.base_address is None:
+        return False
+    return a.base_address < b.base_address + b.size_bytes and b.base_address < a.base_address + a.size_bytes
+
+
+def _arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> str | None:
+    """The region that the profile names for the arena; a board without on-chip RAM must name one."""
+    candidates = [region.name for region in regions if region.kind in ARENA_KINDS]
+    if section.has("arena_region"):
+        return section.choice("arena_region", candidates)
+    if candidates and not any(region.kind == "sram" for region in regions):
+        section.note("arena_region", "is missing: the only RAM is external", f"use one of {', '.join(candidates)}")
+    section.taken.add("arena_region")
+    return None
+
+
+def problems_as_error(problems: list[Problem], where: str) -> TargetError:
+    """The first problem as an error, the others as its details."""
+    first, *others = problems
+    return TargetError(
+        first.what,
+        where=f"{where}: {first.key}" if first.key else where,
+        fix=first.fix,
+        details=tuple(_line(problem) for problem in others),
+    )
+
+
+def _line(problem: Problem) -> str:
+    fix = f"; {problem.fix}" if problem.fix else ""
+    return f"{problem.key}: {problem.what}{fix}"

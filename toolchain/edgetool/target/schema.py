@@ -1,0 +1,216 @@
+"""Strict reading of a TOML table: every problem is noted with its key, and reading goes on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgetool.errors import UsageError
+
+MAX_TEXT = 400  # characters of a text value; profiles are shown in reports
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.+_-]{0,62}[a-z0-9+])?")
+_KINDS = {
+    str: "text",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    dict: "a table",
+    list: "a list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at a key ("region[1].size"), and what to do about it."""
+
+    key: str
+    what: str
+    fix: str | None = None
+
+
+@dataclass(slots=True)
+class Section:
+    """One table under reading. Each read takes a key; finish() reports the keys that nobody took.
+
+    A read of a wrong value notes a problem and returns a harmless stand-in, so that one pass finds all
+    problems; the caller must not use the values when `problems` is not empty.
+    """
+
+    table: Mapping[str, Any]
+    problems: list[Problem]
+    path: str = ""
+    taken: set[str] = field(default_factory=set)
+
+    def key(self, name: str) -> str:
+        """The key as the user finds it in the file."""
+        shown = name if name.isprintable() and len(name) <= 80 else repr(name[:80])
+        return f"{self.path}.{shown}" if self.path else shown
+
+    def note(self, name: str, what: str, fix: str | None = None) -> None:
+        """Note a problem at a key of this table."""
+        self.problems.append(Problem(self.key(name), what, fix))
+
+    def has(self, name: str) -> bool:
+        """Whether the file sets the key."""
+        return name in self.table
+
+    def text(self, name: str, *, required: bool = True) -> str:
+        """A line of printable text; "" when it is absent and not required."""
+        value = self._value(name, str, required)
+        if value is None:
+            return ""
+        if not value.strip() or len(value) > MAX_TEXT or not value.isprintable():
+            self.note(name, f"must be one line of 1 to {MAX_TEXT} printable characters")
+        return str(value)
+
+    def name(self, name: str, *, required: bool = True) -> str:
+        """A name: lower-case letters, digits and -_.+ between them."""
+        value = self.text(name, required=required)
+        if value and not _NAME.fullmatch(value):
+            self.note(name, f"{value[:80]!r} is not a name", "use lower-case letters, digits and hyphens, at most 64")
+        return value
+
+    def choice(self, name: str, known: Collection[str], *, required: bool = True) -> str | None:
+        """One of the known words; None when it is absent or wrong."""
+        value: str | None = self._value(name, str, required)
+        if value is None or value in known:
+            return value
+        self.note(name, f"{value[:80]!r} is not one of {', '.join(known)}", did_you_mean(value, known))
+        return None
+
+    def boolean(self, name: str, *, default: bool | None = None) -> bool:
+        """true or false; required unless it has a default."""
+        value = self._value(name, bool, default is None)
+        return bool(default) if value is None else bool(value)
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        """A required integer from low to high."""
+        value = self._value(name, int, True)
+        if value is None:
+            return low
+        if not low <= value <= high:
+            self.note(name, f"{_short(value)} is outside {low} to {high}")
+            return low
+        return int(value)
+
+    def rate(self, name: str, low: float, high: float) -> float:
+        """A required finite number from low to high."""
+        value = self._value(name, float, True)
+        if value is None:
+            return low
+        if not math.isfinite(value) or not low <= value <= high:
+            self.note(name, f"{_short(value)} is outside {low:g} to {high:g}")
+            return low
+        return float(value)
+
+    def quantity(
+        self,
+        name: str,
+        parse: Callable[[str], int],
+        show: Callable[[int], str],
+        low: int,
+        high: int,
+        *,
+        required: bool = True,
+    ) -> int | None:
+        """Text with a unit, or an integer in the base unit, from low to high; None when absent or wrong."""
+        if not self.has(name) and not required:
+            return None
+        self.taken.add(name)
+        value = self.table.get(name)
+        if value is None:
+            self.note(name, "is missing")
+            return None
+        if isinstance(value, str):
+            try:
+                number = parse(value)
+            except UsageError as error:
+                self.note(name, error.what, error.fix)
+                return None
+        elif type(value) is int:
+            number = value
+        else:
+            self.note(name, f'must be text with a unit such as "{show(high)}"')
+            return None
+        if not low <= number <= high:
+            shown = repr(value) if isinstance(value, str) else _short(number)
+            self.note(name, f"{shown} is outside {show(low)} to {show(high)}", "give the unit with the number")
+            return None
+        return number
+
+    def address(self, name: str) -> int | None:
+        """An optional 32-bit address."""
+        return self.integer(name, 0, 2**32 - 1) if self.has(name) else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A required list of texts, not empty."""
+        value = self._value(name, list, True)
+        if value is None:
+            return ()
+        if not value or not all(isinstance(item, str) for item in value):
+            self.note(name, "must be a list of texts, not empty")
+            return ()
+        return tuple(value)
+
+    def names(self, name: str, *, required: bool = True) -> tuple[tuple[str, str], ...]:
+        """A table of identifiers by name, as pairs in the file's order."""
+        value = self._value(name, dict, required)
+        if value is None:
+            return ()
+        pairs = []
+        for key, item in value.items():
+            if isinstance(item, str) and item.isidentifier():
+                pairs.append((key, item))
+            else:
+                self.note(f"{name}.{key}", "must be the name of a method")
+        return tuple(pairs)
+
+    def section(self, name: str) -> Section:
+        """A required table."""
+        value = self._value(name, dict, True)
+        return Section({} if value is None else value, [] if value is None else self.problems, self.key(name))
+
+    def sections(self, name: str) -> tuple[Section, ...]:
+        """An optional array of tables ([[name]])."""
+        value = self._value(name, list, False)
+        if value is None:
+            return ()
+        if not all(isinstance(item, dict) for item in value):
+            self.note(name, f"must be written as [[{name}]] tables")
+            return ()
+        return tuple(Section(item, self.problems, f"{self.key(name)}[{i}]") for i, item in enumerate(value))
+
+    def finish(self) -> None:
+        """Note each key that nobody asked for."""
+        for name in self.table:
+            if name not in self.taken:
+                self.note(name, "unknown key", did_you_mean(name, self.taken))
+
+    def _value(self, name: str, kind: type, required: bool) -> Any:
+        self.taken.add(name)
+        value = self.table.get(name)
+        if value is None:
+            if required:
+                self.note(name, "is missing")
+            return None
+        # bool is an int to Python, not to TOML; an integer is good enough where a number is asked for.
+        if type(value) is kind or (kind is float and type(value) is int):
+            return value
+        self.note(name, f"must be {_KINDS[kind]}, not {_KINDS.get(type(value), 'a date')}")
+        return None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """ "did you mean 'x'?" for the nearest known word, or None."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else None
+
+
+def _short(value: float) -> str:
+    """The number for a message; an integer of a hundred digits stays readable."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value) if abs(value) < 10**18 else "a huge number"

@@ -1,0 +1,220 @@
+"""What a device is, as plain immutable values. Sizes are bytes, clocks are hertz."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
+Fpu = Literal["none", "sp", "dp"]
+Kernels = Literal["cmsis-nn", "reference"]
+Precision = Literal["int8", "int16", "float32"]
+LimitQuantity = Literal["inputs", "dimensions"]
+
+# What an arena may lie in: "sram" unasked (DTCM is of that kind), external RAM only when it is named.
+ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where figures come from: the keys or region names it covers, and the public document.
+
+    verified is False for what was taken from memory or from a document that could not be read.
+    """
+
+    covers: tuple[str, ...]
+    document: str
+    verified: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRegion:
+    """One contiguous range of addresses; adjacent banks that form one range are one region."""
+
+    name: str
+    kind: RegionKind
+    size_bytes: int
+    base_address: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Peak rates for a first estimate: multiply-accumulates and bytes per cycle, and what they rest on."""
+
+    int8_macs_per_cycle: float
+    int16_macs_per_cycle: float
+    float32_macs_per_cycle: float
+    bytes_per_cycle: float
+    validated: bool
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A processor core. dsp and mve are the SIMD extensions that select CMSIS-NN's kernels.
+
+    default_clock_hz is a clock documented by clock_source: an estimate for the bare core uses it.
+    """
+
+    name: str
+    isa: str
+    dsp: bool
+    mve: bool
+    fpu: Fpu
+    word_bits: int
+    default_kernels: Kernels
+    default_clock_hz: int
+    clock_source: str
+    roofline: Roofline
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """Peak memory traffic."""
+        return self.roofline.bytes_per_cycle
+
+    def macs_per_cycle(self, precision: Precision) -> float:
+        """Peak multiply-accumulates on operands of this precision."""
+        match precision:
+            case "int8":
+                return self.roofline.int8_macs_per_cycle
+            case "int16":
+                return self.roofline.int16_macs_per_cycle
+            case "float32":
+                return self.roofline.float32_macs_per_cycle
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLimit:
+    """The most inputs, or dimensions of a tensor, that the runtime's kernel of an operator takes."""
+
+    operator: str
+    quantity: LimitQuantity
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A version of TensorFlow Lite Micro and of its kernel library.
+
+    resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
+    custom_resolver: the same for the custom operators that TFLM itself brings.
+    """
+
+    name: str
+    description: str
+    tflm_commit: str
+    tflm_date: str
+    cmsis_nn_commit: str
+    resolver: tuple[tuple[str, str], ...]
+    custom_resolver: tuple[tuple[str, str], ...] = ()
+    limits: tuple[OperatorLimit, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The built-in operators that stock TFLM registers, by the schema's names."""
+        return tuple(code for code, _ in self.resolver)
+
+    @property
+    def custom_operators(self) -> tuple[str, ...]:
+        """The custom operators that TFLM itself brings."""
+        return tuple(name for name, _ in self.custom_resolver)
+
+    def resolver_method(self, code: str, custom_code: str | None = None) -> str | None:
+        """The method that registers the operator ("AddConv2D"); None for one that TFLM lacks."""
+        if code == "CUSTOM":
+            return dict(self.custom_resolver).get(custom_code or "")
+        return dict(self.resolver).get(code)
+
+    def limit(self, code: str, quantity: LimitQuantity) -> int | None:
+        """The most inputs or dimensions that the operator's kernel takes; None where none is known."""
+        for item in self.limits:
+            if (item.operator, item.quantity) == (code, quantity):
+                return item.maximum
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a model is meant to run on: a board with its memories, or a bare core without limits.
+
+    arena_region_name picks the region for the arena; None is the largest of kind "sram".
+    """
+
+    name: str
+    core: Core
+    board: str | None
+    mcu: str | None
+    clock_hz: int
+    clock_source: str
+    regions: tuple[MemoryRegion, ...]
+    runtime: Runtime
+    kernels: Kernels
+    arena_region_name: str | None = None
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def arena_region(self) -> MemoryRegion | None:
+        """The one contiguous region that the arena must fit; None where no memory is known."""
+        if self.arena_region_name is not None:
+            return next((r for r in self.regions if r.name == self.arena_region_name), None)
+        return _largest(self.regions, "sram")
+
+    @property
+    def flash_region(self) -> MemoryRegion | None:
+        """Where the model lies: the largest on-chip flash, or else the largest external one."""
+        return _largest(self.regions, "flash") or _largest(self.regions, "external-flash")
+
+    @property
+    def sram_bytes(self) -> int | None:
+        """The size of the arena's region; None where no memory is known."""
+        region = self.arena_region
+        return region.size_bytes if region is not None else None
+
+    @property
+    def flash_bytes(self) -> int | None:
+        """The size of the model's region; None where no memory is known."""
+        region = self.flash_region
+        return region.size_bytes if region is not None else None
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """The figures whose sources were not checked against a public document."""
+        checked = {figure for source in self.sources if source.verified for figure in source.covers}
+        named = dict.fromkeys(figure for source in self.sources for figure in source.covers)
+        return tuple(figure for figure in named if figure not in checked)
+
+    def with_overrides(
+        self,
+        *,
+        sram_bytes: int | None = None,
+        flash_bytes: int | None = None,
+        clock_hz: int | None = None,
+        arena_region: str | None = None,
+        kernels: str | None = None,
+        runtime: str | None = None,
+    ) -> Target:
+        """This target with what the user knows better; None leaves a value as it is.
+
+        sram_bytes and flash_bytes replace the size of the arena's and the model's region, or add one to
+        a bare core; runtime is the name of a packaged runtime. Raises TargetError for an unknown name or
+        an impossible value.
+        """
+        from edgetool.target.override import overridden
+
+        return overridden(
+            self,
+            sram_bytes=sram_bytes,
+            flash_bytes=flash_bytes,
+            clock_hz=clock_hz,
+            arena_region=arena_region,
+            kernels=kernels,
+            runtime=runtime,
+        )
+
+
+def _largest(regions: tuple[MemoryRegion, ...], kind: RegionKind) -> MemoryRegion | None:
+    return max((r for r in regions if r.kind == kind), key=lambda r: r.size_bytes, default=None)
