@@ -1,0 +1,1 @@
+"""What an inference costs in time and traffic."""

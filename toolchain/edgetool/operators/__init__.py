@@ -1,0 +1,1 @@
+"""What each TFLite operator is and needs, one entry per operator."""

@@ -1,0 +1,95 @@
+"""What each operator of a model computes and touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetool.model.types import DType, Graph, Model, Operator
+from edgetool.operators.registry import OPERATORS
+
+Precision = Literal["int8", "int16", "float32"]
+
+PRECISIONS: dict[DType, Precision] = {
+    DType.INT16: "int16",
+    DType.FLOAT32: "float32",
+    DType.FLOAT16: "float32",
+    DType.FLOAT64: "float32",
+    DType.BFLOAT16: "float32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """One operator's work: multiply-accumulates, and bytes of constants and of other tensors it touches.
+
+    precision is that of its arithmetic, by its first input that is no constant.
+
+    known is False for an operator without an entry: its bytes are right, its macs are 0.
+    """
+
+    subgraph: int
+    index: int
+    operator: str
+    macs: int
+    parameter_bytes: int
+    activation_bytes: int
+    precision: Precision
+    known: bool
+
+    @property
+    def memory_bytes(self) -> int:
+        """All bytes it touches, each tensor once."""
+        return self.parameter_bytes + self.activation_bytes
+
+
+def operator_costs(model: Model) -> tuple[OperatorCost, ...]:
+    """One cost per operator, subgraph by subgraph, each as if run once."""
+    costs = []
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            entry = OPERATORS.get(operator.code)
+            parameter_bytes = activation_bytes = 0
+            for index in dict.fromkeys(i for i in (*operator.inputs, *operator.outputs) if i >= 0):
+                tensor = graph.tensors[index]
+                if tensor.data is not None:
+                    parameter_bytes += len(tensor.data)
+                else:
+                    activation_bytes += tensor.size_bytes
+            macs = entry.macs(operator, graph) if entry is not None and entry.macs is not None else 0
+            costs.append(
+                OperatorCost(
+                    subgraph=graph.index,
+                    index=operator.index,
+                    operator=operator.label,
+                    macs=macs,
+                    parameter_bytes=parameter_bytes,
+                    activation_bytes=activation_bytes,
+                    precision=_precision(operator, graph),
+                    known=entry is not None,
+                )
+            )
+    return tuple(costs)
+
+
+def _precision(operator: Operator, graph: Graph) -> Precision:
+    for index in (*operator.inputs, *operator.outputs):
+        if index >= 0 and not graph.tensors[index].is_constant:
+            return PRECISIONS.get(graph.tensors[index].dtype, "int8")
+    return "int8"
+
+
+def parameter_count(model: Model) -> int:
+    """Elements of trained constants: those of float type, or with a scale; index and shape constants apart.
+
+    A payload that several tensors share counts once.
+    """
+    sizes: dict[int, int] = {}
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            if tensor.data is None:
+                continue
+            quantized = tensor.quantization is not None and bool(tensor.quantization.scales)
+            if quantized or tensor.dtype.name in {"FLOAT32", "FLOAT16", "BFLOAT16"}:
+                sizes[tensor.buffer] = max(sizes.get(tensor.buffer, 0), tensor.element_count)
+    return sum(sizes.values())
