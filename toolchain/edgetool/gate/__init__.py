@@ -1,0 +1,1 @@
+"""Judgement: does it fit."""

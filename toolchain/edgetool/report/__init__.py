@@ -1,0 +1,1 @@
+"""The JSON document that other programs build on."""

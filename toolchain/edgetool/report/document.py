@@ -1,0 +1,223 @@
+"""The document as types. Field names are the JSON's own: other programs build on them."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass, field
+
+SCHEMA = "edgetool/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What made the document. options holds what the user asked for, without paths of the machine."""
+
+    tool: str
+    versions: dict[str, str]
+    options: dict[str, object]
+    trust_model_code: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutputInfo:
+    """The written .tflite."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """The input file, and counts of the .tflite that is planned."""
+
+    name: str
+    sha256: str
+    bytes: int
+    operators: int
+    tensors: int
+    parameters: int
+    output: OutputInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputQuality:
+    """One output of the quantized model against the float original. sqnr_db is null where both are equal."""
+
+    name: str
+    sqnr_db: float | None
+    cosine: float | None
+    top1_agreement: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The share of right answers on the evaluation data."""
+
+    float: builtins.float
+    quantized: builtins.float
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationInfo:
+    """How the model was quantized and what it cost."""
+
+    scheme: str
+    calibrated: bool
+    samples: int
+    outputs: tuple[OutputQuality, ...] = ()
+    accuracy: Accuracy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """The device that the figures are for."""
+
+    name: str
+    core: str
+    board: str | None
+    runtime: str
+    kernels: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownEntry:
+    """One part of the arena."""
+
+    part: str
+    where: str
+    operator: int | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaInfo:
+    """The arena. Null is what is not known; bytes is what the user declares."""
+
+    bytes: int | None
+    used_bytes: int | None
+    head_bytes: int | None
+    tail_bytes: int | None
+    layout_bytes: int
+    lower_bound_bytes: int
+    optimal: bool
+    proof: str
+    stock_bytes: int | None
+    is_lower_bound: bool
+    breakdown: tuple[BreakdownEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTensor:
+    """A tensor of the head: its offset, and the operator positions between which it is alive."""
+
+    subgraph: int
+    index: int
+    name: str
+    offset: int
+    bytes: int
+    first_op: int
+    last_op: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInfo:
+    """The order of the main graph's operators and where tensors lie."""
+
+    order: tuple[int, ...]
+    tensors: tuple[PlannedTensor, ...]
+    scratch: tuple[PlannedTensor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetInfo:
+    """A budget and whether it is violated."""
+
+    budget: str
+    bytes: int
+    violated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInfo:
+    """The target's memory, and whether the model fits it. Null is what is not known."""
+
+    region: str | None
+    sram_bytes: int | None
+    flash_bytes: int | None
+    arena_fits: bool | None
+    model_fits: bool | None
+    budgets: tuple[BudgetInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A value with its band."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInfo:
+    """One operator's share of the estimate."""
+
+    index: int
+    operator: str
+    macs: int
+    parameter_bytes: int
+    activation_bytes: int
+    memory_bytes: int
+    instructions: int | None
+    cycles: int
+    ms: Band
+    bound: str
+    subgraph: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateInfo:
+    """What one inference costs. Null is what this estimate does not model."""
+
+    latency_ms: Band
+    energy_uj: Band | None
+    cycles: int
+    macs: int
+    parameter_bytes: int
+    activation_bytes: int
+    bytes_moved: int
+    bandwidth_gbps: float
+    configured_bandwidth_gbps: float
+    bandwidth_utilization: float
+    gmacs_per_s: float
+    stream_utilization: float | None
+    bound: str
+    validation: str
+    precision_tradeoffs: dict[str, object] = field(default_factory=dict)
+    constraints: dict[str, object] = field(default_factory=dict)
+    operators: tuple[OperatorInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingInfo:
+    """A finding."""
+
+    rule: str
+    level: str
+    message: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole document. Sections that a command does not compute are null."""
+
+    provenance: Provenance
+    model: ModelInfo
+    quantization: QuantizationInfo | None = None
+    target: TargetInfo | None = None
+    arena: ArenaInfo | None = None
+    plan: PlanInfo | None = None
+    memory: MemoryInfo | None = None
+    estimate: EstimateInfo | None = None
+    findings: tuple[FindingInfo, ...] = ()
