@@ -1,0 +1,41 @@
+"""The compilers that the emitted files must please, with every warning an error."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FLAGS = (
+    "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-qual -Wmissing-declarations"
+    " -Wdouble-promotion -Wfloat-conversion -Wfloat-equal -Wbidi-chars=any -Werror"
+).split()
+C_STANDARDS = ("c99", "c11", "c17", "c2x")
+CPP_STANDARDS = ("c++11", "c++14", "c++17", "c++20")
+COMPILERS = {
+    "gcc": ("gcc",),
+    "g++": ("g++", "-x", "c++"),
+    "arm-none-eabi-gcc": ("arm-none-eabi-gcc", "-mcpu=cortex-m7", "-mthumb"),
+}
+MATRIX = [
+    *(("gcc", standard) for standard in C_STANDARDS),
+    *(("g++", standard) for standard in CPP_STANDARDS),
+    *(("arm-none-eabi-gcc", standard) for standard in C_STANDARDS),
+]
+
+
+def compile_in(directory: Path, compiler: str, standard: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a compiler in a directory; skips the test when the machine lacks it."""
+    command = COMPILERS[compiler]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    return subprocess.run(
+        [*command, f"-std={standard}", *FLAGS, *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

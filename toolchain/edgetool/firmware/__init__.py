@@ -1,0 +1,1 @@
+"""C files for the firmware, as text in memory."""
