@@ -1,0 +1,60 @@
+"""Runs a .tflite on LiteRT or on real TensorFlow Lite Micro, in a child process with limits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool import child
+from edgetool.runtime import worker
+
+Engine = Literal["litert-reference", "litert", "tflm"]
+DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+
+
+def run_model(
+    model: bytes,
+    inputs: Sequence[npt.NDArray[Any]],
+    *,
+    engine: Engine,
+    workdir: Path | None = None,
+    limits: child.Limits = DEFAULT_LIMITS,
+    progress: child.Progress | None = None,
+    arena_bytes: int | None = None,
+) -> tuple[npt.NDArray[Any], ...]:
+    """The raw outputs of `model`, one array (N, *shape) per graph output, for N invokes in a row.
+
+    inputs: one array (N, *shape) per graph input, in graph order and in the tensor's own dtype.
+    engine: LiteRT with reference or with default kernels, or TFLM with reference kernels. LiteRT's
+      reference kernels are the ones to compare with: the default ones round differently.
+    workdir: where the temporary directory is made, which is always removed; the system's choice if None.
+    arena_bytes: TFLM's arena, on this 64-bit machine; None takes as much as is needed.
+
+    Variable tensors start at zero and live on from one invoke to the next.
+
+    Raises MissingExtraError when the runtime is not installed, UsageError when the inputs do not fit the
+    model, UnsupportedModelError when the runtime refuses to prepare or run it, and ConversionError when
+    the child process dies or exceeds a limit.
+    """
+    with tempfile.TemporaryDirectory(prefix="edgetool-run-", dir=workdir) as name:
+        folder = Path(name)
+        (folder / worker.MODEL_NAME).write_bytes(model)
+        for index, array in enumerate(inputs):
+            np.save(folder / worker.input_name(index), array, allow_pickle=False)
+        result = child.run(
+            "edgetool.runtime.worker",
+            {"engine": engine, "inputs": len(inputs), "arena_bytes": arena_bytes},
+            workdir=folder,
+            limits=limits,
+            doing=f"running the model on {worker.ENGINES[engine][0]}",
+            progress=progress,
+        )
+        return tuple(
+            np.load(folder / worker.output_name(index), allow_pickle=False)
+            for index in range(result["outputs"])
+        )

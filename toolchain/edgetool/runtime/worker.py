@@ -1,0 +1,199 @@
+"""The child's side of `run_model`: the one place that imports LiteRT and TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool import child, errors
+
+Array = npt.NDArray[Any]
+TensorKind = tuple[tuple[int, ...], "np.dtype[Any]"]
+
+FIRST_ARENA_BYTES = 256 * 2**10
+LARGEST_ARENA_BYTES = 2**30
+PROGRESS_STEPS = 20
+MODEL_NAME = "model.tflite"
+
+
+class Runner(Protocol):
+    """A model that is ready to be invoked, its state at its start."""
+
+    inputs: tuple[TensorKind, ...]
+
+    def invoke(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The outputs for one array per input, in graph order."""
+
+
+def input_name(index: int) -> str:
+    """The file that brings graph input `index`."""
+    return f"input_{index}.npy"
+
+
+def output_name(index: int) -> str:
+    """The file that carries graph output `index` back."""
+    return f"output_{index}.npy"
+
+
+class LiteRt:
+    """LiteRT with its default kernels (XNNPACK), or with the reference ones."""
+
+    def __init__(self, model: bytes, *, reference: bool) -> None:
+        module = _import("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
+        kinds = module.OpResolverType
+        self._interpreter = module.Interpreter(
+            model_content=model,
+            experimental_op_resolver_type=kinds.BUILTIN_REF if reference else kinds.AUTO,
+            num_threads=1,
+        )
+        self._interpreter.allocate_tensors()
+        details = self._interpreter.get_input_details()
+        self._indices = tuple(detail["index"] for detail in details)
+        self._outputs = tuple(detail["index"] for detail in self._interpreter.get_output_details())
+        self.inputs = tuple(_kind(detail) for detail in details)
+
+    def invoke(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """As Runner has it."""
+        for index, array in zip(self._indices, arrays, strict=True):
+            self._interpreter.set_tensor(index, array)
+        self._interpreter.invoke()
+        return tuple(self._interpreter.get_tensor(index) for index in self._outputs)
+
+
+class Tflm:
+    """TensorFlow Lite Micro with its reference kernels, built for this machine."""
+
+    def __init__(self, model: bytes, *, arena_bytes: int | None) -> None:
+        module = _import("tflite_micro.runtime", package="tflite_micro")
+        self._interpreter = _tflm_interpreter(module.Interpreter, model, arena_bytes)
+        self.inputs = tuple(_kind(detail) for detail in _all_details(self._interpreter.get_input_details))
+        self._output_count = len(_all_details(self._interpreter.get_output_details))
+
+    def invoke(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """As Runner has it."""
+        for index, array in enumerate(arrays):
+            self._interpreter.set_input(array, index)
+        self._interpreter.invoke()
+        return tuple(np.array(self._interpreter.get_output(index)) for index in range(self._output_count))
+
+
+# By the name that `run_model` takes: what to call it in messages, and how to get a runner.
+ENGINES: dict[str, tuple[str, Callable[[bytes, int | None], Runner]]] = {
+    "litert-reference": ("LiteRT", lambda model, _: LiteRt(model, reference=True)),
+    "litert": ("LiteRT", lambda model, _: LiteRt(model, reference=False)),
+    "tflm": ("TensorFlow Lite Micro", lambda model, arena_bytes: Tflm(model, arena_bytes=arena_bytes)),
+}
+
+
+def _tflm_interpreter(interpreter: Any, model: bytes, arena_bytes: int | None) -> Any:
+    """An interpreter in an arena of the given size, or in the first of doubling sizes that suffices.
+
+    The size has no influence on the results. A model that TFLM cannot run fails at every size.
+    """
+    size = FIRST_ARENA_BYTES if arena_bytes is None else arena_bytes
+    while True:
+        try:
+            return interpreter.from_bytes(model, arena_size=size)
+        except RuntimeError:
+            if arena_bytes is not None or size >= LARGEST_ARENA_BYTES:
+                raise
+        size *= 2
+
+
+def _all_details(details: Any) -> list[dict[str, Any]]:
+    """What TFLM tells about each input or output; it has no count, and refuses an index beyond the last."""
+    found: list[dict[str, Any]] = []
+    while True:
+        try:
+            found.append(details(len(found)))
+        except IndexError:
+            return found
+
+
+def _kind(detail: dict[str, Any]) -> TensorKind:
+    return tuple(int(size) for size in detail["shape"]), np.dtype(detail["dtype"])
+
+
+def _import(*names: str, package: str = "") -> Any:
+    """The first of the modules that is installed; with `package`, that package's attribute of that name."""
+    missing = ""
+    for name in names:
+        try:
+            if package:
+                return getattr(importlib.import_module(package), name.removeprefix(f"{package}."))
+            return importlib.import_module(name)
+        except ImportError as error:
+            missing = missing or str(error)
+    raise errors.MissingExtraError(
+        f"running a model needs the package {(package or names[0].partition('.')[0])}, "
+        f"which cannot be imported ({missing})",
+        fix="pip install 'edgetool[verify]'",
+    )
+
+
+def _check_inputs(inputs: tuple[Array, ...], wanted: tuple[TensorKind, ...]) -> int:
+    """How often to invoke: the samples that all inputs have in common (1 for a model without inputs)."""
+    if len(inputs) != len(wanted):
+        raise errors.UsageError(f"the model has {len(wanted)} inputs and {len(inputs)} arrays were given")
+    for index, (array, (shape, dtype)) in enumerate(zip(inputs, wanted, strict=True)):
+        if array.dtype != dtype or array.shape[1:] != shape or not array.ndim:
+            raise errors.UsageError(
+                f"the array is {array.dtype} {list(array.shape)}, the model takes {dtype} [N, "
+                + ", ".join(map(str, shape))
+                + "]",
+                where=f"input {index}",
+            )
+    counts = {len(array) for array in inputs} or {1}
+    if len(counts) > 1 or 0 in counts:
+        raise errors.UsageError(
+            f"the inputs hold {', '.join(map(str, sorted(counts)))} samples",
+            fix="give every input the same number, at least one",
+        )
+    return counts.pop()
+
+
+def _refusal(name: str, doing: str, error: Exception, workdir: Path) -> errors.EdgetoolError:
+    """What the runtime says against the model; its own last lines tell the operator."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return errors.UnsupportedModelError(
+        f"{name} cannot {doing} the model: {lines[0] if lines else type(error).__name__}",
+        details=tuple(dict.fromkeys((*lines[1:], *child.log_tail(workdir)))),  # each attempt says the same
+    )
+
+
+def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
+    """Run the model in `workdir` on the inputs there; leave one file per output and say how many."""
+    name, prepare = ENGINES[request["engine"]]
+    model = (workdir / MODEL_NAME).read_bytes()
+    inputs = tuple(
+        np.load(workdir / input_name(index), mmap_mode="r", allow_pickle=False)
+        for index in range(request["inputs"])
+    )
+    progress(f"{name} prepares the model")
+    try:
+        runner = prepare(model, request["arena_bytes"])
+    except (errors.EdgetoolError, MemoryError):
+        raise
+    except Exception as error:  # the runtimes raise whatever their bindings do, for an invalid file too
+        raise _refusal(name, "prepare", error, workdir) from error
+    count = _check_inputs(inputs, runner.inputs)
+    samples: list[tuple[Array, ...]] = []
+    for sample in range(count):
+        if sample % max(1, count // PROGRESS_STEPS) == 0:
+            progress(f"{name} runs sample {sample + 1} of {count}")
+        try:
+            samples.append(runner.invoke(tuple(np.ascontiguousarray(array[sample]) for array in inputs)))
+        except (RuntimeError, ValueError) as error:
+            raise _refusal(name, "run", error, workdir) from error
+    for index, output in enumerate(zip(*samples, strict=True)):
+        np.save(workdir / output_name(index), np.stack(output), allow_pickle=False)
+    return {"outputs": len(samples[0])}
+
+
+if __name__ == "__main__":
+    child.serve(work)
