@@ -1,0 +1,219 @@
+"""Every packaged profile loads, is complete, and says where its figures come from."""
+
+from __future__ import annotations
+
+import re
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import TargetError
+from edgetool.target.load import (
+    DEFAULT_RUNTIME,
+    list_boards,
+    list_cores,
+    list_runtimes,
+    list_targets,
+    load_core,
+    load_runtime,
+    load_target,
+)
+from edgetool.target.profile import CORE_FIGURES, RUNTIME_FIGURES
+
+DATA = Path(__file__).resolve().parents[2] / "targets"
+CORES = ["cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"]
+
+
+def test_the_lists_are_the_files() -> None:
+    assert list(list_cores()) == CORES
+    assert set(list_boards()) == {path.stem for path in (DATA / "boards").glob("*.toml")}
+    assert set(list_runtimes()) == {path.stem for path in (DATA / "runtimes").glob("*.toml")}
+    assert list_targets() == (*list_cores(), *list_boards())
+    assert len(set(list_targets())) == len(list_targets())
+    assert len(list_boards()) >= 10
+
+
+@pytest.mark.parametrize("name", list_cores())
+def test_a_core_has_a_clock_and_no_limits(name: str) -> None:
+    target = load_target(name)
+    assert (target.name, target.core.name, target.board) == (name, name, None)
+    assert target.clock_hz == target.core.default_clock_hz > 1_000_000
+    assert target.core.clock_source
+    assert (target.arena_region, target.sram_bytes, target.flash_bytes) == (None, None, None)
+    assert target.kernels == target.core.default_kernels == "cmsis-nn"
+    assert not target.core.roofline.validated
+    assert len(target.core.roofline.basis) > 40
+
+
+@pytest.mark.parametrize("name", list_cores())
+def test_a_core_sources_each_figure(name: str) -> None:
+    covered = {figure for source in load_core(name).sources for figure in source.covers}
+    assert covered == set(CORE_FIGURES)
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_a_board_is_whole(name: str) -> None:
+    target = load_target(name)
+    assert target.name == name
+    assert target.board
+    assert target.mcu
+    region = target.arena_region
+    assert region is not None
+    assert region.kind == "sram"
+    assert target.sram_bytes == region.size_bytes == max(r.size_bytes for r in target.regions if r.kind == "sram")
+    assert target.flash_bytes is not None
+    assert target.flash_bytes >= 2**18
+    assert target.runtime.name == DEFAULT_RUNTIME
+    assert all(r.base_address is not None for r in target.regions if not r.kind.startswith("external"))
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_a_board_sources_each_figure(name: str) -> None:
+    target = load_target(name)
+    covered = {figure for source in target.sources for figure in source.covers}
+    text = (DATA / "boards" / f"{name}.toml").read_text(encoding="utf-8")
+    said = {"core", "mcu", "clock", *({"fpu"} if "\nfpu = " in text else ())}
+    assert covered - {"fpu"} == said - {"fpu"} | {region.name for region in target.regions}
+    assert said <= covered | {"fpu"}
+    assert "fpu" in covered or "fpu" not in said
+    unverified = {figure for source in target.sources if not source.verified for figure in source.covers}
+    assert set(target.unverified) <= unverified
+
+
+def test_every_region_size_was_checked() -> None:
+    for name in list_boards():
+        target = load_target(name)
+        assert not {region.name for region in target.regions} & set(target.unverified), name
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.toml")), ids=lambda path: path.stem)
+def test_a_profile_file_is_named_after_its_target_and_carries_no_address(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert tomllib.loads(text)["name"] == path.stem
+    assert not re.search(r"https?://|recalled|TODO", text)
+    assert max(len(line) for line in text.splitlines() if "basis" not in line) <= 200
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "size_kib", "flash_kib", "clock_mhz"),
+    [
+        ("nucleo-l4r5zi", "sram", 640, 2048, 120),
+        ("nucleo-h743zi2", "axi-sram", 512, 2048, 480),
+        ("nucleo-h7a3zi-q", "axi-sram", 1024, 2048, 280),
+        ("disco-f746ng", "sram", 320, 1024, 216),
+        ("nucleo-f401re", "sram", 96, 512, 84),
+        ("arduino-nano33ble", "sram", 256, 1024, 64),
+        ("rpi-pico", "sram", 256, 2048, 125),
+        ("rpi-pico2", "sram", 512, 4096, 150),
+        ("ek-ra8d1", "sram", 896, 2016, 480),
+        ("teensy41", "ocram", 512, 7936, 600),
+    ],
+)
+def test_known_boards(name: str, region: str, size_kib: int, flash_kib: int, clock_mhz: int) -> None:
+    target = load_target(name)
+    assert target.arena_region is not None
+    assert (target.arena_region.name, target.sram_bytes) == (region, size_kib * 1024)
+    assert (target.flash_bytes, target.clock_hz) == (flash_kib * 1024, clock_mhz * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "isa", "dsp", "mve", "fpu"),
+    [
+        ("cortex-m0plus", "armv6-m", False, False, "none"),
+        ("cortex-m3", "armv7-m", False, False, "none"),
+        ("cortex-m4", "armv7e-m", True, False, "sp"),
+        ("cortex-m7", "armv7e-m", True, False, "dp"),
+        ("cortex-m33", "armv8-m.main", True, False, "sp"),
+        ("cortex-m55", "armv8.1-m.main", True, True, "dp"),
+        ("cortex-m85", "armv8.1-m.main", True, True, "dp"),
+    ],
+)
+def test_known_cores(name: str, isa: str, dsp: bool, mve: bool, fpu: str) -> None:
+    core = load_core(name)
+    assert (core.isa, core.dsp, core.mve, core.fpu, core.word_bits) == (isa, dsp, mve, fpu, 32)
+
+
+def test_a_faster_core_has_the_higher_rates() -> None:
+    m0, m4, m7, m55 = (load_core(f"cortex-{name}") for name in ("m0plus", "m4", "m7", "m55"))
+    rates = [core.macs_per_cycle("int8") for core in (m0, m4, m7, m55)]
+    assert rates == sorted(rates)
+    # 1.39 instructions per MAC at 0.99 cycles each
+    assert m7.macs_per_cycle("int8") == pytest.approx(1 / (1.39 * 0.99), rel=0.01)
+    for core in (m0, m4, m7, m55):
+        assert core.macs_per_cycle("int8") > core.macs_per_cycle("int16") > core.macs_per_cycle("float32") > 0
+        assert core.bytes_per_cycle >= core.word_bits // 8
+
+
+def test_a_board_tells_its_chips_fpu() -> None:
+    assert load_target("disco-f746ng").core.fpu == "sp"
+    assert load_target("nucleo-f767zi").core.fpu == "dp"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CORTEX-M7", "cortex-m7"),
+        ("cortex-m0+", "cortex-m0plus"),
+        ("Cortex-M0+", "cortex-m0plus"),
+        ("cortex_m4", "cortex-m4"),
+        ("NUCLEO-H743ZI2", "nucleo-h743zi2"),
+        ("stm32f401", "nucleo-f401re"),
+    ],
+)
+def test_other_spellings(name: str, meant: str) -> None:
+    assert load_target(name) == load_target(meant)
+
+
+@pytest.mark.parametrize(
+    ("name", "guess"), [("cortex-m77", "cortex-m7"), ("nucleo-h743zi", "nucleo-h743zi2"), ("pico2", "rpi-pico2")]
+)
+def test_an_unknown_name_gets_a_guess(name: str, guess: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        load_target(name)
+    assert name in caught.value.what
+    assert f"did you mean '{guess}'?" in str(caught.value)
+    assert "edgetool targets list" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "..", "../boards/rpi-pico", "/etc/passwd", "rpi-pico.toml", "\0", "x" * 9999])
+def test_a_name_never_reaches_the_file_system(name: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        load_target(name)
+    assert caught.value.exit_code == 2
+    assert len(str(caught.value)) < 400
+
+
+def test_the_runtime() -> None:
+    runtime = load_runtime(DEFAULT_RUNTIME)
+    assert runtime.tflm_commit.startswith("90b983c2")
+    assert runtime.tflm_date == "2026-08-20"
+    assert runtime.cmsis_nn_commit.startswith("4ab83cc3")
+    assert {"CONV_2D", "FULLY_CONNECTED", "UNIDIRECTIONAL_SEQUENCE_LSTM"} <= set(runtime.operators)
+    assert not {"GELU", "TILE", "SELECT", "CUSTOM"} & set(runtime.operators)
+    assert len(runtime.operators) == len(set(runtime.operators)) == 100
+    assert runtime.resolver_method("CONV_2D") == "AddConv2D"
+    assert runtime.resolver_method("CUMSUM") == "AddCumSum"
+    assert runtime.resolver_method("GELU") is None
+    assert runtime.resolver_method("CUSTOM", "SignalWindow") == "AddWindow"
+    assert runtime.resolver_method("CUSTOM", "Mine") is None
+    assert runtime.resolver_method("CUSTOM") is None
+    assert runtime.limit("CONCATENATION", "inputs") == 10
+    assert runtime.limit("CONCATENATION", "dimensions") is None
+    assert {f for s in runtime.sources for f in s.covers} == set(RUNTIME_FIGURES)
+    with pytest.raises(TargetError, match=r"unknown runtime 'tflm-1999'.*tflm-2026-08"):
+        load_runtime("tflm-1999")
+
+
+def test_resolver_methods_have_the_names_of_their_operators() -> None:
+    for code, method in load_runtime(DEFAULT_RUNTIME).resolver:
+        assert method.lower() == "add" + code.replace("_", "").lower()
+
+
+def test_loading_is_cheap() -> None:
+    load_target("nucleo-h743zi2")
+    start = time.process_time()
+    for _ in range(20):
+        load_target("nucleo-h743zi2")
+    assert (time.process_time() - start) / 20 < 0.010
