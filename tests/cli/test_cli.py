@@ -1,0 +1,234 @@
+"""The program as a user meets it: whole processes, exit codes, stdout and stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetool import __version__
+from edgetool.cli.main import COMMANDS
+from tests.model.builders import conv_model_bytes
+
+
+def edgetool(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "edgetool", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=dict(os.environ, **environment),
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def tflite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("a folder") / "my model.tflite"
+    path.write_bytes(conv_model_bytes())
+    return path
+
+
+def test_help_names_every_command_and_every_command_has_help() -> None:
+    shown = edgetool("--help").stdout
+    for name in COMMANDS:
+        assert f"  {name} " in shown
+        result = edgetool(name, "--help")
+        assert result.returncode == 0
+        assert "Usage:" in result.stdout
+
+
+def test_version() -> None:
+    assert edgetool("--version").stdout.strip() == f"edgetool, version {__version__}"
+
+
+def test_inspect_shows_and_prints_json(tflite: Path) -> None:
+    shown = edgetool("inspect", tflite, "--tensors")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "CONV_2D" in shown.stdout
+    document = json.loads(edgetool("inspect", tflite, "--json").stdout)
+    assert document["schema"] == "edgetool/1"
+    assert document["subgraphs"][0]["operators"][0]["operator"] == "CONV_2D"
+    assert document["subgraphs"][0]["operators"][0]["options"]["padding"] in ("SAME", "VALID")
+
+
+def test_plan_prints_one_document(tflite: Path) -> None:
+    result = edgetool("plan", tflite, "--target", "cortex-m7", "--json")
+    document = json.loads(result.stdout)
+    arena = document["arena"]
+    assert (arena["bytes"], arena["is_lower_bound"]) == (None, True)
+    assert arena["layout_bytes"] >= arena["lower_bound_bytes"] > 0
+    assert document["target"]["core"] == "cortex-m7"
+    assert {"offset", "bytes", "first_op", "last_op", "index", "subgraph", "name"} == set(
+        document["plan"]["tensors"][0]
+    )
+
+
+def test_plan_writes_a_model_that_carries_the_plan(tflite: Path, tmp_path: Path) -> None:
+    output = tmp_path / "planned model.tflite"
+    assert edgetool("plan", tflite, "-o", output, "-q").returncode == 0
+    metadata = json.loads(edgetool("inspect", output, "--json").stdout)["metadata"]
+    assert "OfflineMemoryAllocation" in [entry["name"] for entry in metadata]
+    again = edgetool("plan", tflite, "-o", output)
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
+    over = edgetool("plan", output, "-o", output, "--force")
+    assert (over.returncode, "would replace the input" in over.stderr) == (2, True)
+
+
+def test_estimate_of_several_targets_is_one_document(tflite: Path) -> None:
+    result = edgetool("estimate", tflite, "--target", "cortex-m4", "--target", "cortex-m7", "--json")
+    reports = json.loads(result.stdout)["reports"]
+    assert [report["target"]["name"] for report in reports] == ["cortex-m4", "cortex-m7"]
+    for report in reports:
+        latency = report["estimate"]["latency_ms"]
+        assert latency["low"] < latency["value"] < latency["high"]
+        assert report["estimate"]["validation"] == "unvalidated"
+
+
+def test_emit_writes_c_files_together(tflite: Path, tmp_path: Path) -> None:
+    result = edgetool("emit", tflite, "--target", "cortex-m7", "-o", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "my_model.h",
+        "my_model_model.c",
+        "my_model_model.h",
+    ]
+
+
+def test_a_tflite_converts_to_all_files_and_twice_the_same(tflite: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        result = edgetool("convert", tflite, "--target", "cortex-m7", "-o", tmp_path / name)
+        assert result.returncode == 0, result.stderr
+    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert first == second
+    assert set(first) == {"my_model.tflite", "my_model.json", "my_model.h", "my_model_model.c", "my_model_model.h"}
+    assert str(tmp_path) not in first["my_model.json"].decode()
+
+
+def test_strict_fails_a_model_that_does_not_fit(tflite: Path, tmp_path: Path) -> None:
+    limits = ("--target", "cortex-m0plus", "--sram", "64", "--flash", "1MiB")
+    relaxed = edgetool("convert", tflite, *limits, "-o", tmp_path / "relaxed")
+    assert (relaxed.returncode, "too large" in relaxed.stdout) == (0, True)
+    strict = edgetool("convert", tflite, *limits, "-o", tmp_path / "strict", "--strict")
+    assert strict.returncode == 1
+    assert (tmp_path / "strict" / "my_model.h").is_file()
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", 3),
+        (b"hello, this is a text file\n", 3),
+        (b"\x89HDF\r\n\x1a\n" + bytes(64), 3),
+        (b"\x00" * 4096, 3),
+        (conv_model_bytes()[:200], 3),
+    ],
+    ids=["empty", "text", "hdf5", "zeros", "truncated"],
+)
+@pytest.mark.parametrize("name", ["inspect", "plan", "emit"])
+def test_a_bad_model_is_one_clear_line(tmp_path: Path, content: bytes, code: int, name: str) -> None:
+    path = tmp_path / "bad.tflite"
+    path.write_bytes(content)
+    result = edgetool(name, path, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (code, "")
+    assert result.stderr.startswith("edgetool: error: bad.tflite")
+    assert len(result.stderr.splitlines()) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.tflite"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "none.tflite"),
+        ("plan", "."),
+        ("plan",),
+        ("nonsense",),
+        ("estimate", "none.tflite"),
+        ("convert", "none.h5", "--target", "cortex-m7"),
+        ("plan", "none.tflite", "--target", "cortex-m99"),
+        ("plan", "none.tflite", "--target", "cortex-m7", "--sram", "lots"),
+        ("plan", "none.tflite", "--sram", "1MiB"),
+        ("targets", "show", "none.toml"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    result = edgetool(*arguments, cwd=tmp_path)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_output_that_cannot_be_written(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    result = edgetool("emit", tflite, "-o", tmp_path / "file" / "out")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "not a directory" in result.stderr
+
+
+def test_a_closed_pipe_is_no_error(tflite: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgetool", "inspect", str(tflite), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait()
+
+
+def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "edgetool.toml").write_text('target = "cortex-m4"\n[plan]\nsram = "64KiB"\n')
+    document = json.loads(edgetool("plan", tflite, "--json", cwd=tmp_path).stdout)
+    assert (document["target"]["core"], document["memory"]["sram_bytes"]) == ("cortex-m4", 65536)
+    document = json.loads(edgetool("plan", tflite, "--json", "--target", "cortex-m33", cwd=tmp_path).stdout)
+    assert document["target"]["core"] == "cortex-m33"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("tarqet = 'cortex-m7'", "tarqet"),
+        ("[plan]\nsrma = '1MiB'", "plan.srma"),
+        ("plan = 3", "plan"),
+        ("target =", "not valid TOML"),
+    ],
+)
+def test_wrong_settings_name_file_and_key(tflite: Path, tmp_path: Path, text: str, named: str) -> None:
+    (tmp_path / "edgetool.toml").write_text(text)
+    result = edgetool("plan", tflite, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "edgetool.toml" in result.stderr
+    assert named in result.stderr
+
+
+def test_no_colour_when_piped_and_with_no_color(tflite: Path) -> None:
+    assert "\x1b" not in edgetool("plan", tflite, NO_COLOR="1").stdout
+    assert "\x1b" not in edgetool("plan", tflite).stdout
+
+
+def test_targets_list_and_show() -> None:
+    listed = json.loads(edgetool("targets", "list", "--json").stdout)["targets"]
+    names = {target["name"] for target in listed}
+    assert {"cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"} <= names
+    assert len([target for target in listed if target["board"]]) >= 10
+    assert (
+        "NOT CHECKED" in edgetool("targets", "show", "cortex-m7").stdout
+        or "checked" in edgetool("targets", "show", "cortex-m7").stdout
+    )
+
+
+def test_plan_starts_without_heavy_libraries(tflite: Path) -> None:
+    code = (
+        "import sys\nfrom edgetool.cli.main import cli\n"
+        f"cli.main(['plan', {str(tflite)!r}, '--target', 'cortex-m7', '-q'], standalone_mode=False)\n"
+        "print([n for n in ('tensorflow', 'keras', 'ai_edge_litert', 'h5py', 'numpy') if n in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

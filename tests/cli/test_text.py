@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.cli.text import kib, printable, significant, table
+
+
+@given(st.text(), st.integers(8, 80))
+def test_printable_is_one_safe_short_line(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert len(shown) <= limit
+    assert all(" " <= c <= "~" for c in shown)
+
+
+def test_printable_keeps_plain_names_and_shows_both_ends_of_long_ones() -> None:
+    assert printable("conv2d/Relu") == "conv2d/Relu"
+    assert printable("a" * 50 + "b" * 50, 20) == "aaaaaaaa...bbbbbbbbb"
+    assert printable("\x1b[31mred") == "\\x1b[31mred"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0.00"), (1234.5, "1,234"), (12.34, "12.3"), (0.01234, "0.0123"), (1e-7, "1.00e-07"), (2e12, "2.00e+12")],
+)
+def test_significant(value: float, shown: str) -> None:
+    assert significant(value) == shown
+
+
+@pytest.mark.parametrize(("size", "shown"), [(None, "unknown"), (512, "512 B"), (2048, "2,048 B (2.0 KiB)")])
+def test_kib(size: int | None, shown: str) -> None:
+    assert kib(size) == shown
+
+
+def test_table_aligns_columns() -> None:
+    lines = table(("a", "number"), [("long name", "1"), ("b", "1,000")], "<>")
+    assert lines[1:] == ["long name       1", "b           1,000"]

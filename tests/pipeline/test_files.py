@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import OutputError, UsageError
+from edgetool.pipeline import files
+from edgetool.pipeline.files import check_writable, read_file, write_file, write_files
+
+NEW = {"a.h": b"new a", "b.c": b"new b", "c.json": b"new c"}
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_a_new_directory_appears_whole(tmp_path: Path) -> None:
+    written = write_files(tmp_path / "deep" / "out dir", NEW)
+    assert contents(tmp_path / "deep" / "out dir") == NEW
+    assert [path.name for path in written] == list(NEW)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_dir()] == ["deep", "out dir"]
+
+
+def test_other_files_of_the_directory_stay(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_bytes(b"mine")
+    write_files(tmp_path, NEW)
+    assert contents(tmp_path) == {"mine.txt": b"mine", **NEW}
+
+
+def test_existing_files_are_kept_unless_forced(tmp_path: Path) -> None:
+    (tmp_path / "b.c").write_bytes(b"old")
+    with pytest.raises(OutputError, match="--force"):
+        write_files(tmp_path, NEW)
+    assert contents(tmp_path) == {"b.c": b"old"}
+    write_files(tmp_path, NEW, force=True)
+    assert contents(tmp_path) == NEW
+
+
+def test_an_input_is_never_replaced(tmp_path: Path) -> None:
+    source = tmp_path / "a.h"
+    source.write_bytes(b"input")
+    (tmp_path / "link").symlink_to(source)
+    with pytest.raises(OutputError, match="would replace the input"):
+        write_files(tmp_path, NEW, force=True, inputs=(tmp_path / "link",))
+    assert source.read_bytes() == b"input"
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    old = {"a.h": b"old a", "c.json": b"old c"}
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    real, calls = Path.replace, iter(range(99))
+
+    def replace(self: Path, target: Path) -> Path:
+        if self.parent.name == "new" and next(calls) == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OutputError, match="No space left"):
+        write_files(tmp_path, NEW, force=True)
+    assert contents(tmp_path) == old
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "_write_through", full)
+    with pytest.raises(OutputError, match="No space left"):
+        write_files(tmp_path / "out", NEW)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a.h").symlink_to(outside)
+    write_files(out, NEW, force=True)
+    assert outside.read_bytes() == b"precious"
+    assert contents(out) == NEW
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_without_permission_is_told_before_any_work(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(OutputError, match="permission denied"):
+        check_writable(tmp_path, ("a.h",), force=False, inputs=())
+
+
+def test_a_file_where_a_directory_must_be(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"")
+    with pytest.raises(OutputError, match="not a directory"):
+        check_writable(tmp_path / "out" / "deeper", ("a.h",), force=False, inputs=())
+    with pytest.raises(OutputError, match=r"cannot be written|not a directory"):
+        write_files(tmp_path / "out", NEW)
+
+
+def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_file(tmp_path / "none.tflite")
+    with pytest.raises(UsageError, match="is a directory"):
+        read_file(tmp_path)
+
+
+def test_one_file_needs_its_directory(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="does not exist"):
+        write_file(tmp_path / "none" / "a.h", b"")
+    assert write_file(tmp_path / "a.h", b"x").read_bytes() == b"x"

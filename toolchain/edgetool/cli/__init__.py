@@ -1,0 +1,1 @@
+"""The command line: Click parses, the pipeline works, a view prints."""

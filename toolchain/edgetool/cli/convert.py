@@ -1,0 +1,104 @@
+"""edgetool convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetool.cli.options import (
+    EXISTING,
+    SIZE,
+    Numbers,
+    force_option,
+    json_option,
+    quiet_options,
+    target_options,
+)
+from edgetool.cli.output import ProgressLine, deliver, print_lines
+
+
+@click.command("convert")
+@click.argument("model", type=EXISTING)
+@target_options(required=True)
+@click.option("--output", "-o", type=EXISTING, help="Directory of the files; NAME-firmware when not given.")
+@click.option("--name", help="What the files and C names are called; the model's file name when not given.")
+@click.option(
+    "--quantize",
+    type=click.Choice(["int8", "int16x8", "float32"]),
+    default="int8",
+    show_default=True,
+    help="Precision of the arithmetic.",
+)
+@click.option("--io", type=click.Choice(["int8", "int16", "uint8", "float32"]), help="Type of inputs and outputs.")
+@click.option("--dense-per-tensor", is_flag=True, help="Quantize dense layers per tensor, not per channel.")
+@click.option(
+    "--calibration",
+    type=EXISTING,
+    help="Real inputs: .npy, .npz (one array per input), .csv, or a directory of images or .npy files.",
+)
+@click.option("--mean", type=Numbers(), help="Calibration is read as (x - mean) / std; one number or one per channel.")
+@click.option("--std", type=Numbers(), help="See --mean.")
+@click.option("--scale", type=Numbers(), help="Calibration is read as x * scale + offset.")
+@click.option("--offset", type=Numbers(), help="See --scale.")
+@click.option("--samples", type=click.IntRange(1), default=100, show_default=True, help="Synthetic samples.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the synthetic samples.")
+@click.option("--evaluate", type=EXISTING, help="An .npz with x and y: float and quantized accuracy are measured.")
+@click.option("--no-offline-plan", is_flag=True, help="Leave the memory plan out of the .tflite.")
+@click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
+@click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")
+@click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when the model does not fit the target.")
+@json_option
+@force_option
+@quiet_options
+def command(
+    model: Path,
+    target: str,
+    output: Path | None,
+    name: str | None,
+    no_offline_plan: bool,
+    time_limit: float,
+    memory_limit: int,
+    strict: bool,
+    as_json: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **options: Any,
+) -> None:
+    """Convert MODEL to firmware files.
+
+    MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite, which is taken as it is. Written
+    are NAME.tflite with its memory plan, NAME.h, NAME_model.c, NAME_model.h and NAME.json, all or none.
+    """
+    from edgetool.child import Limits
+    from edgetool.cli.view import summary, written
+    from edgetool.convert.request import ConvertRequest
+    from edgetool.pipeline.convert import convert_file
+    from edgetool.pipeline.targets import resolve_named
+    from edgetool.report.serialize import document, to_json
+
+    overrides = {key: options.pop(key) for key in ("sram", "flash", "clock", "arena_region", "kernels", "runtime")}
+    device = resolve_named(target, **overrides)
+    assert device is not None
+    request = ConvertRequest(path=model, limits=Limits(memory_limit, time_limit), **options)
+    with ProgressLine(quiet=quiet or as_json) as progress:
+        converted = convert_file(
+            request,
+            device,
+            output=output,
+            name=name,
+            force=force,
+            offline_plan=not no_offline_plan,
+            progress=progress,
+        )
+    report = converted.report
+    if as_json:
+        deliver(to_json(document(report)), None)
+    elif not quiet:
+        print_lines([*summary(report), *written(converted.files)])
+    fits = report.memory
+    if strict and fits is not None and (fits.arena_fits is False or fits.model_fits is False):
+        raise click.exceptions.Exit(1)

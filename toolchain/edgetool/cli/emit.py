@@ -1,0 +1,47 @@
+"""edgetool emit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options, target_options
+from edgetool.cli.output import deliver, print_lines
+
+
+@click.command("emit")
+@click.argument("model", type=EXISTING)
+@target_options(required=False)
+@click.option("--output", "-o", type=EXISTING, help="Directory of the files; NAME-firmware when not given.")
+@click.option("--name", help="What the files and C names are called; the model's file name when not given.")
+@json_option
+@force_option
+@quiet_options
+def command(
+    model: Path,
+    target: str | None,
+    output: Path | None,
+    name: str | None,
+    as_json: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **overrides: Any,
+) -> None:
+    """Write the C files of MODEL, a .tflite file: header and model data.
+
+    Offsets are those of the memory plan in the file; without one TFLM places tensors by itself, and the
+    header has none.
+    """
+    from edgetool.cli.view import summary, written
+    from edgetool.pipeline.emit import emit_files
+    from edgetool.pipeline.targets import resolve_named
+    from edgetool.report.serialize import document, to_json
+
+    emitted = emit_files(model, resolve_named(target, **overrides), output=output, name=name, force=force)
+    if as_json:
+        deliver(to_json(document(emitted.report)), None)
+    elif not quiet:
+        print_lines([*summary(emitted.report), *written(emitted.files)])

@@ -1,0 +1,64 @@
+"""How errors leave the program: one clear line on stderr and the exit code of the kind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import click
+
+from edgetool.cli.text import printable
+from edgetool.errors import EdgetoolError
+
+INTERRUPTED = 130
+TERMINATED = 143
+BUG = 5
+USAGE = 2
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; raised so that temporary files and children are cleaned up."""
+
+
+def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
+    """Run the program; the exit code. Nothing but SystemExit escapes."""
+    try:
+        run()
+    except EdgetoolError as error:
+        if tracebacks:
+            traceback.print_exc()
+        _say(str(error))
+        for line in error.details:
+            click.echo(f"  | {printable(line, 200)}", err=True)
+        return error.exit_code
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted; nothing was written")
+        return INTERRUPTED
+    except Terminated:
+        _say("terminated; nothing was written")
+        return TERMINATED
+    except BrokenPipeError:
+        # The reader of our output went away; say nothing, and keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if tracebacks:
+            traceback.print_exc()
+        _say(
+            f"a bug in edgetool: {type(error).__name__}: {printable(str(error), 200)}; "
+            "please report it with the output of the same command and -vv"
+        )
+        return BUG
+    return 0
+
+
+def _say(text: str) -> None:
+    message = "".join(c if c >= " " or c == "\n" else repr(c)[1:-1] for c in text)
+    click.echo(f"{click.style('edgetool: error:', fg='red', bold=True)} {message}", err=True)

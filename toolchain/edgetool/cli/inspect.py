@@ -1,0 +1,32 @@
+"""edgetool inspect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options
+from edgetool.cli.output import deliver, print_lines
+
+
+@click.command("inspect")
+@click.argument("model", type=EXISTING)
+@json_option
+@click.option("--output", "-o", type=EXISTING, help="Write the JSON document to this file.")
+@force_option
+@click.option("--tensors", is_flag=True, help="List every tensor, constants included.")
+@quiet_options
+def command(
+    model: Path, as_json: bool, output: Path | None, force: bool, tensors: bool, quiet: bool, verbose: int
+) -> None:
+    """Show the operators, tensors, quantization and totals of MODEL, a .tflite file."""
+    from edgetool.cli.view_inspect import inspection
+    from edgetool.pipeline.inspect import inspect_model
+    from edgetool.report.serialize import to_json
+
+    inspected = inspect_model(model)
+    if as_json or output is not None:
+        deliver(to_json(inspected), output, force=force)
+    elif not quiet:
+        print_lines(inspection(inspected, tensors=tensors or verbose > 0))

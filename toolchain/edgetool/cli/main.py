@@ -1,0 +1,78 @@
+"""The entry point: finds the command, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from edgetool import __version__
+from edgetool.cli.errors import Terminated, exit_code_of
+
+# Command name -> (module, attribute, what `edgetool --help` says of it). Modules load on use: help is instant.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "convert": (
+        "edgetool.cli.convert",
+        "A Keras model to firmware files: .tflite, C header, model data, report.",
+    ),
+    "inspect": ("edgetool.cli.inspect", "The operators, tensors and quantization of a .tflite."),
+    "plan": ("edgetool.cli.plan", "The arena: when tensors live and where they lie."),
+    "estimate": ("edgetool.cli.estimate", "How long an inference takes, and where the time goes."),
+    "emit": ("edgetool.cli.emit", "The C files of a .tflite."),
+    "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands in the order in which one uses them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command list of --help, without importing the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 fine, 1 judged and failed, 2 wrong usage, 3 invalid or unsupported model, "
+    "4 conversion failed, 5 a bug in edgetool, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="edgetool")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """From a Keras model to TensorFlow Lite Micro firmware files.
+
+    Settings may also stand in edgetool.toml or pyproject.toml; the command line wins.
+    """
+    if ctx.invoked_subcommand is not None and ctx.default_map is None:
+        from edgetool.cli.settings import load_settings
+
+        ctx.default_map = load_settings(ctx)
+
+
+def main() -> None:
+    """Run edgetool as a program."""
+
+    def terminate(signum: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), terminate)
+    tracebacks = any(argument.startswith("-vv") for argument in sys.argv[1:])
+    sys.exit(exit_code_of(lambda: cli.main(standalone_mode=False), tracebacks=tracebacks))

@@ -1,0 +1,101 @@
+"""Options that several commands share, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from edgetool.errors import EdgetoolError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A size, a clock or a time with a unit, read by a function of target.quantity."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error that says what was expected."""
+        if not isinstance(value, str):
+            value = str(value)
+        from edgetool.target import quantity
+
+        parse = {"size": quantity.parse_size, "clock": quantity.parse_clock, "time": quantity.parse_time}
+        try:
+            return parse[self.name](value)
+        except EdgetoolError as error:
+            self.fail(error.what, param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+SIZE = Quantity("size")
+CLOCK = Quantity("clock")
+EXISTING = click.Path(path_type=Path)
+
+
+def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Decorators as one, the first outermost."""
+
+    def apply(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
+    """--target and what overrides it."""
+    return stacked(
+        click.option(
+            "--target",
+            "-t",
+            metavar="NAME|FILE.toml",
+            required=required,
+            multiple=multiple,
+            help="A core, a board or a profile of your own ('edgetool targets list').",
+        ),
+        click.option("--sram", type=SIZE, metavar="SIZE", help="SRAM for the arena, e.g. 512KiB."),
+        click.option("--flash", type=SIZE, metavar="SIZE", help="Flash for the model, e.g. 1MiB."),
+        click.option("--clock", type=CLOCK, metavar="CLOCK", help="Clock of the core, e.g. 480MHz."),
+        click.option("--arena-region", metavar="NAME", help="The memory region of the board that holds the arena."),
+        click.option(
+            "--kernels",
+            type=click.Choice(["reference", "cmsis-nn"]),
+            help="The kernel set that the firmware links.",
+        ),
+        click.option("--runtime", metavar="NAME", help="The TFLM version's profile."),
+    )
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the JSON document and nothing else.")
+force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
+quiet_options = stacked(
+    click.option("--quiet", "-q", is_flag=True, help="Print errors only."),
+    click.option("--verbose", "-v", count=True, help="Print more; -vv adds tracebacks."),
+)
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]  # as above
+    """One number, or several separated by commas."""
+
+    name = "number[,number...]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """The numbers, finite."""
+        if isinstance(value, tuple):
+            return value
+        parts = value if isinstance(value, list) else str(value).split(",")
+        try:
+            numbers = tuple(float(part) for part in parts)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is not a number or numbers separated by commas", param, ctx)
+        if not all(abs(number) < float("inf") for number in numbers):
+            self.fail(f"{value!r} is not finite", param, ctx)
+        return numbers

@@ -1,0 +1,62 @@
+"""Where results go: lines on stdout, progress and notices on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import click
+
+from edgetool.pipeline.files import write_file
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Print a person's view; colours only on a terminal, and not with NO_COLOR."""
+    click.echo("\n".join(lines), color=_color())
+
+
+def deliver(text: str, output: Path | None, *, force: bool = False) -> None:
+    """Print the text, or write it to the file."""
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(output, text.encode("utf-8"), force=force)
+
+
+def notice(text: str) -> None:
+    """A line on stderr that is no result."""
+    click.echo(text, err=True, color=_color())
+
+
+def _color() -> bool | None:
+    import os
+
+    return False if os.environ.get("NO_COLOR") else None
+
+
+class ProgressLine:
+    """One line on stderr that shows the current step and its seconds; nothing when stderr is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shown = sys.stderr.isatty() and not quiet
+        self._started = time.monotonic()
+
+    def __call__(self, step: str) -> None:
+        """Show the step in place of the last one."""
+        if self._shown:
+            seconds = time.monotonic() - self._started
+            sys.stderr.write(f"\r\x1b[2K{seconds:5.1f} s  {step}")
+            sys.stderr.flush()
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

@@ -1,0 +1,43 @@
+"""edgetool plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options, target_options
+from edgetool.cli.output import deliver, notice, print_lines
+
+
+@click.command("plan")
+@click.argument("model", type=EXISTING)
+@target_options(required=False)
+@click.option("--output", "-o", type=EXISTING, help="Write the model with the plan in it to this .tflite.")
+@json_option
+@force_option
+@quiet_options
+def command(
+    model: Path,
+    target: str | None,
+    output: Path | None,
+    as_json: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **overrides: Any,
+) -> None:
+    """Plan the arena of MODEL, a .tflite file: when tensors live, where they lie, and what bounds the size."""
+    from edgetool.cli.view_plan import plan_view
+    from edgetool.pipeline.plan import plan_model
+    from edgetool.pipeline.targets import resolve_named
+    from edgetool.report.serialize import document, to_json
+
+    report = plan_model(model, resolve_named(target, **overrides), output=output, force=force)
+    if as_json:
+        deliver(to_json(document(report)), None)
+    elif not quiet:
+        print_lines(plan_view(report, everything=verbose > 0))
+    if output is not None and not quiet:
+        notice(f"wrote {output}")

@@ -1,0 +1,91 @@
+"""Settings from edgetool.toml, or [tool.edgetool] of pyproject.toml, in the current directory.
+
+Top-level keys set the option of that name for every command that has it; a table of a command's name sets
+options of that command alone. The command line wins.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetool.errors import SettingsError
+
+SETTINGS_NAME = "edgetool.toml"
+
+
+def load_settings(ctx: click.Context) -> dict[str, Any]:
+    """A default map for the group's commands. Raises SettingsError naming file and key."""
+    found = _read()
+    if found is None:
+        return {}
+    where, settings = found
+    group = ctx.command
+    assert isinstance(group, click.Group)
+    parameters: dict[str, dict[str, click.Parameter]] = {}
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is not None and not isinstance(command, click.Group):
+            parameters[name] = {
+                parameter.name: parameter
+                for parameter in command.params
+                if isinstance(parameter, click.Option) and parameter.name
+            }
+    defaults: dict[str, dict[str, Any]] = {name: {} for name in parameters}
+    for key, value in settings.items():
+        if key in parameters:
+            if not isinstance(value, dict):
+                raise SettingsError("must be a table of options", where=f"{where}: {key}")
+            continue
+        takers = [name for name in parameters if _option_name(key) in parameters[name]]
+        if not takers:
+            everything = [*parameters, *{option for options in parameters.values() for option in options}]
+            raise _unknown(where, key, everything)
+        for name in takers:
+            defaults[name][_option_name(key)] = value
+    for name in parameters:
+        for key, value in settings.get(name, {}).items():
+            if _option_name(key) not in parameters[name]:
+                raise _unknown(where, f"{name}.{key}", list(parameters[name]))
+            defaults[name][_option_name(key)] = value
+    return defaults
+
+
+def _option_name(key: str) -> str:
+    """The parameter of a key: dashes as underscores; "json" is a flag of another name in Python."""
+    name = key.replace("-", "_")
+    return "as_json" if name == "json" else name
+
+
+def _unknown(where: str, key: str, known: list[str]) -> SettingsError:
+    names = [name.replace("_", "-") for name in known]
+    near = difflib.get_close_matches(key.rpartition(".")[2].replace("_", "-"), names, 1)
+    return SettingsError(
+        "unknown key", where=f"{where}: {key}", fix=f"did you mean {near[0]!r}?" if near else "remove it"
+    )
+
+
+def _read() -> tuple[str, dict[str, Any]] | None:
+    """File name and settings; None when the current directory has none."""
+    for name in (SETTINGS_NAME, "pyproject.toml"):
+        path = Path(name)
+        if not path.is_file():
+            continue
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingsError(f"cannot be read: {error.strerror}", where=name) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            if name != SETTINGS_NAME:
+                continue  # somebody else's file; its own tools report it
+            raise SettingsError(f"is not valid TOML: {error}", where=name) from error
+        if name == SETTINGS_NAME:
+            return name, content
+        tool = content.get("tool", {})
+        if isinstance(tool, dict) and isinstance(tool.get("edgetool"), dict):
+            return f"{name} [tool.edgetool]", tool["edgetool"]
+    return None

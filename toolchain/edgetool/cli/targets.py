@@ -1,0 +1,59 @@
+"""edgetool targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgetool.cli.options import EXISTING, json_option
+from edgetool.cli.output import deliver, print_lines
+
+
+@click.group("targets")
+def command() -> None:
+    """List, show and check the profiles of cores and boards."""
+
+
+@command.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List the cores and boards that --target takes."""
+    from edgetool.cli.view_targets import target_table
+    from edgetool.pipeline.targets import all_targets
+    from edgetool.report.serialize import to_json
+
+    targets = all_targets()
+    if as_json:
+        from edgetool.pipeline.targets import describe
+
+        deliver(to_json({"schema": "edgetool/1", "targets": [describe(target) for target in targets]}), None)
+    else:
+        print_lines(target_table(targets))
+
+
+@command.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show NAME, a core, a board or the path of a profile, with the source of every figure."""
+    from edgetool.cli.view_targets import target_view
+    from edgetool.pipeline.targets import describe, resolve_target
+    from edgetool.report.serialize import to_json
+
+    target = resolve_target(name)
+    if as_json:
+        deliver(to_json({"schema": "edgetool/1", "target": describe(target)}), None)
+    else:
+        print_lines(target_view(target))
+
+
+@command.command("validate")
+@click.argument("profiles", type=EXISTING, nargs=-1, required=True)
+def validate_command(profiles: tuple[Path, ...]) -> None:
+    """Check profiles of your own; exits with 2 at the first that is not valid."""
+    from edgetool.pipeline.targets import resolve_profile
+
+    for path in profiles:
+        target = resolve_profile(path)
+        print_lines([f"{path}: valid, {target.name} ({target.core.name})"])

@@ -1,0 +1,78 @@
+"""Plain text for terminals: tables, sizes, and names that come from files."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+import click
+
+MAX_WIDTH = 100
+
+
+def width() -> int:
+    """Columns to fill; 80 when the output is not a terminal."""
+    return min(shutil.get_terminal_size((80, 24)).columns, MAX_WIDTH)
+
+
+def printable(text: str, limit: int = 60) -> str:
+    """Text from a file, safe on a terminal: control and non-ASCII characters escaped, the middle cut."""
+    safe = "".join(c if " " <= c <= "~" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    if len(safe) <= limit:
+        return safe
+    keep = limit - 3
+    return f"{safe[: keep // 2]}...{safe[-(keep - keep // 2) :]}"
+
+
+def grouped(number: int | float | None, unit: str = "") -> str:
+    """1,234 B; "unknown" for None."""
+    if number is None:
+        return "unknown"
+    return f"{number:,}{' ' + unit if unit else ''}"
+
+
+def kib(size_bytes: int | None) -> str:
+    """12,345 B (12.1 KiB)."""
+    if size_bytes is None:
+        return "unknown"
+    if size_bytes < 1024:
+        return f"{size_bytes:,} B"
+    scaled, unit = (size_bytes / 2**20, "MiB") if size_bytes >= 2**20 else (size_bytes / 2**10, "KiB")
+    return f"{size_bytes:,} B ({scaled:,.1f} {unit})"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """The value to so many significant digits, without an exponent where it stays readable."""
+    if value != 0 and (abs(value) >= 1e9 or abs(value) < 1e-4):
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - _exponent(value))
+    return f"{value:,.{decimals}f}"
+
+
+def _exponent(value: float) -> int:
+    return int(f"{value:e}".rpartition("e")[2]) if value else 0
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:
+    """Lines of a table; align has one of < and > per column."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = []
+    for row in cells:
+        parts = [f"{cell:{align[i]}{widths[i]}}" for i, cell in enumerate(row)]
+        lines.append("  ".join(parts).rstrip())
+    lines[0] = click.style(lines[0], bold=True)
+    return lines
+
+
+def wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
+    """The text in lines that fill the terminal."""
+    return textwrap.wrap(
+        text, width(), initial_indent=indent if first is None else first, subsequent_indent=indent
+    ) or [first or indent]
+
+
+def fact(label: str, value: str, label_width: int = 12) -> list[str]:
+    """One line "  Label   value", wrapped below the value."""
+    return wrapped(value, " " * (label_width + 2), f"  {label:<{label_width}}")

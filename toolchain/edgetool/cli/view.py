@@ -1,0 +1,175 @@
+"""What the commands print for a person, from the report alone."""
+
+from __future__ import annotations
+
+from math import floor
+from pathlib import Path
+
+import click
+
+from edgetool.cli.text import fact, grouped, kib, printable, significant, table, wrapped
+from edgetool.report.document import (
+    ArenaInfo,
+    EstimateInfo,
+    FindingInfo,
+    MemoryInfo,
+    OutputQuality,
+    QuantizationInfo,
+    Report,
+)
+
+LEVEL_STYLES = {"error": ("red", "error"), "warning": ("yellow", "warning"), "note": ("cyan", "note")}
+SLOWEST_SHOWN = 3
+
+
+def summary(report: Report) -> list[str]:
+    """The answer to "does it fit, and what does it need"."""
+    lines = [heading(report), ""]
+    if report.memory is not None and report.arena is not None:
+        lines += fact("Fits", verdict(report))
+    if report.arena is not None:
+        lines += arena_facts(report.arena, report.memory)
+    lines += fact("Model", _model_size(report))
+    if report.estimate is not None:
+        lines += estimate_facts(report.estimate)
+    if report.quantization is not None:
+        lines += quantization_facts(report.quantization)
+    if report.estimate is not None and report.estimate.operators:
+        lines += ["", *slowest(report.estimate, SLOWEST_SHOWN)]
+    return lines + finding_lines(report.findings)
+
+
+def heading(report: Report) -> str:
+    """Model and target in one line."""
+    parts = [click.style(printable(report.model.name), bold=True)]
+    target = report.target
+    if target is not None:
+        core = f"{target.core}, " if target.board else ""
+        parts.append(f"on {printable(target.board or target.core)} ({core}{target.kernels} kernels)")
+    return " ".join(parts)
+
+
+def verdict(report: Report) -> str:
+    """Yes, no, or what is missing to tell."""
+    memory = report.memory
+    assert memory is not None
+    judged = (("arena", memory.arena_fits), ("model", memory.model_fits))
+    too_large = [name for name, fits in judged if fits is False]
+    if too_large:
+        verb = "is" if len(too_large) == 1 else "are"
+        return click.style(f"no: the {' and the '.join(too_large)} {verb} too large", fg="red", bold=True)
+    if memory.arena_fits and memory.model_fits:
+        return click.style("yes", fg="green", bold=True)
+    if memory.sram_bytes is None and memory.flash_bytes is None:
+        return "not judged: a bare core has no memory limits (give --sram and --flash, or a board)"
+    model = "the model fits the flash" if memory.model_fits else "no flash limit is known"
+    arena = (
+        "no SRAM limit is known" if memory.sram_bytes is None else "the layout fits, the exact arena is not known yet"
+    )
+    return click.style(f"{model}; {arena}", fg="yellow")
+
+
+def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
+    """The arena, its layout, and the region that it must fit."""
+    size = kib(arena.bytes) if arena.bytes is not None else f"more than {kib(arena.layout_bytes)}"
+    region = ""
+    if memory is not None and memory.sram_bytes is not None:
+        region = f" of {kib(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
+    lines = fact("Arena", size + region)
+    proof = (
+        "optimal (meets the lower bound)"
+        if arena.optimal
+        else (
+            f"{100 * (arena.layout_bytes / arena.lower_bound_bytes - 1):.1f} % above the lower bound "
+            f"of {grouped(arena.lower_bound_bytes, 'B')}"
+            if arena.lower_bound_bytes
+            else "empty"
+        )
+    )
+    return lines + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {proof}")
+
+
+def _model_size(report: Report) -> str:
+    output = report.model.output
+    size = kib(output.bytes if output is not None else report.model.bytes)
+    memory = report.memory
+    flash = f" of {kib(memory.flash_bytes)} flash" if memory is not None and memory.flash_bytes is not None else ""
+    return f"{size}{flash}; {grouped(report.model.parameters)} parameters, {grouped(report.model.operators)} operators"
+
+
+def estimate_facts(estimate: EstimateInfo) -> list[str]:
+    """Latency with its band, and the work behind it."""
+    latency = estimate.latency_ms
+    lines = fact(
+        "Inference",
+        f"about {significant(latency.value, 2)} ms, between {significant(latency.low, 2)} and "
+        f"{significant(latency.high, 2)} ms ({estimate.validation}, a plain roofline)",
+    )
+    return lines + fact(
+        "Work",
+        f"{grouped(estimate.macs)} MACs, {grouped(estimate.bytes_moved, 'B')} moved; {estimate.bound}-bound",
+    )
+
+
+def quantization_facts(quantization: QuantizationInfo) -> list[str]:
+    """Scheme, calibration, and how far the outputs are from the float original."""
+    source = "calibrated on" if quantization.calibrated else "UNCALIBRATED:"
+    kind = "samples" if quantization.calibrated else "synthetic samples"
+    text = quantization.scheme
+    if quantization.scheme != "float32":
+        text += f", {source} {grouped(quantization.samples)} {kind}"
+    lines = fact("Quantized", text if quantization.calibrated else click.style(text, fg="yellow"))
+    for output in quantization.outputs:
+        lines += fact("", f"{printable(output.name, 30)}: {_distance(output)}")
+    if quantization.accuracy is not None:
+        accuracy = quantization.accuracy
+        lines += fact("Accuracy", f"{100 * accuracy.quantized:.1f} % quantized, {100 * accuracy.float:.1f} % float")
+    return lines
+
+
+def _distance(output: OutputQuality) -> str:
+    """How far one output is from the float model's."""
+    if output.sqnr_db is None:
+        return "equal to the float model" if output.cosine is not None else "nothing to compare: the output is zero"
+    cosine = "" if output.cosine is None else f", cosine {floor(output.cosine * 1e4) / 1e4:.4f}"
+    top1 = "" if output.top1_agreement is None else f", same class in {100 * output.top1_agreement:.1f} %"
+    return f"SQNR {output.sqnr_db:.1f} dB{cosine}{top1}"
+
+
+def slowest(estimate: EstimateInfo, count: int) -> list[str]:
+    """The operators that take longest."""
+    ranked = sorted(estimate.operators, key=lambda item: -item.ms.value)[:count]
+    total = sum(item.ms.value for item in estimate.operators) or 1.0
+    rows = [
+        (
+            str(item.index),
+            printable(item.operator, 30),
+            f"{item.macs:,}",
+            f"{item.memory_bytes:,}",
+            significant(item.ms.value, 2),
+            f"{100 * item.ms.value / total:.0f} %",
+        )
+        for item in ranked
+    ]
+    lines = table(("op", "slowest operators", "MACs", "bytes", "ms", "share"), rows, "><>>>>")
+    return [f"  {line}" for line in lines]
+
+
+def finding_lines(findings: tuple[FindingInfo, ...]) -> list[str]:
+    """Findings, the gravest first, after a blank line."""
+    lines = [""] if findings else []
+    for finding in findings:
+        color, label = LEVEL_STYLES[finding.level]
+        place = f"{printable(finding.where, 40)}: " if finding.where else ""
+        text = wrapped(f"{place}{printable(finding.message, 400)}", " " * (len(label) + 4), f"  {label}: ")
+        text[0] = text[0].replace(f"{label}:", click.style(f"{label}:", fg=color, bold=True), 1)
+        lines += text
+    return lines
+
+
+def written(files: tuple[Path, ...]) -> list[str]:
+    """Where the files went: the directory, then the names."""
+    if not files:
+        return []
+    names = "  ".join(printable(path.name) for path in files)
+    return ["", f"  Wrote {printable(str(files[0].parent))}/", *wrapped(names, "    ")]

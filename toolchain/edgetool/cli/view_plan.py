@@ -1,0 +1,57 @@
+"""The view of `edgetool plan`."""
+
+from __future__ import annotations
+
+from edgetool.cli.text import fact, printable, table, width
+from edgetool.cli.view import arena_facts, finding_lines, heading, verdict
+from edgetool.report.document import PlannedTensor, Report
+
+MAP_COLUMNS = 20
+OTHER_COLUMNS = 58  # what the table takes beside the name, with seven-digit offsets
+SHOWN = 40
+
+
+def plan_view(report: Report, *, everything: bool) -> list[str]:
+    """Sizes, what fits, and the planned tensors by offset, each with its life as a bar over the operators."""
+    assert report.arena is not None
+    assert report.plan is not None
+    lines = [heading(report), ""]
+    if report.memory is not None:
+        lines += fact("Fits", verdict(report))
+    lines += arena_facts(report.arena, report.memory)
+    lines += ["", *tensor_map(report.plan.tensors, len(report.plan.tensors) if everything else SHOWN)]
+    return lines + finding_lines(report.findings)
+
+
+def tensor_map(tensors: tuple[PlannedTensor, ...], shown: int) -> list[str]:
+    """A table of the largest `shown` tensors by offset; the bar spans the run, filled while the tensor lives."""
+    if not tensors:
+        return ["  no tensor lies in the arena"]
+    last = max(tensor.last_op for tensor in tensors)
+    chosen = sorted(tensors, key=lambda item: -item.bytes)[:shown]
+    several = any(tensor.subgraph for tensor in tensors)
+    rows = [
+        (
+            f"{tensor.offset:,}",
+            f"{tensor.bytes:,}",
+            f"{tensor.subgraph}:{tensor.index}" if several else str(tensor.index),
+            f"{tensor.first_op}-{tensor.last_op}" if tensor.last_op >= 0 else "never",
+            _bar(tensor, last),
+            printable(tensor.name.partition(";")[0], max(16, width() - OTHER_COLUMNS)),
+        )
+        for tensor in sorted(chosen, key=lambda item: (item.offset, item.first_op))
+    ]
+    header = ("offset", "bytes", "tensor", "ops", f"op 0 to {last}", "name")
+    lines = [f"  {line}" for line in table(header, rows, ">>>><<")]
+    if len(chosen) < len(tensors):
+        lines.append(f"  ... and {len(tensors) - len(chosen):,} smaller ones (-v shows all)")
+    return lines
+
+
+def _bar(tensor: PlannedTensor, last: int) -> str:
+    columns = min(MAP_COLUMNS, last + 1)
+    if tensor.last_op < 0 or columns <= 0:
+        return "." * max(columns, 1)
+    start = tensor.first_op * columns // (last + 1)
+    end = max(tensor.last_op * columns // (last + 1), start)
+    return "." * start + "#" * (end - start + 1) + "." * (columns - end - 1)

@@ -1,0 +1,1 @@
+"""The public library: what every command does, without printing."""

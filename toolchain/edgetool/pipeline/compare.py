@@ -1,0 +1,76 @@
+"""The quantized model against its float original, on LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool.convert.quality import accuracy, compare_outputs
+from edgetool.convert.request import Conversion
+from edgetool.errors import ConversionError, MissingExtraError, ModelError
+from edgetool.finding import Finding
+from edgetool.model.types import Graph, Model, Tensor
+from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
+from edgetool.runtime.quantize import dequantize, quantize
+from edgetool.runtime.run import run_model
+
+Array = npt.NDArray[Any]
+
+
+def measure_quality(
+    conversion: Conversion, model: Model, *, scheme: str, workdir: Path
+) -> tuple[QuantizationInfo, tuple[Finding, ...]]:
+    """SQNR, cosine and top-1 agreement per output, and both accuracies where there is evaluation data.
+
+    Accuracy is that of the first output. A model that LiteRT cannot run is reported as not compared, with the
+    reason. Raises CalibrationError when the labels do not fit the outputs.
+    """
+    info = QuantizationInfo(scheme, conversion.calibrated, conversion.samples)
+    evaluation = conversion.evaluation
+    try:
+        outputs = run_quantized(conversion.tflite, model.main, conversion.inputs, workdir)
+        evaluated = (
+            () if evaluation is None else run_quantized(conversion.tflite, model.main, evaluation.inputs, workdir)
+        )
+    except (ModelError, ConversionError, MissingExtraError) as error:
+        return info, (Finding("not-compared", "warning", f"the quantized model was not compared: {error}"),)
+    accuracies = None
+    if evaluation is not None:
+        accuracies = Accuracy(
+            float=accuracy(evaluation.float_outputs[0], evaluation.labels),
+            quantized=accuracy(evaluated[0], evaluation.labels),
+        )
+    tensors = [model.main.tensors[index] for index in model.main.outputs]
+    qualities = tuple(
+        OutputQuality(
+            tensor.name,
+            quality.sqnr_db,
+            quality.cosine,
+            quality.top1_agreement if may_classify(tensor, model.main) else None,
+        )
+        for tensor, quality in zip(tensors, compare_outputs(conversion.float_outputs, outputs), strict=True)
+    )
+    return replace(info, outputs=qualities, accuracy=accuracies), ()
+
+
+def may_classify(output: Tensor, graph: Graph) -> bool:
+    """Whether the output can be a row of class scores: one that repeats an input's shape reconstructs it."""
+    return all(graph.tensors[index].shape != output.shape for index in graph.inputs)
+
+
+def run_quantized(tflite: bytes, graph: Graph, inputs: tuple[Array, ...], workdir: Path) -> tuple[Array, ...]:
+    """Real-valued outputs, (N, ...) per graph output, for real-valued inputs without their batch dimension."""
+    tensors = [graph.tensors[index] for index in graph.inputs]
+    raw = [
+        quantize(np.reshape(array, (len(array), *tensor.shape)), tensor.quantization, tensor.dtype)
+        for array, tensor in zip(inputs, tensors, strict=True)
+    ]
+    outputs = run_model(tflite, raw, engine="litert-reference", workdir=workdir)
+    return tuple(
+        dequantize(array, graph.tensors[index].quantization).reshape(len(array), *array.shape[2:])
+        for array, index in zip(outputs, graph.outputs, strict=True)
+    )

@@ -1,0 +1,165 @@
+"""From a Keras model, a SavedModel or a .tflite to firmware files."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetool.convert.request import Conversion, ConvertRequest
+from edgetool.errors import EdgetoolError, UsageError
+from edgetool.finding import Finding
+from edgetool.model.reader import read_model
+from edgetool.pipeline.analysis import Analysis, analyse, model_info, report
+from edgetool.pipeline.compare import measure_quality
+from edgetool.pipeline.emit import firmware_files, firmware_names, output_name, plan_in_file
+from edgetool.pipeline.files import check_writable, write_files
+from edgetool.pipeline.plan import planned_file, replaced_plan_findings
+from edgetool.pipeline.source import Source, open_tflite, sha256_of
+from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
+from edgetool.report.serialize import document, to_json
+from edgetool.target.types import Target
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What `convert` made."""
+
+    report: Report
+    files: tuple[Path, ...]
+
+
+def convert_file(
+    request: ConvertRequest,
+    target: Target,
+    *,
+    output: Path | None = None,
+    name: str | None = None,
+    force: bool = False,
+    offline_plan: bool = True,
+    progress: Progress | None = None,
+) -> Converted:
+    """Convert, plan, estimate, judge, and write every file into `output` (by default NAME-firmware).
+
+    A .tflite is taken as it is. Without `offline_plan` the model file carries no memory plan, and the
+    header no offsets.
+    """
+    path = request.path
+    name = output_name(path, name)
+    directory = output or Path(f"{name}-firmware")
+    names = (f"{name}.tflite", f"{name}.json", *firmware_names(name))
+    inputs = tuple(p for p in (path, request.calibration, request.evaluate) if p is not None)
+    if not path.exists():
+        raise UsageError("does not exist", where=str(path), fix="give the path of a model")
+    check_writable(directory, names, force=force, inputs=inputs)
+    say = progress or (lambda step: None)
+    if path.suffix.lower() == ".tflite" and path.is_file():
+        source, original, quantization = open_tflite(path), None, None
+        findings: tuple[Finding, ...] = replaced_plan_findings(source.model, written=True) if offline_plan else ()
+        versions: dict[str, str] = {}
+        trusted = False
+    else:
+        conversion, source, quantization, findings = _convert_and_compare(request, name, say)
+        original = _original_info(path, source)
+        versions, trusted = conversion.versions, request.trust_model_code
+    say("planning")
+    analysis = analyse(source, target)
+    planned, plan_findings = _planned(source, analysis, offline_plan=offline_plan)
+    offsets, no_plan = plan_in_file(planned.model, analysis.plan)
+    info = original or model_info(source)
+    made = report(
+        planned,
+        analysis,
+        options=_options(request, name, offline_plan=offline_plan),
+        original=replace(info, output=OutputInfo(planned.sha256, len(planned.blob))),
+        quantization=quantization,
+        findings=(*findings, *plan_findings, *no_plan),
+        versions=versions,
+        trust_model_code=trusted,
+    )
+    uncalibrated = quantization is not None and not quantization.calibrated
+    files = {
+        f"{name}.tflite": planned.blob,
+        **firmware_files(name, planned, analysis.plan, target, offsets=offsets, uncalibrated=uncalibrated),
+        f"{name}.json": to_json(document(made)).encode("ascii"),
+    }
+    say("writing")
+    return Converted(made, write_files(directory, files, force=force, inputs=inputs))
+
+
+def _convert_and_compare(
+    request: ConvertRequest, name: str, say: Progress
+) -> tuple[Conversion, Source, QuantizationInfo, tuple[Finding, ...]]:
+    """The converted model and how far it is from the original; all temporary files are gone on return."""
+    from edgetool.convert.convert import convert_model
+
+    with tempfile.TemporaryDirectory(prefix="edgetool-") as folder:
+        workdir = Path(folder)
+        conversion = convert_model(request, workdir=workdir, progress=say)
+        source = Source(f"{name}.tflite", conversion.tflite, read_model(conversion.tflite, name=f"{name}.tflite"))
+        say("comparing with the float model")
+        quality, findings = measure_quality(conversion, source.model, scheme=request.quantize, workdir=workdir)
+    notes = tuple(Finding("conversion", "note", note) for note in conversion.notes)
+    if request.quantize != "float32" and not conversion.calibrated:
+        uncalibrated = Finding(
+            "uncalibrated",
+            "warning",
+            f"the quantization is uncalibrated: its ranges come from {conversion.samples} synthetic samples, so the "
+            "accuracy on real data is unknown; give real inputs with --calibration",
+        )
+        notes = (uncalibrated, *notes)
+    return conversion, source, quality, (*notes, *findings)
+
+
+def _planned(source: Source, analysis: Analysis, *, offline_plan: bool) -> tuple[Source, tuple[Finding, ...]]:
+    """The source with its plan in the file, or as it is, with a finding that says why."""
+    if not offline_plan:
+        return source, ()
+    try:
+        blob = planned_file(source.model, analysis.plan)
+    except EdgetoolError as error:
+        return source, (Finding("plan-not-written", "warning", f"the file carries no memory plan: {error}"),)
+    return Source(source.name, blob, read_model(blob, name=source.name)), ()
+
+
+def _original_info(path: Path, source: Source) -> ModelInfo:
+    """The input file's name, hash and size, with the counts of the converted model."""
+    sha256, size_bytes = hash_of_path(path)
+    return replace(model_info(source), name=path.name, sha256=sha256, bytes=size_bytes)
+
+
+def hash_of_path(path: Path) -> tuple[str, int]:
+    """SHA-256 and bytes of a file; of a directory, over its files' relative names and hashes, sorted."""
+    if not path.is_dir():
+        blob = path.read_bytes()
+        return sha256_of(blob), len(blob)
+    digest, total = hashlib.sha256(), 0
+    for file in sorted(item for item in path.rglob("*") if item.is_file()):
+        blob = file.read_bytes()
+        total += len(blob)
+        digest.update(f"{file.relative_to(path).as_posix()}\n{sha256_of(blob)}\n".encode())
+    return digest.hexdigest(), total
+
+
+def _options(request: ConvertRequest, name: str, *, offline_plan: bool) -> dict[str, object]:
+    """What the user asked for, files by name alone: the same input gives the same report anywhere."""
+    return {
+        "command": "convert",
+        "name": name,
+        "quantize": request.quantize,
+        "io": request.io,
+        "dense_per_tensor": request.dense_per_tensor,
+        "calibration": request.calibration.name if request.calibration is not None else None,
+        "mean": request.mean,
+        "std": request.std,
+        "scale": request.scale,
+        "offset": request.offset,
+        "samples": request.samples,
+        "seed": request.seed,
+        "evaluate": request.evaluate.name if request.evaluate is not None else None,
+        "offline_plan": offline_plan,
+    }

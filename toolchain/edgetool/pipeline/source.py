@@ -1,0 +1,36 @@
+"""The .tflite that a command works on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+from edgetool.pipeline.files import read_file
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model read from a file: its name (the file's, without directories), its bytes and what they mean."""
+
+    name: str
+    blob: bytes
+    model: Model
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the bytes, in hex."""
+        return sha256_of(self.blob)
+
+
+def sha256_of(blob: bytes) -> str:
+    """The SHA-256 of the bytes, in hex."""
+    return hashlib.sha256(blob).hexdigest()
+
+
+def open_tflite(path: Path) -> Source:
+    """Read and check a .tflite. Raises UsageError (path) and ModelError (contents)."""
+    blob = read_file(path)
+    return Source(path.name, blob, read_model(blob, name=path.name))
