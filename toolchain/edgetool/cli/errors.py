@@ -25,7 +25,8 @@ class Terminated(BaseException):
 def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
     """Run the program; the exit code. Nothing but SystemExit escapes."""
     try:
-        run()
+        code = run()
+        return code if isinstance(code, int) else 0  # click returns the code of an Exit raised in a command
     except EdgetoolError as error:
         if tracebacks:
             traceback.print_exc()
@@ -33,8 +34,6 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
         for line in error.details:
             click.echo(f"  | {printable(line, 200)}", err=True)
         return error.exit_code
-    except click.exceptions.Exit as done:
-        return done.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -56,7 +55,6 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
             "please report it with the output of the same command and -vv"
         )
         return BUG
-    return 0
 
 
 def _say(text: str) -> None:

@@ -7,7 +7,7 @@ from edgetool.cli.view import arena_facts, finding_lines, heading, verdict
 from edgetool.report.document import PlannedTensor, Report
 
 MAP_COLUMNS = 20
-OTHER_COLUMNS = 58  # what the table takes beside the name, with seven-digit offsets
+OTHER_COLUMNS = 64  # what the table takes beside the name, with seven-digit offsets
 SHOWN = 40
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import NoReturn
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.model.enums import OPTION_TABLES
 from edgetool.model.flatbuffer import DAMAGED, Record
 from edgetool.model.schema import table
 from edgetool.model.types import DType
@@ -118,6 +119,13 @@ def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: D
     if dtype.bits and not record["sparsity"] and len(data) != size_bytes:
         shape = list(record["shape"])
         invalid(name, record, "buffer", f"{len(data)} bytes of data for {dtype.name} {shape}, which takes {size_bytes}")
+
+
+def check_option_table(name: str, record: Record, code: str, options: str) -> None:
+    """An operator with parameters has them in the table that is its own."""
+    expected = OPTION_TABLES.get(code, options)
+    if options != expected and table(expected).fields:
+        invalid(name, record, "builtin_options", f"{code} with {options} in place of {expected}")
 
 
 def called_subgraphs(options: Record) -> set[int]:

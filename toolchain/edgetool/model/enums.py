@@ -149,3 +149,32 @@ UNIONS = {
         """
     ),
 }
+
+# Operators whose option table does not bear their name.
+_OTHERS_OPTIONS = {
+    "Pool2DOptions": "AVERAGE_POOL_2D MAX_POOL_2D L2_POOL_2D",
+    "L2NormOptions": "L2_NORMALIZATION",
+    "SequenceRNNOptions": "UNIDIRECTIONAL_SEQUENCE_RNN",
+    "ReducerOptions": "MEAN SUM REDUCE_PROD REDUCE_MAX REDUCE_MIN REDUCE_ANY REDUCE_ALL",
+    "MaximumMinimumOptions": "MAXIMUM MINIMUM",
+    "Conv3DOptions": "CONV_3D CONV_3D_TRANSPOSE",
+    "RandomOptions": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM MULTINOMIAL",
+}
+
+
+def _option_tables() -> dict[str, str]:
+    named = {
+        table.removesuffix("Options").lower(): table
+        for union in ("BuiltinOptions", "BuiltinOptions2")
+        for table in UNIONS[union][1:]
+    }
+    tables = {code: table for table, codes in _OTHERS_OPTIONS.items() for code in codes.split()}
+    for code in BUILTIN_OPERATORS:
+        table = named.get(code.replace("_", "").lower())
+        if table:
+            tables.setdefault(code, table)
+    return tables
+
+
+# The option table of each operator that has one ("CONV_2D": "Conv2DOptions").
+OPTION_TABLES = _option_tables()

@@ -242,6 +242,8 @@ def _operator(file: _File, index: int, record: Record, tensors: int, calls: set[
         file.check_indices(options, tensors)
         calls |= checks.called_subgraphs(options)
     code = file.operator_codes[record["opcode_index"]]
+    if options is not None:
+        checks.check_option_table(name, record, code.code, options.table)
     return Operator(
         index=index,
         code=code.code,

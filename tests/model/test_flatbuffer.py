@@ -1,0 +1,192 @@
+"""The checking reader against files that are wrong in one place each."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from struct import pack, unpack_from
+
+import pytest
+
+from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.model import flatbuffer
+from edgetool.model.enums import UNIONS
+from edgetool.model.flatbuffer import Record, read_root
+from edgetool.model.reader import read_model
+from edgetool.model.schema import Field, Table
+from edgetool.model.writer import write_model
+from tests.model.attacks import alias_bomb, field_at, follow, patched, records, target_at, vtable_at
+from tests.model.builders import conv_model_bytes
+
+BLOB = conv_model_bytes()
+ROOT = records(BLOB)
+GRAPH = follow(ROOT, ("subgraphs", 0))
+TENSOR = follow(ROOT, ("subgraphs", 0, "tensors", 1))
+OPERATOR = follow(ROOT, ("subgraphs", 0, "operators", 0))
+BUFFER = follow(ROOT, ("buffers", 1))
+
+
+def on_field(record: Record, name: str, value: int) -> Callable[[], bytes]:
+    """The offset stored in a field, replaced."""
+    return lambda: patched(BLOB, field_at(BLOB, record, name), "I", value)
+
+
+def on_length(record: Record, name: str, value: int) -> Callable[[], bytes]:
+    """The length of a vector or text, replaced."""
+    return lambda: patched(BLOB, target_at(BLOB, record, name), "I", value)
+
+
+def on_vtable(record: Record, half_word: int, value: int) -> Callable[[], bytes]:
+    return lambda: patched(BLOB, vtable_at(BLOB, record) + 2 * half_word, "H", value)
+
+
+def on_table(record: Record, letter: str, value: int) -> Callable[[], bytes]:
+    """The distance from a table to its vtable, replaced."""
+    return lambda: patched(BLOB, record.at, letter, value)
+
+
+def text_end(name: str) -> int:
+    at = target_at(BLOB, TENSOR, name)
+    return int(at + 4 + unpack_from("<I", BLOB, at)[0])
+
+
+ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "root beyond the end": (lambda: patched(BLOB, 0, "I", len(BLOB)), "beyond the end"),
+    "root not aligned": (lambda: patched(BLOB, 0, "I", 18), "not aligned"),
+    "root near 4 GiB": (lambda: patched(BLOB, 0, "I", 0xFFFFFFFC), "beyond the end"),
+    "vtable before the file": (on_table(TENSOR, "i", 2**31 - 1), "vtable would be"),
+    "vtable after the file": (on_table(TENSOR, "i", -(2**31)), "vtable would be"),
+    "vtable at an odd byte": (on_table(TENSOR, "i", 1), "vtable would be"),
+    "vtable of 2 bytes": (on_vtable(TENSOR, 0, 2), "claims sizes"),
+    "vtable of odd size": (on_vtable(TENSOR, 0, 7), "claims sizes"),
+    "vtable past the end": (on_vtable(TENSOR, 0, 0xFFFE), "claims sizes"),
+    "table of 2 bytes": (on_vtable(TENSOR, 1, 2), "claims sizes"),
+    "table past the end": (on_vtable(TENSOR, 1, 0xFFFF), "pass the end"),
+    "field in the vtable's place": (on_vtable(TENSOR, 2, 2), "outside its table"),
+    "field behind its table": (on_vtable(TENSOR, 2, 0xFFF0), "outside its table"),
+    "union's type behind its table": (on_vtable(OPERATOR, 2 + 3, 0xFFF0), "outside its table"),
+    "scalar not aligned": (on_vtable(TENSOR, 2 + 2, 5), "not aligned"),
+    "offset of 0": (on_field(TENSOR, "shape", 0), "leads nowhere"),
+    "offset out of the file": (on_field(TENSOR, "shape", len(BLOB)), "leads nowhere"),
+    "offset near 4 GiB": (on_field(GRAPH, "tensors", 0xFFFFFFFF), "leads nowhere"),
+    "vector not aligned": (
+        lambda: patched(
+            patched(BLOB, at := field_at(BLOB, TENSOR, "shape"), "I", unpack_from("<I", BLOB, at)[0] - 2),
+            target_at(BLOB, TENSOR, "shape") - 2,
+            "I",
+            1,
+        ),
+        "not aligned",
+    ),
+    "vector past the end": (on_length(TENSOR, "shape", len(BLOB)), "pass the end"),
+    "vector of 4 G elements": (on_length(TENSOR, "shape", 0xFFFFFFFF), "pass the end"),
+    "vector of tables past the end": (on_length(ROOT, "buffers", 0x40000000), "pass the end"),
+    "payload past the end": (on_length(BUFFER, "data", len(BLOB)), "pass the end"),
+    "text past the end": (on_length(TENSOR, "name", len(BLOB)), "pass the end"),
+    "text without an end": (lambda: patched(BLOB, text_end("name"), "B", 65), "zero byte"),
+    "text that is not UTF-8": (lambda: patched(BLOB, text_end("name") - 1, "B", 0xFF), "not UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("attack", "message"), ATTACKS.values(), ids=ATTACKS)
+def test_a_wrong_word_is_refused_by_name(attack: Callable[[], bytes], message: str) -> None:
+    blob = attack()
+    assert blob != BLOB
+    with pytest.raises(InvalidModelError, match=message) as caught:
+        read_model(blob, name="some.tflite")
+    assert str(caught.value.where).startswith("some.tflite: ")
+    assert " at byte " in str(caught.value.where)
+    assert caught.value.fix
+
+
+def test_the_base_of_the_attacks_is_sound() -> None:
+    assert write_model(read_model(BLOB)) == BLOB
+
+
+def test_every_cut_is_refused() -> None:
+    for size in range(len(BLOB) - 16):
+        with pytest.raises(InvalidModelError):
+            read_model(BLOB[:size])
+
+
+def test_an_unknown_union_type_is_named() -> None:
+    number = len(UNIONS["BuiltinOptions"])
+    blob = patched(BLOB, field_at(BLOB, OPERATOR, "builtin_options"), "B", number)
+    with pytest.raises(UnsupportedModelError, match=f"BuiltinOptions number {number}"):
+        read_model(blob)
+
+
+def test_a_union_without_a_type_is_absent() -> None:
+    blob = patched(BLOB, field_at(BLOB, OPERATOR, "builtin_options"), "B", 0)
+    assert read_model(blob).main.operators[0].options is None
+
+
+def test_fields_beyond_the_schema_are_collected() -> None:
+    """A buffer's vtable with a fourth field, where the schema knows three."""
+    at = BUFFER.at
+    vtable = pack("<HHHHHH", 12, 8, 4, 0, 0, 4)
+    blob = BLOB + bytes(-len(BLOB) % 4)
+    blob = patched(blob, at, "i", at - len(blob)) + vtable
+    assert read_model(blob).unknown_fields == ("Buffer.field 3",)
+
+
+def test_a_shared_payload_is_one_object() -> None:
+    other = follow(ROOT, ("buffers", 2))
+    at = field_at(BLOB, other, "data")
+    root, _ = (
+        read_root(patched(BLOB, at, "I", (target_at(BLOB, BUFFER, "data") - at) % 2**32), "Model", "a test")
+        if target_at(BLOB, BUFFER, "data") > at
+        else (None, ())
+    )
+    if root is None:  # offsets lead forward: share the other way round
+        at = field_at(BLOB, BUFFER, "data")
+        root, _ = read_root(patched(BLOB, at, "I", target_at(BLOB, other, "data") - at), "Model", "a test")
+    assert root["buffers"][1]["data"] is root["buffers"][2]["data"]
+
+
+@pytest.mark.parametrize(("subgraphs", "tensors"), [(12000, 12000), (24000, 1), (1, 24000), (2, 20000)])
+def test_a_file_that_stands_for_millions_of_tables_costs_little(subgraphs: int, tensors: int) -> None:
+    blob = alias_bomb(subgraphs, tensors)
+    assert len(blob) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidModelError, match="overlap"):
+            read_model(blob)
+        assert tracemalloc.get_traced_memory()[1] < 40 * 2**20
+    finally:
+        tracemalloc.stop()
+    start = time.process_time()
+    with pytest.raises(InvalidModelError, match="overlap"):
+        read_model(blob)
+    assert time.process_time() - start < 0.5
+
+
+def test_a_little_sharing_is_no_attack() -> None:
+    model = read_model(alias_bomb(3, 4))
+    assert [len(graph.tensors) for graph in model.subgraphs] == [4, 4, 4]
+
+
+def test_tables_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flatbuffer, "MAX_TABLES", 5)
+    with pytest.raises(InvalidModelError, match="more than 5 tables"):
+        read_model(BLOB)
+
+
+def test_nesting_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schema nests no table in itself; one that does shows the limit."""
+    nested = Field("next", 0, "table", "", None, "Node", None, "", optional=False)
+    node = Table("Node", (nested,), 1, {"next": None}, ())
+    monkeypatch.setattr(flatbuffer, "schema_table", lambda name: node)
+
+    def chain(length: int) -> bytes:
+        vtable = pack("<HHHH", 6, 8, 4, 0)
+        tables = [pack("<iI", 8 + 8 * position, 4) for position in range(length - 1)]
+        last = pack("<i", 8 * (length - 1) + 8)
+        ending = pack("<HH", 4, 4)
+        # The last table has no field: it uses a vtable of its own, behind it.
+        return pack("<I4s", 16, b"TFL3") + vtable + b"".join(tables) + pack("<i", -4) + ending + last[:0]
+
+    assert read_root(chain(flatbuffer.MAX_DEPTH), "Node", "a test")[1] == ()
+    with pytest.raises(InvalidModelError, match="nested deeper than 64"):
+        read_root(chain(flatbuffer.MAX_DEPTH + 1), "Node", "a test")
