@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.errors import InvalidModelError
+from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Metadata, Model
@@ -48,3 +48,10 @@ def test_the_last_plan_counts() -> None:
 def test_a_plan_that_does_not_fit_the_model_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidModelError, match="offsets"):
         decode_plan(with_plan(chain([64, 128]), payload))
+
+
+def test_a_layout_beyond_32_bits_has_no_plan() -> None:
+    small = chain([2**31, 64])
+    plan = plan_memory(small)
+    with pytest.raises(UnsupportedModelError, match="32-bit"):
+        encode_plan(small, plan.problem, plan.layout)

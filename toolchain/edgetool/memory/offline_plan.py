@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from edgetool.errors import InvalidModelError
+from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.model.types import Model
 
@@ -17,10 +17,19 @@ METADATA_NAME = "OfflineMemoryAllocation"
 PLAN_VERSION = 1
 PLANNED_AT_RUN_TIME = -1
 HEADER_WORDS = 3
+MAX_OFFSET = 2**31 - 1
 
 
 def encode_plan(model: Model, problem: LayoutProblem, layout: Layout) -> bytes:
-    """The plan's payload. Constants, variables and empty tensors stay with the runtime."""
+    """The plan's payload. Constants, variables and empty tensors stay with the runtime.
+
+    Raises UnsupportedModelError when the layout is higher than a plan can say.
+    """
+    if layout.height > MAX_OFFSET:
+        raise UnsupportedModelError(
+            f"the layout takes {layout.height:,} bytes, more than the 32-bit offsets of a plan can address",
+            fix="check the shapes of the model: no microcontroller has that much memory",
+        )
     planned = {
         (buffer.subgraph, buffer.tensor): offset for buffer, offset in zip(problem.buffers, layout.offsets, strict=True)
     }

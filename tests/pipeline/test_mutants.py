@@ -1,0 +1,66 @@
+"""Hostile files through everything that follows the reader: plan, estimate, checker and emitter."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import ModelError
+from edgetool.memory.checker import check_layout
+from edgetool.model.reader import read_model
+from edgetool.model.writer import write_model
+from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.emit import firmware_files, plan_in_file
+from edgetool.pipeline.plan import planned_file
+from edgetool.pipeline.source import Source
+from edgetool.target.load import load_target
+from tests.conftest import SHARED
+from tests.model.builders import conv_model_bytes, if_model
+from tests.model.mutants import mutants
+
+REAL = [
+    path
+    for name in ("mlperf/kws_ref_model", "mlperf/vww_96_int8", "made/gru_unroll", "tflm/trained_lstm", "made/attn")
+    if (path := SHARED / "data" / "models" / f"{name}.tflite").is_file()
+]
+TARGET = load_target("cortex-m7")
+
+
+def survive(blobs: list[bytes]) -> tuple[int, int]:
+    """Accepted and refused; anything but our own refusal, or a second of work, fails the test."""
+    accepted = 0
+    refusals = []
+    for blob in blobs:
+        started = time.process_time()
+        try:
+            source = Source("mutant.tflite", blob, read_model(blob))
+            analysis = analyse(source, TARGET)
+            offsets, _ = plan_in_file(source.model, analysis.plan)
+            files = firmware_files("mutant", source, analysis.plan, TARGET, offsets=offsets)
+            assert check_layout(analysis.plan.problem, analysis.plan.layout) == ()
+            assert all(content.isascii() for content in files.values())
+            planned_file(source.model, analysis.plan)
+            accepted += 1
+        except ModelError as error:
+            refusals.append(str(error))
+        assert time.process_time() - started < 5
+    assert all(len(text.splitlines()) == 1 for text in refusals)
+    return accepted, len(refusals)
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+def test_mutants_of_real_files(path: Path) -> None:
+    accepted, refused = survive(list(islice(mutants(path.read_bytes(), 400, seed=11), 400)))
+    assert accepted + refused == 400
+    assert accepted > 0
+    assert refused > 0
+
+
+@pytest.mark.parametrize("blob", [conv_model_bytes(), write_model(if_model())], ids=["conv", "if"])
+def test_mutants_of_our_own_files(blob: bytes) -> None:
+    accepted, refused = survive(list(mutants(blob, 300, seed=12)))
+    assert accepted > 0
+    assert refused > 0
