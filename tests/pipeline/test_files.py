@@ -87,11 +87,22 @@ def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert contents(out) == NEW
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_without_permission_is_told_before_any_work(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(OutputError, match="permission denied"):
-        check_writable(tmp_path, ("a.h",), force=False, inputs=())
+def test_a_directory_without_permission_is_told_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(files.tempfile, "mkdtemp", refuse)
+    with pytest.raises(OutputError, match="Permission denied"):
+        check_writable(tmp_path / "new" / "out", ("a.h",), force=False, inputs=())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a directory in which nobody can write")
+def test_a_file_system_that_takes_no_files() -> None:
+    with pytest.raises(OutputError, match="cannot be written"):
+        check_writable(Path("/proc/self"), ("a.h",), force=False, inputs=())
 
 
 def test_a_file_where_a_directory_must_be(tmp_path: Path) -> None:

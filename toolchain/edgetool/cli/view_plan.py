@@ -7,7 +7,7 @@ from edgetool.cli.view import arena_facts, finding_lines, heading, verdict
 from edgetool.report.document import PlannedTensor, Report
 
 MAP_COLUMNS = 20
-OTHER_COLUMNS = 64  # what the table takes beside the name, with seven-digit offsets
+LEAST_NAME_COLUMNS = 16
 SHOWN = 40
 
 
@@ -30,6 +30,8 @@ def tensor_map(tensors: tuple[PlannedTensor, ...], shown: int) -> list[str]:
     last = max(tensor.last_op for tensor in tensors)
     chosen = sorted(tensors, key=lambda item: -item.bytes)[:shown]
     several = any(tensor.subgraph for tensor in tensors)
+    listed = sorted(chosen, key=lambda item: (item.offset, item.first_op))
+    header = ("offset", "bytes", "tensor", "ops", f"op 0 to {last}")
     rows = [
         (
             f"{tensor.offset:,}",
@@ -37,12 +39,14 @@ def tensor_map(tensors: tuple[PlannedTensor, ...], shown: int) -> list[str]:
             f"{tensor.subgraph}:{tensor.index}" if several else str(tensor.index),
             f"{tensor.first_op}-{tensor.last_op}" if tensor.last_op >= 0 else "never",
             _bar(tensor, last),
-            printable(tensor.name.partition(";")[0], max(16, width() - OTHER_COLUMNS)),
         )
-        for tensor in sorted(chosen, key=lambda item: (item.offset, item.first_op))
+        for tensor in listed
     ]
-    header = ("offset", "bytes", "tensor", "ops", f"op 0 to {last}", "name")
-    lines = [f"  {line}" for line in table(header, rows, ">>>><<")]
+    used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
+    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    names = [printable(tensor.name.partition(";")[0], room) for tensor in listed]
+    named = [(*row, name) for row, name in zip(rows, names, strict=True)]
+    lines = [f"  {line}" for line in table((*header, "name"), named, ">>>><<")]
     if len(chosen) < len(tensors):
         lines.append(f"  ... and {len(tensors) - len(chosen):,} smaller ones (-v shows all)")
     return lines

@@ -45,7 +45,10 @@ def target_view(target: Target) -> list[str]:
         f"float32 MACs and {rate.bytes_per_cycle:g} bytes per cycle; {state}: {printable(rate.basis, 400)}",
     )
     if target.regions:
-        lines += ["", *(f"  {line}" for line in _regions(target))]
+        lines += ["", *(f"  {line}" for line in _regions(target)), ""]
+        for region in target.regions:
+            if region.note:
+                lines += fact(printable(region.name, 12), printable(region.note, 200))
     lines += ["", "  Sources"]
     for source in (*target.sources, *core.sources):
         state = "checked" if source.verified else "NOT CHECKED"
@@ -73,7 +76,7 @@ def _regions(target: Target) -> list[str]:
         )
         for region in target.regions
     ]
-    return table(("region", "kind", "size", "holds", "note"), rows, "<<><<")
+    return table(("region", "kind", "size", "holds"), rows, "<<><")
 
 
 def _short(size_bytes: int | None) -> str:

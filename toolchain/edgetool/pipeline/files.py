@@ -77,13 +77,15 @@ def check_writable(directory: Path, names: tuple[str, ...], *, force: bool, inpu
     """Raise the OutputError that write_files would raise for these names, before any long work is done."""
     for name in names:
         _refuse_collision(directory / name, force=force, inputs=inputs)
-    nearest = directory
+    nearest = directory.resolve()
     while not nearest.exists():
-        nearest = nearest.parent if nearest.parent != nearest else Path()
+        nearest = nearest.parent
     if not nearest.is_dir():
         raise OutputError("is not a directory", where=str(nearest), fix="choose another --output")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise OutputError("cannot be written: permission denied", where=str(nearest), fix="choose another --output")
+    try:
+        Path(tempfile.mkdtemp(prefix=".edgetool-", dir=nearest)).rmdir()
+    except OSError as error:
+        raise _unwritable(directory, error) from error
 
 
 def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...]) -> None:

@@ -1,0 +1,48 @@
+# All set-up is done here: a fresh machine needs Python 3.11 or later and make.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+EXAMPLE := examples/keyword_spotting
+
+
+.PHONY: demo test lint types unit benchmark clean
+
+demo: $(VENV)/.demo-installed
+	@$(BIN)/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
+		--calibration $(EXAMPLE)/calibration.npz --evaluate $(EXAMPLE)/evaluation.npz \
+		--force
+
+test: lint types unit
+
+lint: $(VENV)/.test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test-installed
+	$(BIN)/mypy
+
+unit: $(VENV)/.test-installed
+	$(BIN)/pytest
+
+benchmark: $(VENV)/.test-installed
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/conversion.py
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "edgetool needs Python 3.11 or later"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.demo-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
+	@echo "installing edgetool with TensorFlow; a few minutes the first time"
+	$(BIN)/python -m pip install --quiet --editable '.[convert]'
+	@touch $@
+
+# tf-keras is the independent peer for legacy files; without its dependencies it sits beside tensorflow-cpu.
+$(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[convert,verify,dev]'
+	$(BIN)/python -m pip install --quiet --no-deps 'tf-keras>=2.21'
+	@touch $@ $(VENV)/.demo-installed
+
+clean:
+	rm -rf $(VENV) build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
