@@ -132,34 +132,41 @@ def test_fields_beyond_the_schema_are_collected() -> None:
 
 
 def test_a_shared_payload_is_one_object() -> None:
-    other = follow(ROOT, ("buffers", 2))
-    at = field_at(BLOB, other, "data")
-    root, _ = (
-        read_root(patched(BLOB, at, "I", (target_at(BLOB, BUFFER, "data") - at) % 2**32), "Model", "a test")
-        if target_at(BLOB, BUFFER, "data") > at
-        else (None, ())
-    )
-    if root is None:  # offsets lead forward: share the other way round
-        at = field_at(BLOB, BUFFER, "data")
-        root, _ = read_root(patched(BLOB, at, "I", target_at(BLOB, other, "data") - at), "Model", "a test")
+    first, second = BUFFER, follow(ROOT, ("buffers", 2))
+    at = field_at(BLOB, first, "data")
+    if target_at(BLOB, second, "data") < at:  # offsets only lead forward
+        first, second = second, first
+        at = field_at(BLOB, first, "data")
+    root, _ = read_root(patched(BLOB, at, "I", target_at(BLOB, second, "data") - at), "Model", "a test")
     assert root["buffers"][1]["data"] is root["buffers"][2]["data"]
 
 
-@pytest.mark.parametrize(("subgraphs", "tensors"), [(12000, 12000), (24000, 1), (1, 24000), (2, 20000)])
-def test_a_file_that_stands_for_millions_of_tables_costs_little(subgraphs: int, tensors: int) -> None:
+@pytest.mark.parametrize(
+    ("subgraphs", "tensors", "refused"),
+    [(12000, 12000, True), (24000, 1, True), (2, 20000, True), (1, 24000, False)],
+)
+def test_a_file_that_stands_for_millions_of_tables_costs_little(subgraphs: int, tensors: int, refused: bool) -> None:
     blob = alias_bomb(subgraphs, tensors)
     assert len(blob) < 100_000
+    start = time.process_time()
+    outcome = attempt(blob)
+    assert time.process_time() - start < 0.5
+    assert (outcome is not None and "overlap" in outcome) == refused
     tracemalloc.start()
     try:
-        with pytest.raises(InvalidModelError, match="overlap"):
-            read_model(blob)
+        attempt(blob)
         assert tracemalloc.get_traced_memory()[1] < 40 * 2**20
     finally:
         tracemalloc.stop()
-    start = time.process_time()
-    with pytest.raises(InvalidModelError, match="overlap"):
+
+
+def attempt(blob: bytes) -> str | None:
+    """What was said when the file was refused."""
+    try:
         read_model(blob)
-    assert time.process_time() - start < 0.5
+    except InvalidModelError as error:
+        return str(error)
+    return None
 
 
 def test_a_little_sharing_is_no_attack() -> None:
@@ -180,12 +187,9 @@ def test_nesting_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flatbuffer, "schema_table", lambda name: node)
 
     def chain(length: int) -> bytes:
-        vtable = pack("<HHHH", 6, 8, 4, 0)
+        """Tables of 8 bytes that share the vtable before them; the last has no field and one of its own."""
         tables = [pack("<iI", 8 + 8 * position, 4) for position in range(length - 1)]
-        last = pack("<i", 8 * (length - 1) + 8)
-        ending = pack("<HH", 4, 4)
-        # The last table has no field: it uses a vtable of its own, behind it.
-        return pack("<I4s", 16, b"TFL3") + vtable + b"".join(tables) + pack("<i", -4) + ending + last[:0]
+        return pack("<I4sHHHH", 16, b"TFL3", 6, 8, 4, 0) + b"".join(tables) + pack("<iHH", -4, 4, 4)
 
     assert read_root(chain(flatbuffer.MAX_DEPTH), "Node", "a test")[1] == ()
     with pytest.raises(InvalidModelError, match="nested deeper than 64"):

@@ -49,8 +49,9 @@ def read_model(blob: bytes, *, name: str = "model") -> Model:
     root, unknown_fields = read_root(blob, "Model", name)
     if root["version"] != VERSION:
         checks.unsupported(name, root, "version", f"version {root['version']}, not {VERSION}", NEWER_RUNTIME)
-    if root["external_buffers"] or root["external_buffer_groups"]:
-        checks.unsupported(name, root, "external_buffers", "the constants are in another file")
+    for field in ("external_buffers", "external_buffer_groups"):
+        if root[field]:
+            checks.unsupported(name, root, field, "the constants are in another file")
     return _model(name, root, unknown_fields)
 
 

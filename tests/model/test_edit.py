@@ -1,0 +1,77 @@
+"""Adding metadata to a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgetool.model.edit import with_metadata
+from edgetool.model.reader import read_model
+from edgetool.model.types import Metadata, Model
+from edgetool.model.writer import write_model
+from tests.model.builders import conv_model
+from tests.model.strategies import NAMES, models
+
+PLAN = "OfflineMemoryAllocation"
+
+
+def test_an_entry_is_added() -> None:
+    model = conv_model()
+    changed = with_metadata(model, PLAN, b"plan")
+    assert changed.metadata == (Metadata(PLAN, b"plan", len(model.data)),)
+    assert changed.data == (*model.data, b"plan")
+    assert changed.subgraphs == model.subgraphs
+
+
+def test_an_entry_is_replaced_in_its_place() -> None:
+    first = with_metadata(with_metadata(conv_model(), PLAN, b"old"), "other", b"kept")
+    changed = with_metadata(first, PLAN, b"new plan")
+    assert [(entry.name, entry.data) for entry in changed.metadata] == [(PLAN, b"new plan"), ("other", b"kept")]
+    assert len(changed.data) == len(first.data)
+    assert b"old" not in changed.data
+
+
+def test_a_payload_that_others_use_is_left_alone() -> None:
+    model = conv_model()
+    weights = model.main.tensors[1]
+    assert weights.data is not None
+    shared = replace(model, metadata=(Metadata(PLAN, weights.data, weights.buffer),))
+    changed = with_metadata(shared, PLAN, b"plan")
+    assert changed.subgraphs == model.subgraphs
+    assert changed.data == (*model.data, b"plan")
+
+
+def test_repeated_entries_become_one() -> None:
+    model = conv_model()
+    twice = replace(
+        model,
+        data=(*model.data, b"one", b"two"),
+        metadata=(
+            Metadata(PLAN, b"one", len(model.data)),
+            Metadata("other", b"two", len(model.data) + 1),
+            Metadata(PLAN, b"two", len(model.data) + 1),
+        ),
+    )
+    changed = with_metadata(twice, PLAN, b"three")
+    assert [(entry.name, entry.data) for entry in changed.metadata] == [(PLAN, b"three"), ("other", b"two")]
+
+
+def test_the_first_buffer_stays_empty() -> None:
+    bare = replace(conv_model(), data=(), subgraphs=(replace(conv_model().main, tensors=(), operators=()),))
+    assert with_metadata(bare, PLAN, b"plan").data == (None, b"plan")
+    on_first = replace(conv_model(), metadata=(Metadata(PLAN, b"", 0),))
+    assert with_metadata(on_first, PLAN, b"plan").data[0] is None
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(models(), NAMES, st.binary(max_size=20))
+def test_the_result_is_a_sound_model(model: Model, name: str, data: bytes) -> None:
+    changed = with_metadata(model, name, data)
+    assert read_model(write_model(changed)) == changed
+    assert [entry.data for entry in changed.metadata if entry.name == name] == [data]
+    others = [(entry.name, entry.data) for entry in model.metadata if entry.name != name]
+    assert [(entry.name, entry.data) for entry in changed.metadata if entry.name != name] == others
+    assert changed.subgraphs == model.subgraphs
+    assert with_metadata(changed, name, data) == changed or changed.data[-1] == (data or None)
