@@ -12,11 +12,12 @@ from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.finding import Finding
 from edgetool.model.reader import read_model
-from edgetool.pipeline.analysis import Analysis, analyse, model_info, report
+from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.emit import firmware_files, firmware_names, output_name, plan_in_file
 from edgetool.pipeline.files import check_writable, write_files
 from edgetool.pipeline.plan import planned_file, replaced_plan_findings
+from edgetool.pipeline.reporting import model_info, report
 from edgetool.pipeline.source import Source, open_tflite, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
 from edgetool.report.serialize import document, to_json

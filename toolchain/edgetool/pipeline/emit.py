@@ -18,8 +18,9 @@ from edgetool.memory.offline_plan import METADATA_NAME, PLANNED_AT_RUN_TIME, dec
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.model.types import Graph, Model
-from edgetool.pipeline.analysis import analyse, report
+from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.files import check_writable, write_files
+from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.document import Report
 from edgetool.target.types import Target

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetool.pipeline.analysis import analyse, report
+from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
 from edgetool.target.types import Target

@@ -10,7 +10,7 @@ from edgetool import __version__
 from edgetool.model.findings import model_findings
 from edgetool.model.types import Graph, Model, Operator, Options, Quantization, Tensor
 from edgetool.operators.cost import OperatorCost, operator_costs
-from edgetool.pipeline.analysis import finding_infos, model_info
+from edgetool.pipeline.reporting import finding_infos, model_info
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import SCHEMA, Provenance
 from edgetool.report.serialize import plain

@@ -12,8 +12,9 @@ from edgetool.model.edit import with_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.analysis import analyse, report
+from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.files import write_file
+from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
 from edgetool.target.types import Target

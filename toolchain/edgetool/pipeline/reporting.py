@@ -1,0 +1,156 @@
+"""The report of an analysis."""
+
+from __future__ import annotations
+
+import platform
+
+from edgetool import __version__
+from edgetool.estimate.types import Estimate
+from edgetool.figure import Figure
+from edgetool.finding import Finding
+from edgetool.gate.fit import Fit
+from edgetool.memory.planner import MemoryPlan
+from edgetool.operators.cost import parameter_count
+from edgetool.pipeline.analysis import Analysis
+from edgetool.pipeline.source import Source
+from edgetool.report import document as doc
+from edgetool.target.types import Target
+
+
+def report(
+    source: Source,
+    analysis: Analysis,
+    *,
+    options: dict[str, object],
+    original: doc.ModelInfo | None = None,
+    quantization: doc.QuantizationInfo | None = None,
+    findings: tuple[Finding, ...] = (),
+    versions: dict[str, str] | None = None,
+    trust_model_code: bool = False,
+) -> doc.Report:
+    """The document of an analysis. `original` describes the input file where the source was made from it."""
+    return doc.Report(
+        provenance=doc.Provenance(
+            tool=f"edgetool {__version__}",
+            versions={"python": platform.python_version(), **(versions or {})},
+            options=options,
+            trust_model_code=trust_model_code,
+        ),
+        model=original or model_info(source),
+        quantization=quantization,
+        target=_target_info(analysis.target),
+        arena=_arena_info(analysis.plan),
+        plan=_plan_info(analysis.plan),
+        memory=_memory_info(analysis.fit),
+        estimate=_estimate_info(analysis.estimate),
+        findings=finding_infos((*findings, *analysis.findings)),
+    )
+
+
+def model_info(source: Source) -> doc.ModelInfo:
+    """Name, hash and counts of a .tflite."""
+    graphs = source.model.subgraphs
+    return doc.ModelInfo(
+        name=source.name,
+        sha256=source.sha256,
+        bytes=len(source.blob),
+        operators=sum(len(graph.operators) for graph in graphs),
+        tensors=sum(len(graph.tensors) for graph in graphs),
+        parameters=parameter_count(source.model),
+    )
+
+
+def finding_infos(findings: tuple[Finding, ...]) -> tuple[doc.FindingInfo, ...]:
+    """Findings as the document has them, the gravest first."""
+    gravity = {"error": 0, "warning": 1, "note": 2}
+    ordered = sorted(findings, key=lambda finding: gravity[finding.level])
+    return tuple(doc.FindingInfo(f.rule, f.level, f.message, f.where) for f in ordered)
+
+
+def _target_info(target: Target | None) -> doc.TargetInfo | None:
+    if target is None:
+        return None
+    return doc.TargetInfo(target.name, target.core.name, target.board, target.runtime.name, target.kernels)
+
+
+def _arena_info(plan: MemoryPlan) -> doc.ArenaInfo:
+    layout = plan.layout
+    return doc.ArenaInfo(
+        bytes=None,
+        used_bytes=None,
+        head_bytes=None,
+        tail_bytes=None,
+        layout_bytes=layout.height,
+        lower_bound_bytes=layout.lower_bound,
+        optimal=layout.optimal,
+        proof=layout.proof,
+        stock_bytes=None,
+        is_lower_bound=True,
+    )
+
+
+def _plan_info(plan: MemoryPlan) -> doc.PlanInfo:
+    return doc.PlanInfo(
+        order=plan.order,
+        tensors=tuple(
+            doc.PlannedTensor(
+                subgraph=buffer.subgraph,
+                index=buffer.tensor,
+                name=buffer.name,
+                offset=offset,
+                bytes=buffer.size_bytes,
+                first_op=buffer.lifetime.first,
+                last_op=buffer.lifetime.last,
+            )
+            for buffer, offset in zip(plan.problem.buffers, plan.layout.offsets, strict=True)
+        ),
+    )
+
+
+def _memory_info(fit: Fit | None) -> doc.MemoryInfo | None:
+    if fit is None:
+        return None
+    return doc.MemoryInfo(fit.region, fit.sram_bytes, fit.flash_bytes, fit.arena_fits, fit.model_fits)
+
+
+def _band(figure: Figure) -> doc.Band:
+    return doc.Band(figure.value, figure.low, figure.high)
+
+
+def _estimate_info(estimate: Estimate | None) -> doc.EstimateInfo | None:
+    if estimate is None:
+        return None
+    seconds = estimate.latency_ms.value / 1e3
+    bandwidth = estimate.bytes_moved / seconds / 1e9 if seconds else 0.0
+    return doc.EstimateInfo(
+        latency_ms=_band(estimate.latency_ms),
+        energy_uj=None,
+        cycles=estimate.cycles,
+        macs=estimate.macs,
+        parameter_bytes=estimate.parameter_bytes,
+        activation_bytes=estimate.activation_bytes,
+        bytes_moved=estimate.bytes_moved,
+        bandwidth_gbps=bandwidth,
+        configured_bandwidth_gbps=estimate.configured_bandwidth_gbps,
+        bandwidth_utilization=bandwidth / estimate.configured_bandwidth_gbps,
+        gmacs_per_s=estimate.macs / seconds / 1e9 if seconds else 0.0,
+        stream_utilization=None,
+        bound=estimate.bound,
+        validation=estimate.validation,
+        operators=tuple(
+            doc.OperatorInfo(
+                index=item.index,
+                operator=item.operator,
+                macs=item.macs,
+                parameter_bytes=item.parameter_bytes,
+                activation_bytes=item.activation_bytes,
+                memory_bytes=item.memory_bytes,
+                instructions=None,
+                cycles=item.cycles,
+                ms=_band(item.ms),
+                bound=item.bound,
+                subgraph=item.subgraph,
+            )
+            for item in estimate.operators
+        ),
+    )
