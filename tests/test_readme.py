@@ -65,3 +65,13 @@ def test_the_readme_names_every_command_and_option_it_uses() -> None:
     )
     for option in set(re.findall(r"`?(--[a-z][a-z-]+)", text)):
         assert option in helps, option
+
+
+def test_python_blocks_run(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for block in blocks:
+        result = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout

@@ -232,3 +232,13 @@ def test_plan_starts_without_heavy_libraries(tflite: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_options_that_cannot_apply_are_not_ignored(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "samples.npy").write_bytes(b"")
+    result = edgetool(
+        "convert", tflite, "-t", "cortex-m7", "--calibration", "samples.npy", "--io", "uint8", cwd=tmp_path
+    )
+    assert result.returncode == 2
+    assert "--calibration" in result.stderr
+    assert "--io" in result.stderr

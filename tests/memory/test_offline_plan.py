@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan
+from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan, fixed_offsets
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Metadata, Model
 from tests.graphs import chain, graph, model, operator, tensor
@@ -55,3 +55,21 @@ def test_a_layout_beyond_32_bits_has_no_plan() -> None:
     plan = plan_memory(small)
     with pytest.raises(UnsupportedModelError, match="32-bit"):
         encode_plan(small, plan.problem, plan.layout)
+
+
+def test_fixed_offsets_are_those_of_a_sound_plan() -> None:
+    small = chain([64, 128, 64])
+    problem = plan_memory(small).problem
+    assert fixed_offsets(small, problem) == {}
+    partial = with_plan(small, struct.pack("<6i", 1, 1, 3, 0, 64, -1))
+    assert fixed_offsets(partial, problem) == {(0, 0): 0, (0, 1): 64}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"), [((0, 48, -1), "overlap"), ((0, 72, -1), "lies at 72"), ((0, 64, -32), "lies at -32")]
+)
+def test_an_unsafe_plan_is_refused_by_name(offsets: tuple[int, ...], message: str) -> None:
+    small = chain([64, 128, 64])
+    unsafe = with_plan(small, struct.pack("<6i", 1, 1, 3, *offsets))
+    with pytest.raises(InvalidModelError, match=message):
+        fixed_offsets(unsafe, plan_memory(small).problem)

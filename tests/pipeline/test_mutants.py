@@ -10,10 +10,11 @@ import pytest
 
 from edgetool.errors import ModelError
 from edgetool.memory.checker import check_layout
+from edgetool.memory.offline_plan import fixed_offsets
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.emit import firmware_files, plan_in_file
+from edgetool.pipeline.firmware import firmware_files
 from edgetool.pipeline.plan import planned_file
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
@@ -38,7 +39,7 @@ def survive(blobs: list[bytes]) -> tuple[int, int]:
         try:
             source = Source("mutant.tflite", blob, read_model(blob))
             analysis = analyse(source, TARGET)
-            offsets, _ = plan_in_file(source.model, analysis.plan)
+            offsets = fixed_offsets(source.model, analysis.plan.problem)
             files = firmware_files("mutant", source, analysis.plan, TARGET, offsets=offsets)
             assert check_layout(analysis.plan.problem, analysis.plan.layout) == ()
             assert all(content.isascii() for content in files.values())

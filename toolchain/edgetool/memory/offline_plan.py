@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.memory.checker import check_layout
 from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.model.types import Model
 
@@ -61,3 +62,24 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
             fix="remove the entry, or write the plan anew",
         )
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payload, 4 * HEADER_WORDS), strict=True))
+
+
+def fixed_offsets(model: Model, problem: LayoutProblem) -> dict[tuple[int, int], int]:
+    """The offsets by (subgraph, tensor) that the file's own plan fixes, judged; empty when it has none.
+
+    Raises InvalidModelError when two live tensors overlap in it, or an offset is negative or unaligned: TFLM
+    would follow it all the same.
+    """
+    offsets = decode_plan(model) or {}
+    fixed = [b for b in problem.buffers if offsets.get((b.subgraph, b.tensor), -1) != PLANNED_AT_RUN_TIME]
+    placed = tuple(offsets[b.subgraph, b.tensor] for b in fixed)
+    height = max((offset + b.aligned_bytes for offset, b in zip(placed, fixed, strict=True)), default=0)
+    violations = check_layout(LayoutProblem(tuple(fixed)), Layout(placed, height, 0, "none"))
+    if violations:
+        raise InvalidModelError(
+            f"the plan is unsafe: {violations[0].message}",
+            where=f"metadata {METADATA_NAME}",
+            fix="write the plan anew with 'edgetool plan -o'",
+            details=tuple(violation.message for violation in violations[1:6]),
+        )
+    return {(b.subgraph, b.tensor): offset for b, offset in zip(fixed, placed, strict=True)}

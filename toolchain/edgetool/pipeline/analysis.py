@@ -31,10 +31,15 @@ class Analysis:
     findings: tuple[Finding, ...]
 
 
-def analyse(source: Source, target: Target | None, *, with_estimate: bool = True) -> Analysis:
-    """Plan, estimate and judge. Raises UnsupportedModelError for control flow that never ends."""
+def analyse(
+    source: Source, target: Target | None, *, with_estimate: bool = True, plan: MemoryPlan | None = None
+) -> Analysis:
+    """Plan (unless a plan is given), estimate and judge.
+
+    Raises UnsupportedModelError for control flow that never ends.
+    """
     model = source.model
-    plan = plan_memory(model)
+    plan = plan or plan_memory(model)
     findings = [*model_findings(model), *_cost_findings(model), *_runtime_findings(model, target)]
     findings.append(
         Finding(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from edgetool.convert.request import Conversion, ConvertRequest
-from edgetool.errors import EdgetoolError, UsageError
+from edgetool.convert.request import ConvertRequest
+from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
+from edgetool.memory.offline_plan import fixed_offsets
+from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.reader import read_model
-from edgetool.pipeline.analysis import Analysis, analyse
+from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.compare import measure_quality
-from edgetool.pipeline.emit import firmware_files, firmware_names, output_name, plan_in_file
-from edgetool.pipeline.files import check_writable, write_files
+from edgetool.pipeline.emit import NO_PLAN
+from edgetool.pipeline.files import check_readable, check_writable, write_files
+from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
 from edgetool.pipeline.plan import planned_file, replaced_plan_findings
 from edgetool.pipeline.reporting import model_info, report
 from edgetool.pipeline.source import Source, open_tflite, sha256_of
@@ -54,47 +57,73 @@ def convert_file(
     directory = output or Path(f"{name}-firmware")
     names = (f"{name}.tflite", f"{name}.json", *firmware_names(name))
     inputs = tuple(p for p in (path, request.calibration, request.evaluate) if p is not None)
-    if not path.exists():
-        raise UsageError("does not exist", where=str(path), fix="give the path of a model")
+    for item in inputs:
+        check_readable(item)
     check_writable(directory, names, force=force, inputs=inputs)
     say = progress or (lambda step: None)
     if path.suffix.lower() == ".tflite" and path.is_file():
-        source, original, quantization = open_tflite(path), None, None
-        findings: tuple[Finding, ...] = replaced_plan_findings(source.model, written=True) if offline_plan else ()
-        versions: dict[str, str] = {}
-        trusted = False
+        _refuse_conversion_options(request)
+        source = open_tflite(path)
+        found = Found(model_info(source))
     else:
-        conversion, source, quantization, findings = _convert_and_compare(request, name, say)
-        original = _original_info(path, source)
-        versions, trusted = conversion.versions, request.trust_model_code
+        source, found = _convert_and_compare(request, name, say)
     say("planning")
-    analysis = analyse(source, target)
-    planned, plan_findings = _planned(source, analysis, offline_plan=offline_plan)
-    offsets, no_plan = plan_in_file(planned.model, analysis.plan)
-    info = original or model_info(source)
+    findings = found.findings
+    if offline_plan:
+        findings += replaced_plan_findings(source.model, written=True)
+    plan = plan_memory(source.model)
+    planned, plan_findings = _planned(source, plan) if offline_plan else (source, ())
+    offsets = fixed_offsets(planned.model, plan.problem)
+    analysis = analyse(planned, target, plan=plan)
     made = report(
         planned,
         analysis,
         options=_options(request, name, offline_plan=offline_plan),
-        original=replace(info, output=OutputInfo(planned.sha256, len(planned.blob))),
-        quantization=quantization,
-        findings=(*findings, *plan_findings, *no_plan),
-        versions=versions,
-        trust_model_code=trusted,
+        original=replace(found.original, output=OutputInfo(planned.sha256, len(planned.blob))),
+        quantization=found.quantization,
+        findings=(*findings, *plan_findings, *(() if offsets else (NO_PLAN,))),
+        versions=found.versions,
+        trust_model_code=request.trust_model_code,
     )
+    quantization = found.quantization
     uncalibrated = quantization is not None and not quantization.calibrated
     files = {
         f"{name}.tflite": planned.blob,
-        **firmware_files(name, planned, analysis.plan, target, offsets=offsets, uncalibrated=uncalibrated),
+        **firmware_files(name, planned, plan, target, offsets=offsets, uncalibrated=uncalibrated),
         f"{name}.json": to_json(document(made)).encode("ascii"),
     }
     say("writing")
     return Converted(made, write_files(directory, files, force=force, inputs=inputs))
 
 
-def _convert_and_compare(
-    request: ConvertRequest, name: str, say: Progress
-) -> tuple[Conversion, Source, QuantizationInfo, tuple[Finding, ...]]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of the input beside the .tflite made from it."""
+
+    original: ModelInfo
+    quantization: QuantizationInfo | None = None
+    findings: tuple[Finding, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def _refuse_conversion_options(request: ConvertRequest) -> None:
+    """A .tflite is not converted: options that would change the conversion must not be ignored in silence."""
+    default = ConvertRequest(request.path)
+    given = [
+        f"--{item.name.replace('_', '-')}"
+        for item in fields(ConvertRequest)
+        if item.name not in ("path", "limits", "trust_model_code", "seed", "samples")
+        and getattr(request, item.name) != getattr(default, item.name)
+    ]
+    if given:
+        raise UsageError(
+            f"a .tflite is taken as it is: {', '.join(given)} cannot apply",
+            where=str(request.path),
+            fix="leave the option out, or give the Keras model",
+        )
+
+
+def _convert_and_compare(request: ConvertRequest, name: str, say: Progress) -> tuple[Source, Found]:
     """The converted model and how far it is from the original; all temporary files are gone on return."""
     from edgetool.convert.convert import convert_model
 
@@ -113,16 +142,15 @@ def _convert_and_compare(
             "accuracy on real data is unknown; give real inputs with --calibration",
         )
         notes = (uncalibrated, *notes)
-    return conversion, source, quality, (*notes, *findings)
+    original = _original_info(request.path, source)
+    return source, Found(original, quality, (*notes, *findings), conversion.versions)
 
 
-def _planned(source: Source, analysis: Analysis, *, offline_plan: bool) -> tuple[Source, tuple[Finding, ...]]:
+def _planned(source: Source, plan: MemoryPlan) -> tuple[Source, tuple[Finding, ...]]:
     """The source with its plan in the file, or as it is, with a finding that says why."""
-    if not offline_plan:
-        return source, ()
     try:
-        blob = planned_file(source.model, analysis.plan)
-    except EdgetoolError as error:
+        blob = planned_file(source.model, plan)
+    except UnsupportedModelError as error:
         return source, (Finding("plan-not-written", "warning", f"the file carries no memory plan: {error}"),)
     return Source(source.name, blob, read_model(blob, name=source.name)), ()
 
@@ -130,7 +158,7 @@ def _planned(source: Source, analysis: Analysis, *, offline_plan: bool) -> tuple
 def _original_info(path: Path, source: Source) -> ModelInfo:
     """The input file's name, hash and size, with the counts of the converted model."""
     sha256, size_bytes = hash_of_path(path)
-    return replace(model_info(source), name=path.name, sha256=sha256, bytes=size_bytes)
+    return replace(model_info(source), name=path.resolve().name, sha256=sha256, bytes=size_bytes)
 
 
 def hash_of_path(path: Path) -> tuple[str, int]:

@@ -30,6 +30,19 @@ def read_file(path: Path, *, what: str = "the model") -> bytes:
         ) from error
 
 
+def check_readable(path: Path) -> None:
+    """Raise UsageError unless the file can be opened, or the directory listed."""
+    try:
+        if path.is_dir():
+            next(path.iterdir(), None)
+        else:
+            path.open("rb").close()
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror or error}", where=str(path), fix="give the path of a readable file"
+        ) from error
+
+
 def write_files(
     directory: Path, files: Mapping[str, bytes], *, force: bool = False, inputs: tuple[Path, ...] = ()
 ) -> tuple[Path, ...]:

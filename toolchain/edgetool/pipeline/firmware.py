@@ -1,0 +1,135 @@
+"""From an analysed model to its C files in memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from edgetool import __version__
+from edgetool.errors import UsageError
+from edgetool.firmware.c_names import is_portable, model_identifier
+from edgetool.firmware.header import header
+from edgetool.firmware.model_data import model_data
+from edgetool.firmware.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.memory.planner import MemoryPlan
+from edgetool.model.types import Graph
+from edgetool.pipeline.source import Source
+from edgetool.target.types import Target
+
+ANY_TARGET = TargetSpec(name="unspecified", core="unspecified", kernels="unspecified")
+
+
+def output_name(path: Path, name: str | None) -> str:
+    """What files and C names are called: the given name, or one made from the model's file name.
+
+    Raises UsageError when the given name is no portable C identifier.
+    """
+    if name is not None:
+        if not is_portable(name):
+            raise UsageError(
+                "is not a C name: 1 to 31 letters, digits and '_', no digit first, no word of C or C++",
+                where=f"--name {name!r}",
+                fix="choose another",
+            )
+        return name
+    return model_identifier(re.sub(r"[^A-Za-z0-9]+", "_", path.resolve().stem).strip("_") or "model")
+
+
+def firmware_names(name: str) -> tuple[str, ...]:
+    """The names of the C files of a model."""
+    return (f"{name}.h", f"{name}_model.c", f"{name}_model.h")
+
+
+def firmware_files(
+    name: str,
+    source: Source,
+    plan: MemoryPlan,
+    target: Target | None,
+    *,
+    offsets: dict[tuple[int, int], int],
+    uncalibrated: bool = False,
+    notes: tuple[str, ...] = (),
+) -> dict[str, bytes]:
+    """The C files by name. `offsets` are those that the .tflite itself fixes, by (subgraph, tensor)."""
+    spec = header_spec(name, source, plan, target, offsets=offsets, uncalibrated=uncalibrated, notes=notes)
+    data_c, data_h = model_data(name, source.blob)
+    texts = dict(zip(firmware_names(name), (header(spec), data_c, data_h), strict=True))
+    return {file: text.encode("ascii") for file, text in texts.items()}
+
+
+def header_spec(
+    name: str,
+    source: Source,
+    plan: MemoryPlan,
+    target: Target | None,
+    *,
+    offsets: dict[tuple[int, int], int],
+    uncalibrated: bool,
+    notes: tuple[str, ...],
+) -> HeaderSpec:
+    """What the header says of the model."""
+    main = source.model.main
+    return HeaderSpec(
+        name=name,
+        tool_version=__version__,
+        model_sha256=source.sha256,
+        model_bytes=len(source.blob),
+        target=_target_spec(target),
+        arena_bytes=None,
+        arena_is_lower_bound=True,
+        layout_bytes=plan.layout.height,
+        lower_bound_bytes=plan.layout.lower_bound,
+        tensors=tuple(
+            TensorSpec(
+                index=buffer.tensor,
+                subgraph=buffer.subgraph,
+                name=buffer.name,
+                offset=offsets.get((buffer.subgraph, buffer.tensor)),
+                size_bytes=buffer.size_bytes,
+                first_op=buffer.lifetime.first,
+                last_op=buffer.lifetime.last,
+            )
+            for buffer in plan.problem.buffers
+        ),
+        inputs=_io(main, main.inputs, offsets),
+        outputs=_io(main, main.outputs, offsets),
+        uncalibrated=uncalibrated,
+        notes=notes,
+    )
+
+
+def _target_spec(target: Target | None) -> TargetSpec:
+    if target is None:
+        return ANY_TARGET
+    region = target.arena_region
+    return TargetSpec(
+        name=target.name,
+        core=target.core.name,
+        kernels=target.kernels,
+        board=target.board,
+        runtime=target.runtime.name,
+        region=region.name if region is not None else None,
+        sram_bytes=region.size_bytes if region is not None else None,
+        flash_bytes=target.flash_bytes,
+    )
+
+
+def _io(graph: Graph, indices: tuple[int, ...], offsets: dict[tuple[int, int], int]) -> tuple[IoSpec, ...]:
+    specs = []
+    for index in indices:
+        tensor = graph.tensors[index]
+        quantization = tensor.quantization
+        scaled = quantization is not None and len(quantization.scales) == 1
+        zero_points = quantization.zero_points if quantization is not None else ()
+        specs.append(
+            IoSpec(
+                index=index,
+                name=tensor.name,
+                shape=tensor.shape,
+                dtype=tensor.dtype,
+                scale=quantization.scales[0] if quantization is not None and scaled else None,
+                zero_point=(zero_points[0] if zero_points else 0) if scaled else None,
+                offset=offsets.get((graph.index, index)),
+            )
+        )
+    return tuple(specs)
