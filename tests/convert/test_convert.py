@@ -1,0 +1,518 @@
+"""Whole conversions in the child process, on models built by build_models.py and on real files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgetool.child import Limits
+from edgetool.convert.convert import convert_model
+from edgetool.convert.quality import compare_outputs
+from edgetool.convert.request import Conversion, ConvertRequest
+from edgetool.errors import (
+    CalibrationError,
+    ConversionError,
+    EdgetoolError,
+    InvalidModelError,
+    MissingExtraError,
+    UnsupportedModelError,
+    UsageError,
+)
+
+Convert = Callable[..., Conversion]
+
+
+@pytest.fixture(scope="module")
+def convert(tmp_path_factory: pytest.TempPathFactory) -> Convert:
+    """Convert in a fresh work directory, with few samples; without progress or fresh, the same twice is done once."""
+    done: dict[ConvertRequest, Conversion] = {}
+
+    def run(path: Path, *, progress: Any = None, fresh: bool = False, **options: Any) -> Conversion:
+        request = ConvertRequest(path, **{"samples": 8, **options})
+        if progress is None and not fresh and request in done:
+            return done[request]
+        conversion = convert_model(request, workdir=tmp_path_factory.mktemp("work"), progress=progress)
+        done[request] = conversion
+        return conversion
+
+    return run
+
+
+def on_litert(conversion: Conversion) -> tuple[Any, ...]:
+    """The outputs of a float .tflite for the conversion's own samples, in its own order of inputs and outputs."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(model_content=conversion.tflite)
+    interpreter.allocate_tensors()
+    rows = []
+    for index in range(conversion.samples):
+        for detail, values in zip(interpreter.get_input_details(), conversion.inputs, strict=True):
+            interpreter.set_tensor(detail["index"], np.array(values[index : index + 1]))
+        interpreter.invoke()
+        rows.append([interpreter.get_tensor(detail["index"])[0] for detail in interpreter.get_output_details()])
+    return tuple(np.stack(column) for column in zip(*rows, strict=True))
+
+
+def tensors_of(conversion: Conversion) -> Any:
+    """Input and output details as LiteRT reads them."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(model_content=conversion.tflite)
+    return interpreter.get_input_details(), interpreter.get_output_details(), interpreter._get_ops_details()
+
+
+def assert_same(conversion: Conversion, tolerance: float = 1e-5) -> None:
+    outputs = on_litert(conversion)
+    assert [array.shape for array in outputs] == [array.shape for array in conversion.float_outputs]
+    for found, expected in zip(outputs, conversion.float_outputs, strict=True):
+        assert np.abs(found - expected).max() <= tolerance * max(1.0, float(np.abs(expected).max()))
+
+
+# ---- what is read, and in which order it comes out
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "small.keras",
+        "small.h5",
+        "exported",
+        "plain",
+        "permuted.keras",
+        "permuted.h5",
+        "twins.keras",
+        "dictionary.keras",
+        "tokens.keras",
+        "operators.keras",
+        "fixed_batch.keras",
+        "fixed_batch.h5",
+        "half.keras",
+        "looped.keras",
+    ],
+)
+def test_the_float_tflite_computes_what_the_model_does(models: Path, convert: Convert, name: str) -> None:
+    conversion = convert(models / name, quantize="float32")
+    assert_same(conversion)
+    assert conversion.samples == 8
+    assert not conversion.calibrated
+    assert set(conversion.versions) == {"python", "tensorflow", "keras"}
+    for details in tensors_of(conversion)[:2]:
+        assert {int(detail["shape"][0]) for detail in details} == {1}
+
+
+@pytest.mark.parametrize("name", ["small.keras", "plain", "fixed_batch.keras"])
+def test_no_operator_is_left_that_only_asks_for_the_batch(models: Path, convert: Convert, name: str) -> None:
+    operators = {operator["op_name"] for operator in tensors_of(convert(models / name))[2]}
+    assert operators
+    assert not operators & {"SHAPE", "STRIDED_SLICE", "PACK"}
+
+
+def test_notes_tell_what_was_changed(models: Path, convert: Convert) -> None:
+    assert convert(models / "fixed_batch.keras").notes == ("the batch size of 16 became 1",)
+    assert "mixed_float16" in convert(models / "half.keras").notes[0]
+
+
+@pytest.mark.parametrize("stem", ["legacy_convolutions", "legacy_recurrences"])
+@pytest.mark.parametrize("suffix", ["h5", "keras"])
+def test_files_of_keras_2_compute_what_keras_2_did(models: Path, convert: Convert, stem: str, suffix: str) -> None:
+    path = models / f"{stem}.{suffix}"
+    if not path.exists():
+        pytest.skip("needs tf_keras to write the file")
+    expected = np.load(models / f"{stem}.npz")
+    before = path.read_bytes()
+    np.save(models / f"{stem}-x.npy", expected["x"])
+    conversion = convert(path, quantize="float32", calibration=models / f"{stem}-x.npy")
+    assert np.abs(conversion.float_outputs[0] - expected["y"]).max() <= 1e-6
+    assert_same(conversion)
+    assert any("Keras 2" in note for note in conversion.notes)
+    assert path.read_bytes() == before
+
+
+# ---- quantization
+
+
+@pytest.mark.parametrize(
+    ("options", "dtype"),
+    [
+        ({}, np.int8),
+        ({"io": "uint8"}, np.uint8),
+        ({"io": "float32"}, np.float32),
+        ({"quantize": "int16x8"}, np.int16),
+        ({"quantize": "int16x8", "io": "float32"}, np.float32),
+    ],
+)
+def test_inputs_and_outputs_have_the_asked_type(
+    models: Path, convert: Convert, options: dict[str, Any], dtype: Any
+) -> None:
+    conversion = convert(models / "small.keras", **options)
+    inputs, outputs, _ = tensors_of(conversion)
+    assert [detail["dtype"] for detail in (*inputs, *outputs)] == [dtype, dtype]
+    assert any("per tensor" in note for note in conversion.notes) == ("quantize" in options)
+
+
+def test_integer_inputs_keep_their_type(models: Path, convert: Convert) -> None:
+    inputs, outputs, _ = tensors_of(convert(models / "tokens.keras"))
+    assert (inputs[0]["dtype"], outputs[0]["dtype"]) == (np.int32, np.int8)
+
+
+def scales_of_the_dense_layer(conversion: Conversion) -> int:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(model_content=conversion.tflite)
+    (dense,) = (op for op in interpreter._get_ops_details() if op["op_name"] == "FULLY_CONNECTED")
+    details = {detail["index"]: detail for detail in interpreter.get_tensor_details()}
+    return len(details[dense["inputs"][1]]["quantization_parameters"]["scales"])
+
+
+def test_dense_weights_have_one_scale_where_asked(models: Path, convert: Convert) -> None:
+    assert scales_of_the_dense_layer(convert(models / "small.keras")) == 5
+    assert scales_of_the_dense_layer(convert(models / "small.keras", dense_per_tensor=True)) == 1
+    assert scales_of_the_dense_layer(convert(models / "small.keras", quantize="int16x8")) == 1
+
+
+def test_real_calibration_data_decides_the_ranges(models: Path, convert: Convert, tmp_path: Path) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
+    np.save(tmp_path / "pictures.npy", pictures)
+    conversion = convert(models / "small.keras", calibration=tmp_path / "pictures.npy", mean=(127.5,), std=(127.5,))
+    assert (conversion.calibrated, conversion.samples) == (True, 12)
+    assert conversion.inputs[0] == pytest.approx((pictures - 127.5) / 127.5, abs=1e-6)
+    (detail,), _, _ = tensors_of(conversion)
+    scale = detail["quantization"][0]
+    assert scale == pytest.approx(2 / 255, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("nested_pixels.keras", 200, 255), ("float_tokens.keras", 7, 10)])
+def test_the_synthetic_set_heeds_what_the_first_layer_says(
+    models: Path, convert: Convert, name: str, low: int, high: int
+) -> None:
+    (values,) = convert(models / name).inputs
+    assert values.min() >= 0
+    assert low < values.max() <= high
+
+
+@pytest.mark.parametrize("name", ["permuted.keras", "exported"])
+def test_same_input_same_bytes_in_any_process_and_place(
+    models: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made = set()
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        made.add(convert(models / name, fresh=True).tflite)
+    assert len(made) == 1
+
+
+def test_another_seed_is_another_calibration(models: Path, convert: Convert) -> None:
+    assert convert(models / "small.keras").tflite != convert(models / "small.keras", seed=1).tflite
+
+
+def test_evaluation_data_is_run_through_the_float_model(models: Path, convert: Convert, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(70, 8, 8, 3)).astype(np.float32)
+    y = np.arange(70) % 5
+    np.savez(tmp_path / "test.npz", x=x, y=y)
+    conversion = convert(models / "small.keras", quantize="float32", evaluate=tmp_path / "test.npz", offset=(1.0,))
+    assert conversion.evaluation is not None
+    assert conversion.evaluation.labels.tolist() == y.tolist()
+    assert conversion.evaluation.inputs[0] == pytest.approx(x + 1, abs=1e-6)
+    assert conversion.evaluation.float_outputs[0].shape == (70, 5)
+    assert conversion.evaluation.float_outputs[0].sum(axis=1) == pytest.approx(np.ones(70), abs=1e-5)
+    assert conversion.inputs[0].min() >= -1  # the synthetic set is not normalised
+
+
+def test_without_comparison_the_float_model_is_not_run(models: Path, convert: Convert) -> None:
+    steps: list[str] = []
+    conversion = convert(models / "small.keras", compare=False, progress=steps.append)
+    assert conversion.float_outputs == ()
+    assert not any("float model" in step for step in steps)
+
+
+def test_progress_tells_every_step_and_nothing_is_printed(
+    models: Path, convert: Convert, capfd: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[str] = []
+    convert(models / "small.keras", progress=steps.append)
+    assert steps == [
+        "reading the model",
+        "loading TensorFlow",
+        "loading the model",
+        "reading the samples",
+        "exporting the model",
+        "converting",
+        *(f"calibrating {number}/8" for number in range(1, 9)),
+        "quantizing",
+        "running the float model 1/8",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+# ---- real files
+
+
+@pytest.mark.parametrize("name", ["ad01", "pretrainedResnet", "vww_96"])
+def test_real_models_convert_close_to_their_float_originals(shared: Path, convert: Convert, name: str) -> None:
+    pytest.importorskip("tensorflow")
+    path = shared / "data/models/mlperf" / f"{name}.h5"
+    conversion = convert(path, samples=20)
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(model_content=conversion.tflite)
+    interpreter.allocate_tensors()
+    (source,), (target,) = interpreter.get_input_details(), interpreter.get_output_details()
+    assert (source["dtype"], target["dtype"]) == (np.int8, np.int8)
+    scale, zero = source["quantization"]
+    found = []
+    for values in conversion.inputs[0]:
+        quantized = np.clip(np.round(values / scale) + zero, -128, 127).astype(np.int8)
+        interpreter.set_tensor(source["index"], quantized[np.newaxis])
+        interpreter.invoke()
+        raw = interpreter.get_tensor(target["index"])[0].astype(np.float64)
+        found.append((raw - target["quantization"][1]) * target["quantization"][0])
+    (quality,) = compare_outputs(conversion.float_outputs, [np.stack(found)])
+    assert quality.cosine is not None
+    assert quality.cosine > 0.98
+
+
+def test_the_legacy_fix_leaves_vww_96_what_it_was(shared: Path, convert: Convert, tmp_path: Path) -> None:
+    pytest.importorskip("tf_keras")
+    path = shared / "data/models/mlperf/vww_96.h5"
+    conversion = convert(path, quantize="float32", samples=40)
+    np.save(tmp_path / "x.npy", conversion.inputs[0])
+    script = (
+        "import sys, numpy, tf_keras; model = tf_keras.models.load_model(sys.argv[1], compile=False); "
+        "numpy.save(sys.argv[3], model.predict(numpy.load(sys.argv[2]), verbose=0))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(path), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")],
+        check=True,
+        capture_output=True,
+    )
+    expected = np.load(tmp_path / "y.npy")
+    assert np.ptp(expected) > 1e-3  # or equality would say nothing
+    assert np.abs(conversion.float_outputs[0] - expected).max() <= 1e-6
+    assert "groups" in conversion.notes[0]
+    assert "DepthwiseConv2D" in conversion.notes[0]
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("lambda.keras", UnsupportedModelError, r"layer 'doubler' \(Lambda\).*--trust-model-code"),
+        ("lambda.h5", UnsupportedModelError, r"layer 'doubler' \(Lambda\).*--trust-model-code"),
+        ("own_class.keras", UnsupportedModelError, r"layer 'mine' \(Own\).*not part of Keras"),
+        ("own_class.h5", UnsupportedModelError, r"layer 'mine' \(Own\).*not part of Keras"),
+        ("own_function.keras", UnsupportedModelError, r"layer 'wavy'.*'wave'"),
+        ("operators.h5", UnsupportedModelError, r"GetItem.*save the model as \.keras"),
+        ("looped.keras", UnsupportedModelError, r"layer 'lstm' \(LSTM\).*unroll=True"),
+        ("small.weights.h5", InvalidModelError, "weights only"),
+    ],
+)
+def test_refusals_come_before_anything_heavy_is_loaded(
+    models: Path, convert: Convert, name: str, kind: type[EdgetoolError], said: str
+) -> None:
+    steps: list[str] = []
+    with pytest.raises(kind, match=said) as caught:
+        convert(models / name, progress=steps.append)
+    assert steps == ["reading the model"]
+    assert caught.value.exit_code == 3
+    assert str(models / name) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("dynamic.keras", r"input 'series'.*\(None, None, 3\)"),
+        ("batch_of_eight", "input 'features' is fixed to a batch of 8"),
+        ("writer", r"WriteFile.*--trust-model-code"),
+        ("no_signature", "no signature 'serving_default'"),
+    ],
+)
+def test_models_that_cannot_be_taken_are_told(models: Path, convert: Convert, name: str, said: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=said):
+        convert(models / name)
+    assert not Path("written-by-the-model").exists()
+
+
+def test_a_raw_tensorflow_call_is_named(models: Path, convert: Convert) -> None:
+    if not (models / "legacy_raw_call.h5").exists():
+        pytest.skip("needs tf_keras to write the file")
+    with pytest.raises(UnsupportedModelError, match=r"TFOpLambda.*tf\.math\.sin.*SavedModel"):
+        convert(models / "legacy_raw_call.h5")
+
+
+def test_trusted_code_runs_and_is_recorded(models: Path, convert: Convert) -> None:
+    conversion = convert(models / "lambda.keras", quantize="float32", trust_model_code=True)
+    assert_same(conversion)
+    assert "doubler" in conversion.notes[0]
+    assert "--trust-model-code" in conversion.notes[1]
+
+
+def test_trust_does_not_bring_a_missing_class(models: Path, convert: Convert) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"layer 'mine'.*'Own'"):
+        convert(models / "own_class.keras", trust_model_code=True)
+
+
+def test_an_operator_without_counterpart_is_named(models: Path, convert: Convert) -> None:
+    with pytest.raises(ConversionError, match="no built-in operator for Erfinv") as caught:
+        convert(models / "without_counterpart.keras")
+    assert caught.value.details
+    assert caught.value.exit_code == 4
+
+
+def test_damaged_weights_are_told(models: Path, convert: Convert, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "small.h5"
+    path.write_bytes((models / "small.h5").read_bytes())
+    with h5py.File(path, "r+") as file:
+        del file["model_weights/scores"]
+    with pytest.raises(UnsupportedModelError, match="cannot load"):
+        convert(path)
+
+
+def test_missing_files_are_wrong_usage(models: Path, convert: Convert, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        convert(tmp_path / "none.h5")
+    with pytest.raises(CalibrationError, match="no such file"):
+        convert(models / "small.keras", calibration=tmp_path / "none.npy")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_data_that_would_kill_the_converter_is_refused_first(
+    models: Path, convert: Convert, tmp_path: Path, value: float
+) -> None:
+    pictures = np.zeros((5, 8, 8, 3), np.float32)
+    pictures[3, 1, 2, 0] = value
+    np.save(tmp_path / "x.npy", pictures)
+    with pytest.raises(CalibrationError, match=r"x\.npy sample 3.*\(1, 2, 0\)") as caught:
+        convert(models / "small.keras", calibration=tmp_path / "x.npy")
+    assert caught.value.exit_code == 2
+
+
+def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
+    np.savez(tmp_path / "test.npz", x=np.zeros((4, 9, 8, 3)), y=np.zeros(4))
+    steps: list[str] = []
+    with pytest.raises(CalibrationError, match=r"\(N, 8, 8, 3\)"):
+        convert(models / "small.keras", evaluate=tmp_path / "test.npz", progress=steps.append)
+    assert "converting" not in steps
+
+
+# ---- a child that dies, hangs or is abandoned
+
+
+def test_a_dead_child_is_a_conversion_error(models: Path, convert: Convert, tmp_path: Path) -> None:
+    def kill(step: str) -> None:
+        if step == "loading TensorFlow":
+            pid = child_of(os.getpid())
+            os.kill(pid, signal.SIGSEGV)
+
+    with pytest.raises(ConversionError, match="SIGSEGV while loading TensorFlow") as caught:
+        convert(models / "small.keras", progress=kill)
+    assert caught.value.exit_code == 4
+
+
+def test_the_time_limit_ends_the_child(models: Path, convert: Convert) -> None:
+    start = time.monotonic()
+    with pytest.raises(ConversionError, match=r"more than 0\.5 s"):
+        convert(models / "small.keras", limits=Limits(seconds=0.5))
+    assert time.monotonic() - start < 10
+    assert children_of(os.getpid()) == []
+
+
+def test_the_memory_limit_ends_the_work(models: Path, convert: Convert) -> None:
+    with pytest.raises(ConversionError, match=r"memory limit|died of SIG"):
+        convert(models / "small.keras", limits=Limits(memory_bytes=150 * 2**20))
+
+
+def test_a_missing_library_is_an_extra_to_install(
+    models: Path, convert: Convert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = "raise ModuleNotFoundError('none', name='tensorflow')"
+    (tmp_path / "tensorflow.py").write_text(fake, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(MissingExtraError, match=r"tensorflow is not installed; pip install 'edgetool\[convert\]'"):
+        convert(models / "small.keras", fresh=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process tree from /proc")
+def test_ctrl_c_leaves_no_child(models: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from edgetool.convert.convert import convert_model\n"
+        "from edgetool.convert.request import ConvertRequest\n"
+        "convert_model(ConvertRequest(Path(sys.argv[1])), workdir=Path(sys.argv[2]),\n"
+        "              progress=lambda step: print(step, flush=True))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(models / "small.keras"), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    while "loading TensorFlow" not in parent.stdout.readline():
+        assert parent.poll() is None
+    pid = child_of(parent.pid)
+    parent.send_signal(signal.SIGINT)
+    _, errors = parent.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    assert not is_running(pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process tree from /proc")
+def test_a_killed_parent_leaves_no_child(models: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from edgetool.convert.convert import convert_model\n"
+        "from edgetool.convert.request import ConvertRequest\n"
+        "convert_model(ConvertRequest(Path(sys.argv[1])), workdir=Path(sys.argv[2]),\n"
+        "              progress=lambda step: print(step, flush=True))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(models / "small.keras"), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    while "loading TensorFlow" not in parent.stdout.readline():
+        assert parent.poll() is None
+    pid = child_of(parent.pid)
+    parent.kill()
+    parent.communicate(timeout=20)
+    for _ in range(100):
+        if not is_running(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process {pid} outlived its parent")
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return [child for child in found if is_running(child)]
+
+
+def child_of(pid: int) -> int:
+    (child,) = children_of(pid)
+    return child
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in ("Z", "X")
+
+
+def test_the_parent_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, edgetool.convert.convert, edgetool.convert.request; "
+        "print(sorted({'numpy', 'h5py', 'tensorflow', 'keras', 'PIL'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from edgetool.convert.legacy import DROPPED_KEYS, modernise
+from edgetool.convert.stock_names import LAYERS
+from edgetool.errors import UnsupportedModelError
+
+
+def layer(class_name: str, name: str = "it", **config: Any) -> dict[str, Any]:
+    return {"class_name": class_name, "config": {"name": name, **config}}
+
+
+def model(*layers: dict[str, Any]) -> dict[str, Any]:
+    return layer("Functional", "whole", layers=list(layers))
+
+
+def first_layer(config: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = config["config"]["layers"][0]["config"]
+    return found
+
+
+def test_keys_of_keras_2_go_and_the_layers_are_told() -> None:
+    old = model(
+        layer("DepthwiseConv2D", "a", groups=1, strides=[1, 1]),
+        layer("DepthwiseConv2D", "b", groups=1),
+        layer("TimeDistributed", "t", layer=layer("LSTM", "c", time_major=False, implementation=2, units=3)),
+        layer("Conv2D", "d", groups=1),
+    )
+    before = copy.deepcopy(old)
+    new, notes = modernise(old, legacy=True)
+    a, b, t, d = (entry["config"] for entry in new["config"]["layers"])
+    assert old == before
+    assert a == {"name": "a", "strides": [1, 1]}
+    assert b == {"name": "b"}
+    assert t["layer"]["config"] == {"name": "c", "units": 3}
+    assert d["groups"] == 1  # Conv2D has groups in Keras 3
+    assert notes == (
+        "dropped what only Keras 2 knows (groups) from DepthwiseConv2D: a, b",
+        "dropped what only Keras 2 knows (time_major, implementation) from LSTM: c",
+    )
+
+
+def test_long_lists_of_layers_are_cut() -> None:
+    _, notes = modernise(model(*(layer("GRU", f"g{i}", time_major=False) for i in range(9))), legacy=True)
+    assert notes[0].endswith("g0, g1, g2, g3 and 5 more")
+
+
+@pytest.mark.parametrize(
+    ("class_name", "key", "value"),
+    [("DepthwiseConv2D", "groups", 2), ("LSTM", "time_major", True), ("BatchNormalization", "renorm", True)],
+)
+def test_keys_that_mean_something_are_refused(class_name: str, key: str, value: object) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"'odd' \\({class_name}\\).*{key}={value}"):
+        modernise(model(layer(class_name, "odd", **{key: value})), legacy=True)
+
+
+def test_a_file_of_keras_3_stays_as_it_is() -> None:
+    config = model(layer("DepthwiseConv2D", groups=1), layer("InputLayer", batch_shape=[None, 4]))
+    assert modernise(config, legacy=False) == (config, ())
+
+
+def test_every_class_of_the_table_is_a_keras_layer() -> None:
+    assert set(DROPPED_KEYS) <= LAYERS
+
+
+def test_the_oldest_sequential_is_a_bare_list() -> None:
+    new, _ = modernise({"class_name": "Sequential", "config": [layer("LSTM", time_major=False)]}, legacy=True)
+    assert new["config"] == {"name": "sequential", "layers": [layer("LSTM")]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (layer("BatchNormalization", axis=[3]), layer("BatchNormalization", axis=3)),
+        (layer("InputLayer", batch_input_shape=[None, 4]), layer("InputLayer", batch_shape=[None, 4])),
+        (
+            layer("Dense", dtype={"class_name": "Policy", "config": {"name": "float32"}}),
+            layer("Dense", dtype="float32"),
+        ),
+    ],
+)
+def test_words_of_keras_2_are_translated(before: dict[str, Any], after: dict[str, Any]) -> None:
+    new, notes = modernise(model(before), legacy=True)
+    assert first_layer(new) == after["config"]
+    assert notes == ()
+
+
+@pytest.mark.parametrize("module", ["tf_keras.src.engine.functional", "keras.src.engine.functional"])
+def test_modules_of_keras_2_are_translated(module: str) -> None:
+    new, _ = modernise(model() | {"module": module}, legacy=True)
+    assert new["module"] == "keras.src.models.functional"
+
+
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", {"class_name": "DTypePolicy", "config": {"name": "mixed_bfloat16"}}]
+)
+@pytest.mark.parametrize("legacy", [True, False])
+def test_mixed_precision_becomes_float32(policy: object, legacy: bool) -> None:
+    new, notes = modernise(model(layer("Dense", dtype=policy)), legacy=legacy)
+    assert first_layer(new)["dtype"] == "float32"
+    assert "float32" in notes[0]
+
+
+def test_a_fixed_batch_becomes_one_everywhere() -> None:
+    inner = model(layer("InputLayer", batch_shape=[16, 4]))
+    old = model(
+        layer("InputLayer", batch_shape=[16, 4]),
+        layer("Dense") | {"build_config": {"input_shape": [16, 16]}},
+        inner,
+        layer("Reshape", target_shape=[16, 2]),
+    )
+    new, notes = modernise(old, legacy=False)
+    outer = new["config"]["layers"]
+    assert outer[0]["config"]["batch_shape"] == [1, 4]
+    assert outer[1]["build_config"] == {"input_shape": [1, 16]}
+    assert first_layer(outer[2])["batch_shape"] == [1, 4]
+    assert outer[3]["config"]["target_shape"] == [16, 2]
+    assert notes == ("the batch size of 16 became 1",)
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_other_batches_stay(batch: int | None) -> None:
+    config = model(layer("InputLayer", batch_shape=[batch, 4]))
+    assert modernise(config, legacy=False) == (config, ())
+
+
+def test_nested_compile_configs_are_not_loaded() -> None:
+    inner = layer("Sequential", layers=[]) | {"compile_config": {"loss": "own"}}
+    new, _ = modernise(model(inner) | {"compile_config": {}}, legacy=False)
+    assert new == model(layer("Sequential", layers=[]))

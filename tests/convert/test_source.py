@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from edgetool.convert.source import read_source
+from edgetool.errors import EdgetoolError, InvalidModelError, UnsupportedModelError
+
+CONFIG = {"class_name": "Sequential", "config": {"layers": []}}
+
+
+def write_hdf5(path: Path, **attributes: object) -> Path:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        for name, value in attributes.items():
+            file.attrs[name] = value
+        file.create_dataset("model_weights/dense/kernel", data=list(range(1000)))
+    return path
+
+
+def write_zip(path: Path, **members: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name.replace("__", "."), text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty"),
+        (b"hello, I am text\n", "text file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
+        (b"\x1c\0\0\0TFL3" + bytes(20), "is a .tflite file"),
+        (bytes(range(256)), "neither HDF5 nor"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(40), "damaged"),
+        (b"PK\x03\x04" + bytes(40), "damaged"),
+    ],
+)
+def test_what_is_no_model_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    if content.startswith(b"\x89HDF"):
+        pytest.importorskip("h5py")
+    path = tmp_path / "model.h5"
+    path.write_bytes(content)
+    with pytest.raises(InvalidModelError) as caught:
+        read_source(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3
+
+
+def test_hdf5_models_are_read_without_keras(tmp_path: Path) -> None:
+    source = read_source(write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG), keras_version="2.4.0"))
+    assert (source.kind, source.config, source.keras_version, source.legacy) == ("h5", CONFIG, "2.4.0", True)
+
+
+@pytest.mark.parametrize(("version", "legacy"), [("3.15.1", False), ("2.21.0", True), ("1.2", True), ("", True)])
+def test_the_version_tells_legacy_files_apart(tmp_path: Path, version: str, legacy: bool) -> None:
+    path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG), keras_version=version)
+    assert read_source(path).legacy is legacy
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
+def test_truncated_hdf5_is_told(tmp_path: Path, keep: float) -> None:
+    path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep)])
+    with pytest.raises(InvalidModelError, match="truncated"):
+        read_source(path)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"layer_names": ["dense"]}, "weights only"),
+        ({}, "without a Keras model"),
+        ({"model_config": "{oops"}, "not valid JSON"),
+        ({"model_config": "[1]"}, "no JSON object"),
+        ({"model_config": "[" * 100_000}, "not valid JSON"),
+    ],
+)
+def test_hdf5_without_a_model_is_told(tmp_path: Path, attributes: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidModelError, match=said):
+        read_source(write_hdf5(tmp_path / "a.h5", **attributes))
+
+
+def test_hdf5_that_reaches_out_of_itself_is_refused(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(bytes(64))
+    path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG))
+    with h5py.File(path, "r+") as file:
+        file["model_weights/link"] = h5py.ExternalLink(str(secret), "/x")
+    with pytest.raises(UnsupportedModelError, match="/model_weights/link is a link"):
+        read_source(path)
+    path = write_hdf5(tmp_path / "b.h5", model_config=json.dumps(CONFIG))
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("model_weights/raw", (64,), "u1", external=[(str(secret), 0, 64)])
+    with pytest.raises(UnsupportedModelError, match="raw keeps its data in another file"):
+        read_source(path)
+
+
+def test_hdf5_that_claims_more_than_a_tflite_can_hold_is_refused(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG))
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("model_weights/bomb", (1 << 40,), "f4", chunks=(1024,))
+    with pytest.raises(UnsupportedModelError, match="bomb claims"):
+        read_source(path)
+
+
+def test_keras_archives_are_read(tmp_path: Path) -> None:
+    path = write_zip(
+        tmp_path / "a.keras",
+        config__json=json.dumps(CONFIG),
+        metadata__json='{"keras_version": "3.9"}',
+        model__weights__h5="",
+    )
+    source = read_source(path)
+    assert (source.kind, source.config, source.legacy) == ("keras", CONFIG, False)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"readme__txt": "x"}, "without config.json"),
+        ({"config__json": "{}"}, "no weights"),
+        ({"config__json": "nope", "model__weights__h5": ""}, "not valid JSON"),
+    ],
+)
+def test_zips_that_are_no_keras_files_are_told(tmp_path: Path, members: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidModelError, match=said):
+        read_source(write_zip(tmp_path / "a.h5", **members))
+
+
+def test_a_configuration_bomb_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.keras", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", " " * (65 * 2**20))
+        archive.writestr("model.weights.h5", "")
+    with pytest.raises(UnsupportedModelError, match=r"config\.json claims"):
+        read_source(tmp_path / "a.keras")
+
+
+@pytest.mark.parametrize("files", [{}, {"saved_model.pb": b""}, {"variables": b"x"}])
+def test_directories_that_are_no_saved_models_are_told(tmp_path: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidModelError, match=r"saved_model\.pb"):
+        read_source(tmp_path)
+
+
+def test_any_cut_and_any_flip_of_an_archive_is_our_own_error_or_fine(tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "a.keras", config__json=json.dumps(CONFIG), model__weights__h5="weights")
+    content = path.read_bytes()
+    seen = set()
+    for index in range(len(content)):
+        for mutant in (content[:index], content[:index] + bytes([content[index] ^ 0x41]) + content[index + 1 :]):
+            path.write_bytes(mutant)
+            try:
+                seen.add(type(read_source(path)))
+            except EdgetoolError as error:
+                seen.add(type(error))
+    assert InvalidModelError in seen

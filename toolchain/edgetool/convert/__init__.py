@@ -1,0 +1,1 @@
+"""Keras and SavedModel to .tflite, always in a child process."""

@@ -1,0 +1,107 @@
+"""The parent's side of a conversion: checks the request, runs the child, collects what it left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetool import child
+from edgetool.convert import files
+from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
+from edgetool.errors import CalibrationError, UsageError
+
+if TYPE_CHECKING:
+    from edgetool.convert.request import Array
+
+WORKER = "edgetool.convert.worker"
+ADVICE = "try another --quantize, a smaller model, fewer samples, or higher limits"
+
+
+def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Progress | None = None) -> Conversion:
+    """Convert in a child process. `workdir` is an empty directory that outlives the use of the arrays.
+
+    Raises UsageError (missing file), CalibrationError, MissingExtraError, InvalidModelError,
+    UnsupportedModelError, or ConversionError when the converter refuses the model or the process dies.
+    """
+    if not request.path.exists():
+        raise UsageError("no such file or directory", where=str(request.path), fix="check the path of the model")
+    for data in (request.calibration, request.evaluate):
+        if data is not None and not data.exists():
+            raise CalibrationError("no such file or directory", where=str(data), fix="check the path of the data")
+    result = child.run(
+        WORKER,
+        _message(request),
+        workdir=workdir,
+        limits=request.limits,
+        doing="converting the model",
+        advice=ADVICE,
+        progress=progress,
+    )
+    inputs, outputs = result["inputs"], result["outputs"]
+    evaluation = None
+    if request.evaluate is not None:
+        evaluation = Evaluation(
+            inputs=_arrays(workdir, files.EVALUATION_INPUT, inputs),
+            labels=_array(workdir / files.LABELS),
+            float_outputs=_arrays(workdir, files.EVALUATION_OUTPUT, outputs),
+        )
+    return Conversion(
+        tflite=(workdir / files.TFLITE).read_bytes(),
+        calibrated=request.calibration is not None,
+        samples=result["samples"],
+        inputs=_arrays(workdir, files.INPUT, inputs),
+        float_outputs=_arrays(workdir, files.OUTPUT, outputs) if request.compare else (),
+        evaluation=evaluation,
+        versions=result["versions"],
+        notes=(*result["notes"], *_notes(request)),
+    )
+
+
+def _message(request: ConvertRequest) -> dict[str, Any]:
+    """The request as JSON; paths absolute, since they are the child's too."""
+    return {
+        "path": str(request.path.absolute()),
+        "quantize": request.quantize,
+        "io_type": request.io_type,
+        "dense_per_tensor": _dense_per_tensor(request),
+        "calibration": _absolute(request.calibration),
+        "evaluate": _absolute(request.evaluate),
+        "mean": request.mean,
+        "std": request.std,
+        "scale": request.scale,
+        "offset": request.offset,
+        "samples": request.samples,
+        "seed": request.seed,
+        "trust_model_code": request.trust_model_code,
+        "compare": request.compare,
+    }
+
+
+def _dense_per_tensor(request: ConvertRequest) -> bool:
+    return request.dense_per_tensor or request.quantize == "int16x8"
+
+
+def _notes(request: ConvertRequest) -> tuple[str, ...]:
+    notes = []
+    if _dense_per_tensor(request) and not request.dense_per_tensor:
+        notes.append("dense weights have one scale per tensor: CMSIS-NN takes no other with int16 activations")
+    if request.trust_model_code:
+        notes.append("the model was loaded with --trust-model-code")
+    return tuple(notes)
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
+
+
+def _arrays(workdir: Path, role: str, order: list[int]) -> tuple[Array, ...]:
+    """The arrays of a role, from the float model's order to that of the .tflite."""
+    paths = files.array_files(workdir, role, len(order))
+    return tuple(_array(paths[index]) for index in order)
+
+
+def _array(path: Path) -> Array:
+    import numpy as np
+
+    array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array

@@ -1,0 +1,122 @@
+"""How far a quantized model's outputs are from the float model's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetool.errors import CalibrationError, InternalError
+
+Reals: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputQuality:
+    """One output over all samples.
+
+    sqnr_db: 10 log10(sum of float^2 / sum of (float - quantized)^2) in dB; None when the outputs are equal (no
+        noise) or the float output is all zero (no signal).
+    cosine: of the two outputs as vectors over all samples, -1 to 1; None when either is all zero.
+    top1_agreement: share of samples, 0 to 1, in which both have their maximum at the same index; None for an
+        output that is not (N, classes) with at least two classes.
+    max_abs_error: the largest difference, in the output's unit.
+
+    All but top1_agreement are None when either output holds NaN or infinity. No field is ever NaN or infinite, so
+    that JSON can hold it.
+    """
+
+    sqnr_db: float | None
+    cosine: float | None
+    top1_agreement: float | None
+    max_abs_error: float | None
+
+
+def compare_outputs(float_outputs: Sequence[Reals], quantized_outputs: Sequence[Reals]) -> tuple[OutputQuality, ...]:
+    """Compare per output, (N, ...) each, the quantized ones dequantized. InternalError when shapes differ."""
+    if [array.shape for array in float_outputs] != [array.shape for array in quantized_outputs]:
+        raise InternalError("the float and the quantized model have outputs of different shapes")
+    return tuple(_compare(*pair) for pair in zip(float_outputs, quantized_outputs, strict=True))
+
+
+def _compare(reference: Reals, quantized: Reals) -> OutputQuality:
+    expected = reference.astype(np.float64)
+    actual = quantized.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = np.abs(expected - actual)
+    if not (np.isfinite(expected).all() and np.isfinite(difference).all()):
+        return OutputQuality(None, None, _agreement(expected, actual), None)
+    signal_db, noise_db = _power_db(expected), _power_db(difference)
+    return OutputQuality(
+        sqnr_db=None if signal_db is None or noise_db is None else signal_db - noise_db,
+        cosine=_cosine(expected.ravel(), actual.ravel()),
+        top1_agreement=_agreement(expected, actual),
+        max_abs_error=float(difference.max(initial=0.0)),
+    )
+
+
+def _power_db(values: Reals) -> float | None:
+    """10 log10 of the sum of squares; None for all zeros. Scaled first: no square overflows or vanishes."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0:
+        return None
+    return 20.0 * float(np.log10(largest)) + 10.0 * float(np.log10(np.square(values / largest).sum()))
+
+
+def _cosine(first: Reals, second: Reals) -> float | None:
+    lengths = [float(np.abs(vector).max(initial=0.0)) for vector in (first, second)]
+    if 0.0 in lengths:
+        return None
+    first, second = first / lengths[0], second / lengths[1]
+    value = float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second)))
+    return min(1.0, max(-1.0, value))
+
+
+def _agreement(expected: Reals, actual: Reals) -> float | None:
+    if expected.ndim != 2 or expected.shape[1] < 2 or not len(expected):
+        return None
+    return float(np.mean(expected.argmax(axis=1) == actual.argmax(axis=1)))
+
+
+def accuracy(outputs: Reals, labels: Reals) -> float:
+    """The share of samples, 0 to 1, whose class is right.
+
+    outputs: (N, classes) with the class at the maximum, or (N, 1) or (N,) with class 1 above 0.5 (above 0 when
+    values lie outside 0 to 1: logits). labels: integers (N,) or (N, 1), or one row per sample, (N, classes).
+    Raises CalibrationError when the labels do not fit the outputs.
+    """
+    outputs = outputs.astype(np.float64)
+    if outputs.ndim == 1:
+        outputs = outputs[:, np.newaxis]
+    if outputs.ndim != 2 or not len(outputs) or len(outputs) != len(labels):
+        raise CalibrationError(
+            f"no accuracy for outputs of shape {outputs.shape} and labels of shape {labels.shape}",
+            fix="evaluate a classifier: one row of scores per sample",
+        )
+    predicted = _binary(outputs[:, 0]) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+    classes = max(2, outputs.shape[1])
+    return float(np.mean(predicted == _classes(labels, classes)))
+
+
+def _binary(scores: Reals) -> Reals:
+    are_logits = bool(((scores < 0) | (scores > 1)).any())
+    return (scores > (0.0 if are_logits else 0.5)).astype(np.int64)
+
+
+def _classes(labels: Reals, classes: int) -> Reals:
+    """The class index per sample."""
+    if labels.ndim == 2 and labels.shape[1] == classes:
+        return np.asarray(labels.argmax(axis=1))
+    flat = labels.reshape(len(labels), -1)
+    if flat.shape[1] != 1:
+        raise CalibrationError(
+            f"y has {flat.shape[1]} columns for a model with {classes} classes",
+            fix="give one integer per sample",
+        )
+    values = flat[:, 0]
+    if not np.array_equal(values, np.floor(values)) or values.min() < 0 or values.max() >= classes:
+        raise CalibrationError(f"y has labels outside 0 to {classes - 1}", fix="give one integer class per sample")
+    return np.asarray(values.astype(np.int64))

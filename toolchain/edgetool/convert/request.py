@@ -1,0 +1,149 @@
+"""What a conversion is asked to do, and what it gives back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from edgetool.child import Limits
+from edgetool.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
+Quantize = Literal["int8", "int16x8", "float32"]
+Io = Literal["int8", "int16", "uint8", "float32"]
+
+# Scheme -> the types its inputs and outputs may have; the first is the natural one.
+IO_TYPES: dict[str, tuple[str, ...]] = {
+    "int8": ("int8", "uint8", "float32"),
+    "int16x8": ("int16", "float32"),
+    "float32": ("float32",),
+}
+DEFAULT_SAMPLES = 100
+MAX_SAMPLES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertRequest:
+    """A model and how to convert it.
+
+    path: .h5, .keras or a SavedModel directory.
+    io: the type of float inputs and outputs in the .tflite; None for the scheme's own (int8, int16, float32).
+    dense_per_tensor: one scale for all weights of a dense layer (always so for int16x8: CMSIS-NN takes no other).
+    calibration: .npy, .npz, .csv, or a directory of images or .npy files; all of its samples are used.
+    mean, std: float inputs become (x - mean) / std; scale, offset: x * scale + offset. One value, or one per
+        index of the last axis.
+    samples, seed: size and seed of the synthetic set that stands in for missing calibration data.
+    trust_model_code: load layers that carry Python code.
+    evaluate: an .npz with x (or one array per input name) and y.
+    compare: compute the float model's outputs for the calibration samples after converting.
+
+    Raises UsageError for combinations that make no sense.
+    """
+
+    path: Path
+    quantize: Quantize = "int8"
+    io: Io | None = None
+    dense_per_tensor: bool = False
+    calibration: Path | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
+    offset: tuple[float, ...] | None = None
+    samples: int = DEFAULT_SAMPLES
+    seed: int = 0
+    trust_model_code: bool = False
+    evaluate: Path | None = None
+    compare: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.quantize not in IO_TYPES:
+            raise UsageError(
+                f"unknown quantization {self.quantize!r}", where="--quantize", fix=f"use {_choices(IO_TYPES)}"
+            )
+        if self.io is not None and self.io not in IO_TYPES[self.quantize]:
+            raise UsageError(
+                f"an {self.quantize} model cannot have {self.io} inputs and outputs",
+                where="--io",
+                fix=f"use {_choices(IO_TYPES[self.quantize])}, or another --quantize",
+            )
+        if not 1 <= self.samples <= MAX_SAMPLES:
+            raise UsageError(
+                f"{self.samples} is not between 1 and {MAX_SAMPLES}",
+                where="--samples",
+                fix=f"{DEFAULT_SAMPLES} is a good number",
+            )
+        if self.seed < 0:
+            raise UsageError(f"{self.seed} is negative", where="--seed", fix="use 0 or more")
+        self._check_normalisation()
+
+    def _check_normalisation(self) -> None:
+        standardising = self.mean is not None or self.std is not None
+        scaling = self.scale is not None or self.offset is not None
+        if standardising and scaling:
+            raise UsageError("--mean/--std and --scale/--offset exclude each other", fix="give one of the pairs")
+        if (standardising or scaling) and self.calibration is None and self.evaluate is None:
+            raise UsageError(
+                "--mean, --std, --scale and --offset apply to calibration or evaluation data, and there is none",
+                fix="add --calibration or --evaluate",
+            )
+        for name in ("mean", "std", "scale", "offset"):
+            values: tuple[float, ...] | None = getattr(self, name)
+            if values is None:
+                continue
+            if not values or not all(math.isfinite(value) for value in values):
+                raise UsageError("needs finite numbers", where=f"--{name}", fix="give one, or one per channel")
+            if name in ("std", "scale") and 0 in values:
+                raise UsageError("0 would erase the data", where=f"--{name}", fix="give a number other than 0")
+
+    @property
+    def io_type(self) -> str:
+        """The type of float inputs and outputs in the .tflite."""
+        return self.io or IO_TYPES[self.quantize][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Labelled samples and what the float model says to them.
+
+    inputs: per input in .tflite order, (N, ...), after mean/std or scale/offset. labels: y as the file has it.
+    float_outputs: per output in .tflite order, (N, ...).
+    """
+
+    inputs: tuple[Array, ...]
+    labels: Array
+    float_outputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A converted model with what is needed to judge it.
+
+    tflite: the file's bytes. calibrated: whether the user gave calibration data. samples: how many were used.
+    inputs: the calibration samples as the float model takes them, per graph input of the .tflite, each of shape
+        (N,) + shape without batch; read-only maps of files in the work directory.
+    float_outputs: the float model's outputs for them, per graph output; empty when not asked for.
+    evaluation: the same for the labelled samples, None when not asked for.
+    versions: of python, tensorflow and keras. notes: what the user should know, one sentence each.
+    """
+
+    tflite: bytes
+    calibrated: bool
+    samples: int
+    inputs: tuple[Array, ...]
+    float_outputs: tuple[Array, ...]
+    evaluation: Evaluation | None
+    versions: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def _choices(names: Any) -> str:
+    *rest, last = names
+    return f"{', '.join(rest)} or {last}" if rest else str(last)

@@ -1,0 +1,162 @@
+"""Samples for a model: what an input takes, and the check and conversion that every sample goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetool.errors import CalibrationError
+
+Array: TypeAlias = NDArray[np.generic]
+Floats: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """A model input: its name, the shape of one sample (without batch) and its numpy type name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def is_float(self) -> bool:
+        """Whether mean/std and scale/offset apply."""
+        return np.dtype(self.dtype).kind == "f"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """Raw samples: `get(i)` has one array per input, in the model's order; `where(i)` names the sample.
+
+    notes: what the user should know about how they were read.
+    """
+
+    count: int
+    get: Callable[[int], Sequence[Array]]
+    where: Callable[[int], str]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """value * scale + offset on float inputs; one value, or one per index of the last axis."""
+
+    scale: tuple[float, ...] = (1.0,)
+    offset: tuple[float, ...] = (0.0,)
+
+    @classmethod
+    def of(
+        cls,
+        mean: Sequence[float] | None,
+        std: Sequence[float] | None,
+        scale: Sequence[float] | None,
+        offset: Sequence[float] | None,
+    ) -> Normalisation | None:
+        """From (x - mean) / std or x * scale + offset; None when nothing is given."""
+        if mean is None and std is None and scale is None and offset is None:
+            return None
+        if mean is None and std is None:
+            return cls(tuple(scale or (1.0,)), tuple(offset or (0.0,)))
+        means, stds = np.broadcast_arrays(*(np.atleast_1d(part) for part in _same_length(mean, std)))
+        return cls(tuple((1.0 / stds).tolist()), tuple((-means / stds).tolist()))
+
+    def apply(self, values: Array, spec: InputSpec) -> NDArray[np.float64]:
+        """The normalised values, in double precision; CalibrationError when the channel counts differ."""
+        for numbers in (self.scale, self.offset):
+            if len(numbers) > 1 and (not spec.shape or len(numbers) != spec.shape[-1]):
+                raise CalibrationError(
+                    f"{len(numbers)} values for the channels of input {spec.name!r} of shape {_text(spec.shape)}",
+                    where="--mean/--std or --scale/--offset",
+                    fix="give one value, or one per index of the last axis",
+                )
+        scale, offset = (np.array(part if len(part) > 1 else part[0]) for part in (self.scale, self.offset))
+        return np.asarray(values.astype(np.float64) * scale + offset)
+
+
+def _same_length(mean: Sequence[float] | None, std: Sequence[float] | None) -> tuple[Sequence[float], Sequence[float]]:
+    means, stds = mean or (0.0,), std or (1.0,)
+    if len(means) != len(stds) and 1 not in (len(means), len(stds)):
+        raise CalibrationError(f"{len(means)} means and {len(stds)} standard deviations", fix="give as many of each")
+    return means, stds
+
+
+def prepared(values: Array, spec: InputSpec, normalisation: Normalisation | None, where: str) -> Array:
+    """One sample as the model takes it: its shape and type, finite. CalibrationError names the sample."""
+    if values.dtype.kind not in "fiub":
+        raise CalibrationError(f"holds {values.dtype} and not numbers", where=where, fix="save it as float32")
+    if values.shape == (1, *spec.shape):
+        values = values[0]
+    if values.shape != spec.shape:
+        raise CalibrationError(
+            f"has shape {_text(values.shape)}, but input {spec.name!r} takes {_text(spec.shape)}",
+            where=where,
+            fix="give every sample in the input's shape",
+        )
+    if values.dtype.kind == "f":
+        _check_finite(values, where, "holds")
+    if spec.is_float:
+        if normalisation is not None:
+            values = normalisation.apply(values, spec)
+        with np.errstate(over="ignore"):
+            result = values.astype(spec.dtype)
+        if result.dtype.kind == "f":
+            _check_finite(result, where, f"does not fit {spec.dtype}: becomes")
+        return result
+    return _whole(values, spec, where)
+
+
+def _whole(values: Array, spec: InputSpec, where: str) -> Array:
+    """The values as the integers of an integer input; anything that would change is refused."""
+    result = values.astype(spec.dtype)
+    same = np.array_equal(result.astype(np.float64), values.astype(np.float64))
+    if not same:
+        raise CalibrationError(
+            f"holds values that input {spec.name!r} of type {spec.dtype} cannot take",
+            where=where,
+            fix=f"save it as {spec.dtype}",
+        )
+    return result
+
+
+def _check_finite(values: Array, where: str, verb: str) -> None:
+    finite = np.isfinite(values.astype(np.float64, copy=False))
+    if finite.all():
+        return
+    position = tuple(int(index[0]) for index in np.nonzero(~finite))
+    kind = "NaN" if np.isnan(values[position]) else "infinity"
+    raise CalibrationError(f"{verb} {kind} at index {_text(position)}", where=where, fix="remove or repair it")
+
+
+def store(
+    samples: SampleSet,
+    specs: Sequence[InputSpec],
+    normalisation: Normalisation | None,
+    files: Sequence[Path],
+) -> tuple[Array, ...]:
+    """Check and convert every sample into one .npy file per input; returns them mapped, (N, ...) each.
+
+    Raises CalibrationError naming the sample. Holds one sample in memory at a time.
+    """
+    if samples.count == 0:
+        raise CalibrationError("holds no samples", where=samples.where(0), fix="give at least one")
+    stored = [
+        np.lib.format.open_memmap(file, mode="w+", dtype=np.dtype(spec.dtype), shape=(samples.count, *spec.shape))
+        for file, spec in zip(files, specs, strict=True)
+    ]
+    for index in range(samples.count):
+        for values, spec, target in zip(samples.get(index), specs, stored, strict=True):
+            target[index] = prepared(values, spec, normalisation, samples.where(index))
+    for array in stored:
+        array.flush()
+    return tuple(stored)
+
+
+def _text(shape: Sequence[int]) -> str:
+    """ "(32, 32, 3)" without numpy's types."""
+    return str(tuple(int(size) for size in shape))

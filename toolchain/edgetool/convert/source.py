@@ -1,0 +1,208 @@
+"""Reads what kind of model file this is and its configuration, without Keras: in the child process only."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+ZIP_SIGNATURE = b"PK\x03\x04"
+TFLITE_IDENTIFIER = b"TFL3"
+GIT_LFS_START = b"version https://git-lfs"
+CONFIG_LIMIT_BYTES = 64 * 2**20
+# A .tflite is a flatbuffer with 32-bit offsets: no array beyond this can reach it.
+ARRAY_LIMIT_BYTES = 2 * 2**30
+CONVERT_EXTRA = "pip install 'edgetool[convert]'"
+FORMATS = "give a whole model as .h5, .keras or a SavedModel directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model file as found: its kind, the configuration it holds and the Keras that wrote it.
+
+    config is the JSON object {"class_name", "config", ...}; None for a SavedModel. keras_version is "" when
+    the file does not tell.
+    """
+
+    path: Path
+    kind: Literal["h5", "keras", "saved_model"]
+    config: dict[str, Any] | None
+    keras_version: str
+
+    @property
+    def legacy(self) -> bool:
+        """Whether Keras 1 or 2 wrote it; tf_keras counts its own versions on as 2.x."""
+        major = self.keras_version.split(".", maxsplit=1)[0]
+        return not major.isdigit() or int(major) < 3
+
+
+def read_source(path: Path) -> Source:
+    """Look at the file. InvalidModelError or UnsupportedModelError says what is wrong with it."""
+    if path.is_dir():
+        return _read_directory(path)
+    with path.open("rb") as stream:
+        start = stream.read(512)
+    if not start:
+        raise InvalidModelError("the file is empty", where=str(path), fix=FORMATS)
+    if start.startswith(HDF5_SIGNATURE):
+        return _read_hdf5(path)
+    if start.startswith(ZIP_SIGNATURE):
+        return _read_zip(path)
+    raise InvalidModelError(f"not a Keras model: {_looks_like(start)}", where=str(path), fix=_repair(start))
+
+
+def _read_directory(path: Path) -> Source:
+    if not (path / "saved_model.pb").is_file():
+        raise InvalidModelError(
+            "a directory without saved_model.pb is no SavedModel",
+            where=str(path),
+            fix="write it with model.export()",
+        )
+    if (path / "saved_model.pb").stat().st_size == 0:
+        raise InvalidModelError("saved_model.pb is empty", where=str(path), fix="write it with model.export()")
+    return Source(path, "saved_model", None, "")
+
+
+def _looks_like(start: bytes) -> str:
+    if start.startswith(GIT_LFS_START):
+        return "it is a Git LFS pointer, not the file itself"
+    if start[4:8] == TFLITE_IDENTIFIER:
+        return "it is a .tflite file"
+    if b"\0" not in start and sum(byte < 9 for byte in start) == 0:
+        return "it is a text file"
+    return "it is neither HDF5 nor a .keras archive"
+
+
+def _repair(start: bytes) -> str:
+    if start.startswith(GIT_LFS_START):
+        return "fetch it with git lfs pull"
+    if start[4:8] == TFLITE_IDENTIFIER:
+        return "name it .tflite"
+    return FORMATS
+
+
+def _read_hdf5(path: Path) -> Source:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError("h5py is not installed", fix=CONVERT_EXTRA) from error
+    try:
+        with h5py.File(path, "r") as file:
+            _check_hdf5(file, path)
+            text = file.attrs.get("model_config")
+            if text is None:
+                raise _without_config(file, path)
+            version = file.attrs.get("keras_version", "")
+            return Source(path, "h5", _parsed(text, path), _text(version, path))
+    except (OSError, RuntimeError, KeyError) as error:
+        reason = "the HDF5 file is truncated" if "truncated" in str(error) else "the HDF5 file is damaged"
+        raise InvalidModelError(f"{reason} ({_short(error)})", where=str(path), fix="copy or save it again") from error
+
+
+def _without_config(file: Any, path: Path) -> InvalidModelError:
+    weights = "layer_names" in file.attrs or any(name in file for name in ("layers", "_layer_checkpoint_dependencies"))
+    if weights:
+        return InvalidModelError(
+            "it holds weights only, without the model",
+            where=str(path),
+            fix="save the whole model with model.save('model.keras')",
+        )
+    return InvalidModelError("an HDF5 file without a Keras model in it", where=str(path), fix=FORMATS)
+
+
+def _check_hdf5(file: Any, path: Path) -> None:
+    """Refuse links out of the file and arrays that no .tflite can hold; visits every object once."""
+    import h5py
+
+    seen: set[Any] = set()
+    pending = [file]
+    while pending:
+        group = pending.pop()
+        for name in group:
+            where = f"{group.name.rstrip('/')}/{name}"
+            if isinstance(group.get(name, getlink=True), h5py.ExternalLink | h5py.SoftLink):
+                raise UnsupportedModelError(f"{where} is a link", where=str(path), fix="save the model again")
+            entry = group[name]
+            if isinstance(entry, h5py.Dataset):
+                if entry.external:
+                    raise UnsupportedModelError(
+                        f"{where} keeps its data in another file", where=str(path), fix="save the model again"
+                    )
+                if entry.nbytes > ARRAY_LIMIT_BYTES:
+                    raise UnsupportedModelError(
+                        f"{where} claims {entry.nbytes} bytes, more than a .tflite file can hold",
+                        where=str(path),
+                    )
+            elif isinstance(entry, h5py.Group):
+                key = h5py.h5o.get_info(entry.id).addr
+                if key not in seen:
+                    seen.add(key)
+                    pending.append(entry)
+
+
+def _read_zip(path: Path) -> Source:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            if "config.json" not in sizes:
+                raise InvalidModelError(
+                    "a zip file without config.json is no .keras file", where=str(path), fix=FORMATS
+                )
+            if "model.weights.h5" not in sizes:
+                raise InvalidModelError("the .keras file has no weights", where=str(path), fix="save the model again")
+            for name, size in sizes.items():
+                if size > ARRAY_LIMIT_BYTES or (name == "config.json" and size > CONFIG_LIMIT_BYTES):
+                    raise UnsupportedModelError(f"{name} claims {size} bytes", where=str(path))
+            config = _parsed(archive.read("config.json"), path)
+            metadata = _parsed(archive.read("metadata.json"), path) if "metadata.json" in sizes else {}
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, _zlib_error()) as error:
+        raise InvalidModelError(
+            f"the .keras archive is damaged ({_short(error)})", where=str(path), fix="copy or save it again"
+        ) from error
+    return Source(path, "keras", config, str(metadata.get("keras_version", "")))
+
+
+def _zlib_error() -> type[Exception]:
+    import zlib
+
+    return zlib.error
+
+
+def _parsed(text: Any, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_text(text, path))
+    except (ValueError, RecursionError) as error:
+        raise InvalidModelError(
+            f"its model configuration is not valid JSON ({_short(error)})",
+            where=str(path),
+            fix="save the model again",
+        ) from error
+    if not isinstance(value, dict):
+        raise InvalidModelError(
+            "its model configuration is no JSON object", where=str(path), fix="save the model again"
+        )
+    return value
+
+
+def _text(value: Any, path: Path) -> str:
+    if hasattr(value, "tobytes") and not isinstance(value, bytes):
+        value = value.tobytes()
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError as error:
+        raise InvalidModelError("its model configuration is not UTF-8", where=str(path)) from error
+
+
+def _short(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def link(path: Path, target: Path) -> None:
+    """Make `target` stand for `path`, under a name whose suffix Keras knows."""
+    os.symlink(path.resolve(), target)
