@@ -31,17 +31,17 @@ benchmark: $(VENV)/.test-installed
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "edgetool needs Python 3.11 or later"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install -qq --upgrade pip
 
 $(VENV)/.demo-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 	@echo "installing edgetool with TensorFlow; a few minutes the first time"
-	$(BIN)/python -m pip install --quiet --editable '.[convert]'
+	$(BIN)/python -m pip install -qq --editable '.[convert]'
 	@touch $@
 
 # tf-keras is the independent peer for legacy files; without its dependencies it sits beside tensorflow-cpu.
 $(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[convert,verify,dev]'
-	$(BIN)/python -m pip install --quiet --no-deps 'tf-keras>=2.21'
+	$(BIN)/python -m pip install -qq --editable '.[convert,verify,dev]'
+	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21'
 	@touch $@ $(VENV)/.demo-installed
 
 clean:

@@ -8,7 +8,7 @@ import pytest
 
 from edgetool.errors import OutputError, UsageError
 from edgetool.pipeline import files
-from edgetool.pipeline.files import check_writable, read_file, write_file, write_files
+from edgetool.pipeline.files import check_readable, check_writable, read_file, write_file, write_files
 
 NEW = {"a.h": b"new a", "b.c": b"new b", "c.json": b"new c"}
 
@@ -124,3 +124,12 @@ def test_one_file_needs_its_directory(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist"):
         write_file(tmp_path / "none" / "a.h", b"")
     assert write_file(tmp_path / "a.h", b"x").read_bytes() == b"x"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_and_devices_are_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        for read in (read_file, check_readable):
+            with pytest.raises(UsageError, match="pipe or a device"):
+                read(path)

@@ -18,11 +18,12 @@ MAX_INPUT_BYTES = 2**31
 
 def read_file(path: Path, *, what: str = "the model") -> bytes:
     """The file's bytes. Raises UsageError for a path that cannot be read, InvalidModelError for a size no model has."""
+    if path.is_dir():
+        raise UsageError("is a directory, not a file", where=str(path), fix=f"give the path of {what}")
+    _refuse_special(path)
     try:
-        if path.is_dir():
-            raise UsageError("is a directory, not a file", where=str(path))
         if path.stat().st_size >= MAX_INPUT_BYTES:
-            raise InvalidModelError(f"is too large for {what}", where=str(path))
+            raise InvalidModelError(f"is too large for {what}", where=str(path), fix="give another file")
         return path.read_bytes()
     except OSError as error:
         raise UsageError(
@@ -32,6 +33,7 @@ def read_file(path: Path, *, what: str = "the model") -> bytes:
 
 def check_readable(path: Path) -> None:
     """Raise UsageError unless the file can be opened, or the directory listed."""
+    _refuse_special(path)
     try:
         if path.is_dir():
             next(path.iterdir(), None)
@@ -41,6 +43,12 @@ def check_readable(path: Path) -> None:
         raise UsageError(
             f"cannot be read: {error.strerror or error}", where=str(path), fix="give the path of a readable file"
         ) from error
+
+
+def _refuse_special(path: Path) -> None:
+    """Pipes and devices may block for ever or never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError("is a pipe or a device, not a file", where=str(path), fix="give a regular file")
 
 
 def write_files(
