@@ -28,9 +28,7 @@ def rows(path: Path, samples: int, seed: int, engine: Engine) -> list[tuple[str,
     model = read_model(blob, name=path.name)
     inputs = random_inputs(model, samples, seed)
     found = []
-    for lite, micro in zip(
-        run_model(blob, inputs, engine=engine), run_model(blob, inputs, engine="tflm"), strict=True
-    ):
+    for lite, micro in zip(run_model(blob, inputs, engine=engine), run_model(blob, inputs, engine="tflm"), strict=True):
         apart = np.abs(lite.astype(np.float64) - micro.astype(np.float64))
         output = model.main.tensors[model.main.outputs[len(found)]]
         shape = "x".join(map(str, output.shape))

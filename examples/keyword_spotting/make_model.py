@@ -22,9 +22,7 @@ LABELS = ("silence", "unknown", "ai", "ia", "ou", "ue")
 KEYWORDS = LABELS[2:]
 VOWELS = "aeiou"
 # The first three formants of a man's vowels in Hz (Peterson and Barney, 1952).
-FORMANTS_HZ = np.array(
-    [[730, 1090, 2440], [530, 1840, 2480], [270, 2290, 3010], [570, 840, 2410], [300, 870, 2240]]
-)
+FORMANTS_HZ = np.array([[730, 1090, 2440], [530, 1840, 2480], [270, 2290, 3010], [570, 840, 2410], [300, 870, 2240]])
 FORMANT_WIDTHS_HZ = np.array([90, 130, 180])
 SAMPLE_RATE_HZ = 8000
 FRAME, HOP = 320, 160  # samples: 40 ms every 20 ms

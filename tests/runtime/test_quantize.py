@@ -32,9 +32,7 @@ def expected(real: float, scale: float, zero_point: int, dtype: DType) -> int:
 
 
 @given(reals, scales, st.integers(-128, 127), st.sampled_from(QUANTIZED))
-def test_each_number_is_rounded_shifted_and_saturated(
-    real: float, scale: float, zero_point: int, dtype: DType
-) -> None:
+def test_each_number_is_rounded_shifted_and_saturated(real: float, scale: float, zero_point: int, dtype: DType) -> None:
     raw = quantize([real], affine(scale, zero_point), dtype)
     assert raw.dtype == NUMPY_DTYPES[dtype]
     assert int(raw[0]) == expected(real, scale, zero_point, dtype)

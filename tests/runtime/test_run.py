@@ -61,9 +61,7 @@ def test_an_arena_grows_as_needed() -> None:
 def test_a_given_arena_is_not_exceeded() -> None:
     pytest.importorskip("tflite_micro")
     with pytest.raises(errors.UnsupportedModelError, match="TensorFlow Lite Micro cannot prepare") as caught:
-        run_model(
-            tiny_models.wide(1000), [np.zeros((1, 1, 1000), np.float32)], engine="tflm", arena_bytes=1024
-        )
+        run_model(tiny_models.wide(1000), [np.zeros((1, 1, 1000), np.float32)], engine="tflm", arena_bytes=1024)
     assert "bytes" in " ".join(caught.value.details) or "missing" in " ".join(caught.value.details)
 
 

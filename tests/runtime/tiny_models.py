@@ -119,9 +119,7 @@ def dense(inputs: int, outputs: int, seed: int) -> bytes:
     weights = build.tensor(
         [outputs, inputs], np.int8, data=generator.integers(-127, 128, (outputs, inputs)), scale=1 / 127
     )
-    bias = build.tensor(
-        [outputs], np.int32, data=generator.integers(-9999, 9999, outputs), scale=1 / 128 / 127
-    )
+    bias = build.tensor([outputs], np.int32, data=generator.integers(-9999, 9999, outputs), scale=1 / 128 / 127)
     y = build.tensor([1, outputs], np.int8, scale=inputs**0.5 / 128, zero_point=5)
     build.operator("FULLY_CONNECTED", [x, weights, bias], [y], table="FullyConnectedOptions", version=4)
     return build.finish([x], [y])

@@ -55,6 +55,5 @@ def run_model(
             progress=progress,
         )
         return tuple(
-            np.load(folder / worker.output_name(index), allow_pickle=False)
-            for index in range(result["outputs"])
+            np.load(folder / worker.output_name(index), allow_pickle=False) for index in range(result["outputs"])
         )

@@ -171,8 +171,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     name, prepare = ENGINES[request["engine"]]
     model = (workdir / MODEL_NAME).read_bytes()
     inputs = tuple(
-        np.load(workdir / input_name(index), mmap_mode="r", allow_pickle=False)
-        for index in range(request["inputs"])
+        np.load(workdir / input_name(index), mmap_mode="r", allow_pickle=False) for index in range(request["inputs"])
     )
     progress(f"{name} prepares the model")
     try:
