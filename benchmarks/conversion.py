@@ -1,6 +1,8 @@
 """From Keras file to int8 bytes: edgetool against the bare TFLiteConverter, as whole processes.
 
-    python benchmarks/conversion.py MODEL.h5... [--rounds 5] [--samples 100]
+    python benchmarks/conversion.py [MODEL.h5...] [--rounds 5] [--samples 100]
+
+Without a model: the real ones of ../shared, or the example where there is no such folder.
 
 Both start a fresh Python, import what they need, load the model, calibrate on the same samples and write the
 .tflite; they take turns, so that a busy machine slows both. Allowed: 10 % + 0.3 s over the bare converter; the exit
@@ -21,6 +23,7 @@ import numpy as np
 
 ALLOWED_RATIO = 1.10
 ALLOWED_SECONDS = 0.3
+ROOT = Path(__file__).resolve().parents[1]
 ROW = "{:<24} {:>9} {:>11} {:>8} {:>11}"
 
 BARE = """
@@ -68,6 +71,11 @@ np.save(sys.argv[3], np.random.default_rng(0).uniform(-1, 1, (int(sys.argv[4]), 
 """
 
 
+def default_models() -> list[Path]:
+    real = sorted((ROOT.parent / "shared/data/models/mlperf").glob("*.h5"))
+    return real or [ROOT / "examples/keyword_spotting/keyword_spotting.h5"]
+
+
 def seconds(script: str, *arguments: Path) -> float:
     """Wall time of a whole process."""
     start = time.perf_counter()
@@ -94,13 +102,13 @@ def compare(path: Path, rounds: int, samples: int) -> tuple[float, float, float]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
+    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=100)
     options = parser.parse_args()
     print(ROW.format("model", "bare s", "edgetool s", "ratio", "allowed s"))
     failed = False
-    for path in options.models:
+    for path in options.models or default_models():
         bare, ours, ratio = compare(path, options.rounds, options.samples)
         allowed = bare * ALLOWED_RATIO + ALLOWED_SECONDS
         failed |= ours > allowed

@@ -28,6 +28,10 @@ LOG_TAIL_LINES = 12
 GRACE_SECONDS = 2.0
 
 
+class ChildDiedError(errors.ConversionError):
+    """The child ended without an answer: a native crash, or a signal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a child may use: bytes of data memory (None: no limit) and seconds of wall time."""
@@ -107,7 +111,7 @@ def run(
             fix=advice,
             details=log,
         )
-    raise errors.ConversionError(
+    raise ChildDiedError(
         f"the process {doing} died of {_cause(process.returncode)}{step}",
         fix=advice,
         details=log,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgetool import child
 from edgetool.convert import files
 from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
-from edgetool.errors import CalibrationError, UsageError
+from edgetool.errors import CalibrationError, InvalidModelError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.convert.request import Array
@@ -28,15 +28,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     for data in (request.calibration, request.evaluate):
         if data is not None and not data.exists():
             raise CalibrationError("no such file or directory", where=str(data), fix="check the path of the data")
-    result = child.run(
-        WORKER,
-        _message(request),
-        workdir=workdir,
-        limits=request.limits,
-        doing="converting the model",
-        advice=ADVICE,
-        progress=progress,
-    )
+    result = _run(request, workdir, progress)
     inputs, outputs = result["inputs"], result["outputs"]
     evaluation = None
     if request.evaluate is not None:
@@ -55,6 +47,36 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
         versions=result["versions"],
         notes=(*result["notes"], *_notes(request)),
     )
+
+
+def _run(request: ConvertRequest, workdir: Path, progress: child.Progress | None) -> dict[str, Any]:
+    step = ""
+
+    def follow(text: str) -> None:
+        nonlocal step
+        step = text
+        if progress is not None:
+            progress(text)
+
+    try:
+        return child.run(
+            WORKER,
+            _message(request),
+            workdir=workdir,
+            limits=request.limits,
+            doing="converting the model",
+            advice=ADVICE,
+            progress=follow,
+        )
+    except child.ChildDiedError as error:
+        if step != files.READING:
+            raise
+        raise InvalidModelError(
+            "the file is so damaged that reading it crashed or did not end",
+            where=str(request.path),
+            fix="copy or save it again",
+            details=error.details,
+        ) from error
 
 
 def _message(request: ConvertRequest) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""Where parent and child leave things for each other in the work directory."""
+"""What parent and child agree on: where they leave things in the work directory, and a step's name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+# The step in which only the file itself can make the child die.
+READING = "reading the model"
 TFLITE = "converted.tflite"
 LABELS = "labels.npy"
 INPUT = "input"

@@ -40,7 +40,7 @@ def _imported(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
-    except ImportError as error:
+    except Exception as error:  # a memory limit shows as any of several kinds
         raise ConversionError(
             f"{name} does not load: {error}", fix="raise the memory limit, or install it again"
         ) from error

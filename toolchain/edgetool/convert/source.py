@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError
+from edgetool.errors import EdgetoolError, InvalidModelError, MissingExtraError, UnsupportedModelError
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURE = b"PK\x03\x04"
@@ -100,7 +100,9 @@ def _read_hdf5(path: Path) -> Source:
                 raise _without_config(file, path)
             version = file.attrs.get("keras_version", "")
             return Source(path, "h5", _parsed(text, path), _text(version, path))
-    except (OSError, RuntimeError, KeyError) as error:
+    except (EdgetoolError, MemoryError):
+        raise
+    except Exception as error:  # h5py raises many kinds on damaged files
         reason = "the HDF5 file is truncated" if "truncated" in str(error) else "the HDF5 file is damaged"
         raise InvalidModelError(f"{reason} ({_short(error)})", where=str(path), fix="copy or save it again") from error
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import signal
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +28,16 @@ from edgetool.convert.synthetic import synthetic_samples
 from edgetool.convert.tflite import Options, convert, order_of
 from edgetool.errors import EdgetoolError, InvalidModelError
 
+# Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
+READ_SECONDS = 20
+
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
     """Convert as the request says; bytes and arrays go to files in workdir, the rest is returned."""
     path, trust = Path(request["path"]), bool(request["trust_model_code"])
-    progress("reading the model")
-    source = read_source(path)
+    progress(files.READING)
+    with time_limit(READ_SECONDS):
+        source = read_source(path)
     config, notes = _checked_config(source, trust, integer=request["quantize"] != "float32")
     progress("loading TensorFlow")
     warnings.simplefilter("ignore")  # in the log they would push out what the user needs to see
@@ -75,6 +82,16 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         },
         "notes": [*notes, *samples.notes],
     }
+
+
+@contextlib.contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Let the kernel end this process when the block takes longer: no Python code runs inside a C loop."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+    yield
+    if hasattr(signal, "alarm"):
+        signal.alarm(0)
 
 
 def _checked_config(source: Source, trust: bool, *, integer: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
