@@ -1,0 +1,60 @@
+"""Every real file at hand through plan, estimate and emit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetool.memory.checker import check_layout
+from edgetool.memory.offline_plan import decode_plan
+from edgetool.model.reader import read_model
+from edgetool.pipeline.analysis import Analysis, analyse
+from edgetool.pipeline.firmware import firmware_files, output_name
+from edgetool.pipeline.plan import planned_file
+from edgetool.pipeline.source import Source
+from edgetool.target.load import load_target
+from tests.conftest import model_files
+from tests.firmware.c_compilers import MATRIX, compile_in
+
+TARGET = load_target("cortex-m7")
+FILES = model_files()
+
+
+def analysed(path: Path) -> tuple[Source, Analysis]:
+    blob = path.read_bytes()
+    source = Source(path.name, blob, read_model(blob, name=path.name))
+    return source, analyse(source, TARGET)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_layout_passes_the_checker_and_keeps_the_bound(path: Path) -> None:
+    source, analysis = analysed(path)
+    plan = analysis.plan
+    assert check_layout(plan.problem, plan.layout) == ()
+    assert plan.layout.height >= plan.layout.lower_bound
+    assert analysis.estimate is not None
+    assert len(analysis.estimate.operators) == sum(len(graph.operators) for graph in source.model.subgraphs)
+    planned = read_model(planned_file(source.model, plan))
+    offsets = decode_plan(planned)
+    assert offsets is not None
+    assert [offsets[b.subgraph, b.tensor] for b in plan.problem.buffers] == list(plan.layout.offsets)
+
+
+@pytest.mark.skipif(not FILES, reason="needs the folder ../shared with real models")
+def test_all_headers_compile_together_and_every_array_alone(tmp_path: Path) -> None:
+    unit = []
+    for path in FILES:
+        source, analysis = analysed(path)
+        plan = analysis.plan
+        placed = zip(plan.problem.buffers, plan.layout.offsets, strict=True)
+        offsets = {(b.subgraph, b.tensor): offset for b, offset in placed}
+        name = output_name(path, None)
+        for file, content in firmware_files(name, source, plan, TARGET, offsets=offsets).items():
+            (tmp_path / file).write_bytes(content)
+        unit += [f'#include "{name}.h"\n#include "{name}_model.h"\n']
+    (tmp_path / "all.c").write_text("".join(dict.fromkeys(unit)) + "int main(void) { return 0; }\n")
+    sources = [path.name for path in sorted(tmp_path.glob("*_model.c"), key=lambda path: path.stat().st_size)[:8]]
+    for compiler, standard in MATRIX:
+        result = compile_in(tmp_path, compiler, standard, "-fsyntax-only", "all.c", *sources)
+        assert result.returncode == 0, f"{compiler} {standard}: {result.stderr[:2000]}"
