@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+BUILDER = Path(__file__).parent / "convert" / "build_models.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -21,3 +26,21 @@ def model_files() -> list[Path]:
     """Every real .tflite file at hand, for parametrized tests; empty where the folder is absent."""
     data = SHARED / "data"
     return sorted([*data.glob("models/*/*.tflite"), *data.glob("latency/zoo/*.tflite")])
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with every model of build_models.py."""
+    for name in ("tensorflow", "keras", "h5py"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name} (the extra 'convert')")
+    directory = tmp_path_factory.mktemp("models")
+    done = subprocess.run(
+        [sys.executable, str(BUILDER), str(directory)],
+        env={**os.environ, "KERAS_BACKEND": "tensorflow", "KERAS_HOME": str(directory), "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return directory

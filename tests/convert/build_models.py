@@ -166,6 +166,14 @@ class Serving(tf.Module):
         return {"product": product, "doubled": features * 2}
 
 
+class Looping(tf.Module):
+    """A SavedModel with a loop, of the kind that TensorFlow 2.21 crashes at when it calibrates."""
+
+    @tf.function(input_signature=[tf.TensorSpec((1, 4), tf.float32)])
+    def serve(self, features: Any) -> dict[str, Any]:
+        return {"result": tf.reshape(tf.map_fn(lambda row: row * 2.0, tf.reshape(features, (4, 1))), (1, 4))}
+
+
 class Writer(tf.Module):
     """A SavedModel that would write a file when it runs."""
 
@@ -179,6 +187,8 @@ def build_saved_models(directory: Path) -> None:
     for name, batch in (("plain", None), ("batch_of_eight", 8)):
         module = Serving(batch)
         tf.saved_model.save(module, str(directory / name), signatures={"serving_default": module.serve})
+    looping = Looping()
+    tf.saved_model.save(looping, str(directory / "looping"), signatures={"serving_default": looping.serve})
     writer = Writer()
     tf.saved_model.save(writer, str(directory / "writer"), signatures={"serving_default": writer.serve})
     tf.saved_model.save(tf.Module(), str(directory / "no_signature"))

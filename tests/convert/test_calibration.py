@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from edgetool.convert.calibration import read_evaluation, read_samples
-from edgetool.convert.samples import InputSpec, Normalisation, SampleSet, prepared, store
+from edgetool.convert.samples import InputSpec, Normalisation, SampleSet, check_varied, prepared, store
 from edgetool.convert.synthetic import Range, default_range, synthetic_samples
 from edgetool.errors import CalibrationError
 
@@ -124,10 +125,14 @@ def test_the_labels_of_an_npz_are_left_out(tmp_path: Path) -> None:
     ("arrays", "specs", "said"),
     [
         ({"a": np.zeros((4, 3))}, PAIR, "holds 1 arrays"),
+        ({"first": np.zeros((4, 3)), "b": np.zeros((4, 2))}, PAIR, "holds first, b, but .* are first, second"),
+        ({"b": np.zeros((4, 3)), "first": np.zeros((4, 2))}, PAIR, "holds b, first, but .* are first, second"),
+        ({"first": np.zeros((4, 3))}, PAIR, "holds first, but"),
+        ({"x": np.zeros((4, 3)), "extra": np.zeros(4)}, [VECTOR], "holds x, extra, but the model's inputs are x"),
         ({"first": np.zeros((4, 3)), "second": np.zeros((5, 2))}, PAIR, "different numbers of samples.*4, 5"),
         ({"first": np.zeros((4, 3)), "second": np.zeros((4, 3))}, PAIR, r"\(second\).*'second'.*\(2,\)"),
         ({"x": np.zeros(3)}, [VECTOR], r"\(N, 3\)"),
-        ({"x": np.array([{}], dtype=object)}, [VECTOR], "cannot be read"),
+        ({"x": np.array([{}], dtype=object)}, [VECTOR], "holds Python objects, not numbers"),
     ],
 )
 def test_npz_that_does_not_fit_is_told(tmp_path: Path, arrays: Any, specs: Any, said: str) -> None:
@@ -144,18 +149,36 @@ def test_pickles_never_run(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([Bomb()], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "a.npz", x=np.array([Bomb()], dtype=object))
     (tmp_path / "bare.npy").write_bytes((tmp_path / "a.npy").read_bytes()[128:])
-    for name in ("a.npy", "a.npz", "bare.npy"):
-        with pytest.raises(CalibrationError, match="cannot be read"):
+    (tmp_path / "bare.npz").write_bytes((tmp_path / "bare.npy").read_bytes())
+    for name, said in {
+        "a.npy": "holds Python objects, not numbers",
+        "a.npz": "holds Python objects, not numbers",
+        "bare.npy": r"is not a \.npy file",
+        "bare.npz": r"is not an \.npz file",
+    }.items():
+        with pytest.raises(CalibrationError, match=said) as caught:
             read_samples(tmp_path / name, [VECTOR])
+        assert "pickle" not in f"{caught.value.what} {caught.value.fix}"
+
+
+def test_text_is_no_array(tmp_path: Path) -> None:
+    for name in ("a.npy", "a.npz"):
+        (tmp_path / name).write_text("1,2,3\n", encoding="utf-8")
+        with pytest.raises(CalibrationError, match=r"is not an? \.np. file"):
+            read_samples(tmp_path / name, [VECTOR])
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("x.txt", "1,2,3")
+    with pytest.raises(CalibrationError, match=r"'x\.txt', which is no array"):
+        read_samples(tmp_path / "b.npz", [VECTOR])
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-@pytest.mark.parametrize("keep", [0, 5, 60, 200])
+@pytest.mark.parametrize("keep", [0, 1, 5, 9, 60, 200])
 def test_truncated_arrays_are_told(tmp_path: Path, name: str, keep: int) -> None:
     path = tmp_path / name
     (np.save if name.endswith("npy") else np.savez)(path, np.zeros((100, 3)))  # type: ignore[operator]
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(CalibrationError, match="cannot be read"):
+    with pytest.raises(CalibrationError, match=r"damaged or cut short|is not an? \.np. file"):
         read_samples(path, [VECTOR])
 
 
@@ -166,6 +189,20 @@ def test_csv_with_and_without_header(tmp_path: Path) -> None:
         assert [row.tolist() for row in rows(read_samples(tmp_path / name, [VECTOR]))] == [[1, 2, 3], [4, 5, 60]]
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", ", ", ",\t"])
+@pytest.mark.parametrize("header", ["", "a{0}b{0}c\n", "\na{0}b{0}c\n"])
+def test_csv_may_have_semicolons_or_tabs(tmp_path: Path, separator: str, header: str) -> None:
+    text = header.format(separator) + f"1{separator}2{separator}3\n4{separator}5{separator}6"
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    assert [row.tolist() for row in rows(read_samples(tmp_path / "a.csv", [VECTOR]))] == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_csv_in_another_encoding_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2,3\n", encoding="utf-16")
+    with pytest.raises(CalibrationError, match="UTF-8"):
+        read_samples(tmp_path / "a.csv", [VECTOR])
+
+
 def test_csv_rows_take_the_inputs_shape(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",".join(map(str, range(6))), encoding="utf-8")
     assert rows(read_samples(tmp_path / "a.csv", [InputSpec("x", (2, 3), "float32")]))[0].shape == (2, 3)
@@ -174,9 +211,14 @@ def test_csv_rows_take_the_inputs_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b,c\n1,2,3\n1,x,3\n", "row 3: is not all numbers"),
+        ("a,b,c\n1,2,3\n1,x,3\n", "row 3: has 'x', which is not a number"),
+        ("a,2,3\n1,2,3\n", "row 1: has 'a', which is not a number"),
+        ("a,b,c\nd,e,f\n1,2,3\n", "row 2: has 'd'"),
+        ("1,2,\n", "row 1: has '', which"),
         ("1,2,3\n1,2\n", "row 2: has 2 values"),
-        ("1;2;3\n4;5;6\n", "row 2: is not all numbers"),
+        ("1,5;2,5;3,5\n", "commas and semicolons.*separate the values by commas"),
+        ("a;b;c\n1,5;2,5;3,5\n", "row 2: has '1,5', which is not a number"),
+        ("1 2 3\n", "holds no samples"),
         ("1,2,3\n4,nan,6\n", "row 2: holds NaN"),
         ("a,b,c\n", "holds no samples"),
         ("", "holds no samples"),
@@ -258,8 +300,28 @@ def test_other_mistakes_are_told(tmp_path: Path) -> None:
 
 def test_evaluation_data_is_x_and_y(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((4, 3)), y=np.arange(4))
-    samples, labels = read_evaluation(tmp_path / "a.npz", [VECTOR])
-    assert (samples.count, labels.tolist()) == (4, [0, 1, 2, 3])
+    found = read_evaluation(tmp_path / "a.npz", [VECTOR], ["scores", "other"])
+    assert (found.samples.count, found.labels.tolist(), found.output) == (4, [0, 1, 2, 3], 0)
+
+
+def test_labels_may_name_their_output(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 3)), y_other=np.arange(4))
+    assert read_evaluation(tmp_path / "a.npz", [VECTOR], ["scores", "other"]).output == 1
+    assert read_samples(tmp_path / "a.npz", [VECTOR]).count == 4
+    np.savez(tmp_path / "b.npz", x=np.zeros((4, 3)), y_other=np.arange(4), y_scores=np.arange(4))
+    with pytest.raises(CalibrationError, match=r"2 outputs \(y_other, y_scores\)"):
+        read_evaluation(tmp_path / "b.npz", [VECTOR], ["scores", "other"])
+    np.savez(tmp_path / "c.npz", x=np.zeros((4, 3)), y_none=np.arange(4))
+    with pytest.raises(CalibrationError, match=r"no array 'y'.*y_scores, y_other"):
+        read_evaluation(tmp_path / "c.npz", [VECTOR], ["scores", "other"])
+
+
+def test_an_input_may_be_called_like_labels(tmp_path: Path) -> None:
+    specs = (InputSpec("y_scores", (3,), "float32"), InputSpec("x", (3,), "float32"))
+    np.savez(tmp_path / "a.npz", y_scores=np.ones((4, 3)), x=np.zeros((4, 3)), y=np.arange(4))
+    found = read_evaluation(tmp_path / "a.npz", specs, ["scores"])
+    assert [part.tolist() for part in found.samples.get(0)] == [[1, 1, 1], [0, 0, 0]]
+    assert read_samples(tmp_path / "a.npz", specs).count == 4
 
 
 @pytest.mark.parametrize(
@@ -275,7 +337,24 @@ def test_evaluation_data_is_x_and_y(tmp_path: Path) -> None:
 def test_evaluation_data_without_fitting_labels_is_refused(tmp_path: Path, arrays: Any, said: str) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(CalibrationError, match=said):
-        read_evaluation(tmp_path / "a.npz", [VECTOR])
+        read_evaluation(tmp_path / "a.npz", [VECTOR], ["scores"])
+
+
+# ---- an input that does not vary
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, -2.5])
+def test_an_input_of_one_value_is_refused_by_name(value: float) -> None:
+    with pytest.raises(CalibrationError, match=f"'second' is {value:g} everywhere.*do this") as caught:
+        check_varied([np.arange(6.0).reshape(2, 3), np.full((2, 2), value)], PAIR, "a.npz", "do this")
+    assert caught.value.where == "a.npz"
+
+
+def test_a_range_too_small_for_a_scale_is_refused() -> None:
+    with pytest.raises(CalibrationError, match="'x' varies by less than 1e-09"):
+        check_varied([np.array([[0, 1e-10, 2e-10]])], [VECTOR], "here", "")
+    check_varied([np.array([[0, 1e-8, 0]])], [VECTOR], "here", "")
+    check_varied([np.zeros((2, 3), np.int32)], [TOKENS], "here", "")
 
 
 # ---- the synthetic set

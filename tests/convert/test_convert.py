@@ -93,6 +93,7 @@ def assert_same(conversion: Conversion, tolerance: float = 1e-5) -> None:
         "fixed_batch.keras",
         "half.keras",
         "looped.keras",
+        "looping",
     ],
 )
 def test_the_float_tflite_computes_what_the_model_does(models: Path, convert: Convert, name: str) -> None:
@@ -221,6 +222,50 @@ def test_evaluation_data_is_run_through_the_float_model(models: Path, convert: C
     assert conversion.inputs[0].min() >= -1  # the synthetic set is not normalised
 
 
+SHAPES = {"zeta": (4,), "alpha": (6,), "mid": (5, 3), "y_first": (2,), "a_second": (7,), "m_third": (3,)}
+
+
+def test_names_are_the_models_own_in_the_order_of_the_tflite(models: Path, convert: Convert) -> None:
+    conversion = convert(models / "permuted.keras")
+    assert sorted(conversion.input_names) == ["alpha", "mid", "zeta"]
+    assert sorted(conversion.output_names) == ["a_second", "m_third", "y_first"]
+    assert [array.shape[1:] for array in conversion.inputs] == [SHAPES[name] for name in conversion.input_names]
+    assert [array.shape[1:] for array in conversion.float_outputs] == [SHAPES[name] for name in conversion.output_names]
+    inputs, outputs, _ = tensors_of(conversion)
+    assert [tuple(detail["shape"][1:]) for detail in inputs] == [SHAPES[name] for name in conversion.input_names]
+    assert [tuple(detail["shape"][1:]) for detail in outputs] == [SHAPES[name] for name in conversion.output_names]
+
+
+def test_another_order_than_the_models_is_told(models: Path, convert: Convert) -> None:
+    conversion = convert(models / "permuted.keras")
+    assert conversion.notes == (
+        f"the .tflite takes its inputs in the order {', '.join(conversion.input_names)}",
+        f"the .tflite gives its outputs in the order {', '.join(conversion.output_names)}",
+    )
+    assert convert(models / "small.keras").notes == ()
+
+
+def test_the_keys_of_a_dictionary_are_the_names(models: Path, convert: Convert) -> None:
+    conversion = convert(models / "dictionary.keras")
+    shapes = {"left": (4,), "again": (3,), "sum": (2,), "all": (3,)}
+    assert [array.shape[1:] for array in conversion.inputs] == [shapes[name] for name in conversion.input_names]
+    assert [array.shape[1:] for array in conversion.float_outputs] == [shapes[name] for name in conversion.output_names]
+
+
+@pytest.mark.parametrize(("labels", "output"), [("y", "y_first"), ("y_m_third", "m_third")])
+def test_labels_are_for_the_models_first_output_or_the_named_one(
+    models: Path, convert: Convert, tmp_path: Path, labels: str, output: str
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays: dict[str, Any] = {name: rng.normal(size=(5, *SHAPES[name])) for name in ("zeta", "alpha", "mid")}
+    arrays[labels] = np.arange(5) % 2
+    np.savez(tmp_path / "test.npz", **arrays)
+    conversion = convert(models / "permuted.keras", evaluate=tmp_path / "test.npz")
+    assert conversion.evaluation is not None
+    assert conversion.output_names[conversion.evaluation.output] == output
+    assert conversion.evaluation.float_outputs[conversion.evaluation.output].shape == (5, *SHAPES[output])
+
+
 def test_without_comparison_the_float_model_is_not_run(models: Path, convert: Convert) -> None:
     steps: list[str] = []
     conversion = convert(models / "small.keras", compare=False, progress=steps.append)
@@ -326,6 +371,7 @@ def test_refusals_come_before_anything_heavy_is_loaded(
     [
         ("dynamic.keras", r"input 'series'.*\(None, None, 3\)"),
         ("batch_of_eight", "input 'features' is fixed to a batch of 8"),
+        ("looping", r"looping: the graph runs in a loop \('.*while.*'\).*--quantize float32"),
         ("writer", r"WriteFile.*--trust-model-code"),
         ("no_signature", "no signature 'serving_default'"),
     ],
@@ -346,8 +392,10 @@ def test_a_raw_tensorflow_call_is_named(models: Path, convert: Convert) -> None:
 def test_trusted_code_runs_and_is_recorded(models: Path, convert: Convert) -> None:
     conversion = convert(models / "lambda.keras", quantize="float32", trust_model_code=True)
     assert_same(conversion)
-    assert "doubler" in conversion.notes[0]
-    assert "--trust-model-code" in conversion.notes[1]
+    (note,) = conversion.notes
+    assert "'doubler' (Lambda) was loaded with --trust-model-code" in note
+    unneeded = convert(models / "exported", quantize="float32", trust_model_code=True)
+    assert unneeded.notes == ("the model was loaded with --trust-model-code",)
 
 
 def test_trust_does_not_bring_a_missing_class(models: Path, convert: Convert) -> None:
@@ -397,6 +445,52 @@ def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, conv
     with pytest.raises(CalibrationError, match=r"\(N, 8, 8, 3\)"):
         convert(models / "small.keras", evaluate=tmp_path / "test.npz", progress=steps.append)
     assert "converting" not in steps
+
+
+def test_labels_beyond_the_classes_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(6, 8, 8, 3))
+    np.savez(tmp_path / "test.npz", x=x, y=np.arange(6))
+    steps: list[str] = []
+    with pytest.raises(CalibrationError, match="y has labels outside 0 to 4") as caught:
+        convert(models / "small.keras", evaluate=tmp_path / "test.npz", progress=steps.append)
+    assert caught.value.where == str(tmp_path / "test.npz")
+    assert "converting" not in steps
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+@pytest.mark.parametrize("quantize", ["int8", "int16x8"])
+def test_data_of_one_value_is_refused_and_told_by_input(
+    models: Path, convert: Convert, tmp_path: Path, value: float, quantize: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.full((5, 8, 8, 3), value))
+    with pytest.raises(CalibrationError, match=f"x.npy: input 'picture' is {value:g} everywhere.*real inputs"):
+        convert(models / "small.keras", calibration=tmp_path / "x.npy", quantize=quantize)
+
+
+def test_data_of_one_value_does_no_harm_to_a_float_model(models: Path, convert: Convert, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((5, 8, 8, 3)))
+    assert convert(models / "small.keras", calibration=tmp_path / "x.npy", quantize="float32").samples == 5
+
+
+def test_messages_name_paths_as_they_were_given(
+    models: Path, convert: Convert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros((5, 8, 8, 2)))
+    Path("model.keras").symlink_to(models / "lambda.keras")
+    with pytest.raises(CalibrationError) as caught:
+        convert(models / "small.keras", calibration=Path("x.npy"))
+    assert caught.value.where == "x.npy"
+    with pytest.raises(UnsupportedModelError) as refused:
+        convert(Path("model.keras"))
+    assert refused.value.where == "model.keras"
+
+
+def test_a_path_that_leads_nowhere_is_wrong_usage(models: Path, convert: Convert, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.keras"
+    loop.symlink_to(loop)
+    with pytest.raises(UsageError, match="symbolic link"):
+        convert(loop)
 
 
 # ---- a child that dies, hangs or is abandoned

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgetool.convert.quality import accuracy, compare_outputs
+from edgetool.convert.quality import accuracy, class_indices, compare_outputs
 from edgetool.errors import CalibrationError, InternalError
 
 ANY_FLOATS = hnp.arrays(np.float64, (4, 3), elements=st.floats(allow_nan=True, allow_infinity=True))
@@ -116,3 +116,16 @@ def test_one_score_is_a_probability_or_a_logit(scores: list[float], shape: tuple
 def test_labels_that_do_not_fit_are_refused(outputs: Any, labels: Any) -> None:
     with pytest.raises(CalibrationError):
         accuracy(outputs, labels)
+
+
+@pytest.mark.parametrize("shape", [(3,), (1,), (), (2, 2)])
+def test_labels_are_refused_by_the_shape_of_the_output_alone(shape: tuple[int, ...]) -> None:
+    with pytest.raises(CalibrationError) as caught:
+        class_indices(np.array([0, 3]), shape, where="test.npz")
+    assert caught.value.where == "test.npz"
+
+
+@given(st.integers(2, 6), st.lists(st.integers(0, 1), min_size=1, max_size=9))
+def test_rows_of_one_and_indices_are_the_same_labels(classes: int, labels: list[int]) -> None:
+    rows = np.eye(classes)[labels]
+    assert class_indices(rows, (classes,)).tolist() == labels == class_indices(np.array(labels), (classes,)).tolist()

@@ -33,12 +33,15 @@ def test_inputs_and_outputs_have_the_natural_type_or_the_asked_one(quantize: Any
     [
         ({"quantize": "int4"}, "int4"),
         ({"quantize": "int16x8", "io": "int8"}, "int8 inputs"),
-        ({"quantize": "float32", "io": "int8"}, "int8 inputs"),
+        ({"quantize": "float32", "io": "int8"}, "a float32 model cannot have int8 inputs"),
+        ({"quantize": "int8", "io": "int16"}, "an int8 model cannot have int16 inputs"),
+        ({"quantize": "float32", "dense_per_tensor": True}, "--dense-per-tensor"),
         ({"samples": 0}, "--samples"),
         ({"samples": 10**9}, "--samples"),
         ({"seed": -1}, "--seed"),
         ({"calibration": DATA, "mean": (1.0,), "scale": (2.0,)}, "exclude each other"),
         ({"calibration": DATA, "std": (0.0,)}, "--std"),
+        ({"calibration": DATA, "std": (1.0, -1.0)}, "--std: -1 is no standard deviation"),
         ({"calibration": DATA, "scale": (1.0, 0.0)}, "--scale"),
         ({"calibration": DATA, "mean": ()}, "--mean"),
         ({"calibration": DATA, "offset": (float("nan"),)}, "--offset"),
@@ -49,3 +52,7 @@ def test_senseless_combinations_are_wrong_usage(options: dict[str, Any], said: s
     with pytest.raises(UsageError, match=said) as caught:
         ConvertRequest(MODEL, **options)
     assert caught.value.exit_code == 2
+
+
+def test_a_scale_may_be_negative() -> None:
+    assert ConvertRequest(MODEL, calibration=DATA, scale=(-1.0,)).scale == (-1.0,)

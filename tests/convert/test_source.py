@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.convert.source import read_source
-from edgetool.errors import EdgetoolError, InvalidModelError, UnsupportedModelError
+from edgetool.errors import EdgetoolError, InvalidModelError, UnsupportedModelError, UsageError
 
 CONFIG = {"class_name": "Sequential", "config": {"layers": []}}
 
@@ -165,3 +165,25 @@ def test_any_cut_and_any_flip_of_an_archive_is_our_own_error_or_fine(tmp_path: P
             except EdgetoolError as error:
                 seen.add(type(error))
     assert InvalidModelError in seen
+
+
+def test_what_cannot_be_opened_is_wrong_usage(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.keras"
+    loop.symlink_to(loop)
+    for path in (loop, tmp_path / "none.h5"):
+        with pytest.raises(UsageError, match="cannot be read: ") as caught:
+            read_source(path)
+        assert caught.value.where == str(path)
+
+
+def test_a_part_of_a_saved_model_that_cannot_be_opened_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"x")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UsageError, match="cannot be read: Permission denied"):
+        read_source(tmp_path)

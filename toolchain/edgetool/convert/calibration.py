@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import math
-import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from edgetool.convert.csv_file import read_csv
+from edgetool.convert.numpy_files import load_npy, load_npz
 from edgetool.convert.samples import Array, InputSpec, SampleSet
 from edgetool.errors import CalibrationError, MissingExtraError
 
@@ -32,59 +31,97 @@ def read_samples(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
     return reader(path, specs)
 
 
-def read_evaluation(path: Path, specs: Sequence[InputSpec]) -> tuple[SampleSet, Array]:
-    """The labelled samples of an .npz: x (or one array per input name), and the labels y, (N,) or (N, classes)."""
+@dataclass(frozen=True, slots=True)
+class LabelledSamples:
+    """Samples with labels, (N,) or (N, classes), for one output: its index in the model's order."""
+
+    samples: SampleSet
+    labels: Array
+    output: int
+
+
+def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[str]) -> LabelledSamples:
+    """The content of an .npz: x (or one array per input name), and the labels y of the first output, or y_NAME of the
+    output called NAME. CalibrationError says what is wrong and where."""
     if path.suffix.lower() != ".npz":
         raise CalibrationError("evaluation data is an .npz file with x and y", where=str(path), fix="use numpy.savez")
-    arrays = _load_npz(path)
-    labels = arrays.pop(LABELS, None)
-    if labels is None:
-        raise CalibrationError("has no labels: no array 'y'", where=str(path), fix="save it with numpy.savez(x=, y=)")
+    arrays = load_npz(path)
+    name, output = _labels_of(path, arrays, specs, outputs)
+    labels = arrays.pop(name)
     samples = _from_arrays(path, arrays, specs)
     if labels.dtype.kind not in "fiub" or labels.ndim not in (1, 2) or len(labels) != samples.count:
         raise CalibrationError(
-            f"has labels of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
+            f"has labels {name} of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
             where=str(path),
-            fix="give y one integer or one row of class probabilities per sample",
+            fix=f"give {name} one integer or one row of class probabilities per sample",
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise CalibrationError("has labels that are NaN or infinity", where=str(path), fix="repair y")
-    return samples, labels
+        raise CalibrationError("has labels that are NaN or infinity", where=str(path), fix=f"repair {name}")
+    return LabelledSamples(samples, labels, output)
+
+
+def _labels_of(
+    path: Path, arrays: dict[str, Array], specs: Sequence[InputSpec], outputs: Sequence[str]
+) -> tuple[str, int]:
+    """Which array has the labels, and the index of the output that they are for."""
+    inputs = {spec.name for spec in specs}
+    named = {f"{LABELS}_{output}": index for index, output in enumerate(outputs)}
+    found = [name for name in arrays if name in named and name not in inputs]
+    if len(found) > 1:
+        raise CalibrationError(
+            f"has labels for {len(found)} outputs ({', '.join(found)})", where=str(path), fix="give those of one output"
+        )
+    if found:
+        return found[0], named[found[0]]
+    if LABELS not in arrays:
+        raise CalibrationError(
+            f"has no labels: no array {LABELS!r}",
+            where=str(path),
+            fix=f"save it with numpy.savez(x=, y=); labels of one output may be called {_listed(list(named))}",
+        )
+    return LABELS, 0
 
 
 def _from_npy(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
     _only_input(path, specs)
-    return _from_arrays(path, {specs[0].name: _load_npy(path)}, specs)
+    return _from_arrays(path, {specs[0].name: load_npy(path)}, specs)
 
 
 def _from_npz(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
-    arrays = _load_npz(path)
-    if len(arrays) == len(specs) + 1 and LABELS in arrays and LABELS not in {spec.name for spec in specs}:
-        del arrays[LABELS]
+    arrays = load_npz(path)
+    inputs = {spec.name for spec in specs}
+    labels = [name for name in arrays if name not in inputs and (name == LABELS or name.startswith(f"{LABELS}_"))]
+    if len(arrays) == len(specs) + len(labels):
+        arrays = {name: array for name, array in arrays.items() if name not in labels}
     return _from_arrays(path, arrays, specs)
 
 
 def _from_arrays(path: Path, arrays: dict[str, Array], specs: Sequence[InputSpec]) -> SampleSet:
-    """One array per input, matched by name, or else by order."""
+    """One array per input, matched by name; by order only where no name is an input's."""
+    inputs = [spec.name for spec in specs]
+    if set(arrays) & set(inputs) and set(arrays) != set(inputs):
+        raise CalibrationError(
+            f"holds {_listed(list(arrays))}, but the model's inputs are {_listed(inputs)}",
+            where=str(path),
+            fix="name every array as its input",
+        )
     if len(arrays) != len(specs):
         raise CalibrationError(
             f"holds {len(arrays)} arrays ({', '.join(arrays)}) for {len(specs)} inputs",
             where=str(path),
-            fix=f"give one array each for {', '.join(spec.name for spec in specs)}",
+            fix=f"give one array each for {_listed(inputs)}",
         )
     notes: tuple[str, ...] = ()
-    if set(arrays) == {spec.name for spec in specs}:
-        columns = [arrays[spec.name] for spec in specs]
-    else:
-        columns = list(arrays.values())
-        if len(specs) > 1:
-            pairs = ", ".join(f"{name} for {spec.name}" for name, spec in zip(arrays, specs, strict=True))
-            notes = (f"{path.name}: arrays were matched to inputs by their order ({pairs})",)
-    names = [f" ({name})" if len(specs) > 1 else "" for name in arrays]
+    names = inputs if set(arrays) == set(inputs) else list(arrays)
+    if names != inputs and len(specs) > 1:
+        pairs = _listed([f"{name} for {spec.name}" for name, spec in zip(names, specs, strict=True)])
+        notes = (f"{path.name}: arrays were matched to inputs by their order ({pairs})",)
+    columns = [arrays[name] for name in names]
     for array, spec, name in zip(columns, specs, names, strict=True):
         if array.ndim != len(spec.shape) + 1 or array.shape[1:] != spec.shape:
+            told = f" ({name})" if len(specs) > 1 else ""
             raise CalibrationError(
-                f"has shape {array.shape}{name}, but input {spec.name!r} takes samples of shape {spec.shape}",
+                f"has shape {array.shape}{told}, but input {spec.name!r} takes samples of shape {spec.shape}",
                 where=str(path),
                 fix=f"save an array of shape {_with_count(spec.shape)}",
             )
@@ -103,66 +140,9 @@ def _from_arrays(path: Path, arrays: dict[str, Array], specs: Sequence[InputSpec
     )
 
 
-def _load_npy(path: Path) -> Array:
-    try:
-        loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
-        raise CalibrationError(f"cannot be read as .npy ({_short(error)})", where=str(path)) from error
-    if not isinstance(loaded, np.ndarray):
-        raise CalibrationError("is not a single array", where=str(path), fix="save it with numpy.save")
-    return loaded
-
-
-def _load_npz(path: Path) -> dict[str, Array]:
-    """Every array of the file in its order."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise CalibrationError("is a single array", where=str(path), fix="name it .npy")
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, SyntaxError, zipfile.BadZipFile, AttributeError) as error:
-        raise CalibrationError(f"cannot be read as .npz ({_short(error)})", where=str(path)) from error
-
-
 def _from_csv(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
-    """One sample per row, flattened; a first row that is not all numbers is a header."""
     _only_input(path, specs)
-    width = math.prod(specs[0].shape)
-    rows: list[Array] = []
-    lines: list[int] = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream)
-            for number, cells in enumerate(reader, start=1):
-                if not any(cell.strip() for cell in cells):
-                    continue
-                row = _numbers(cells)
-                if row is None and not rows and number == 1:
-                    continue
-                if row is None:
-                    raise CalibrationError("is not all numbers", where=f"{path} row {number}", fix="repair it")
-                if len(row) != width:
-                    raise CalibrationError(
-                        f"has {len(row)} values, but input {specs[0].name!r} of shape {specs[0].shape} takes {width}",
-                        where=f"{path} row {number}",
-                        fix="give one flattened sample per row, separated by commas",
-                    )
-                rows.append(row.reshape(specs[0].shape))
-                lines.append(number)
-    except (UnicodeDecodeError, csv.Error, OSError) as error:
-        raise CalibrationError(f"cannot be read as CSV ({_short(error)})", where=str(path)) from error
-    return SampleSet(
-        len(rows),
-        lambda index: [rows[index]],
-        lambda index: f"{path} row {lines[index]}" if lines else str(path),
-    )
-
-
-def _numbers(cells: Sequence[str]) -> Array | None:
-    try:
-        return np.array([float(cell) for cell in cells])
-    except ValueError:
-        return None
+    return read_csv(path, specs[0])
 
 
 def _from_directory(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
@@ -176,7 +156,7 @@ def _from_directory(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
     if not images and not arrays:
         raise CalibrationError("holds no images and no .npy files", where=str(path), fix=KINDS)
     if arrays:
-        return SampleSet(len(arrays), lambda index: [_load_npy(arrays[index])], lambda index: str(arrays[index]))
+        return SampleSet(len(arrays), lambda index: [load_npy(arrays[index])], lambda index: str(arrays[index]))
     return _images(images, path, specs[0])
 
 
@@ -228,8 +208,12 @@ def _only_input(path: Path, specs: Sequence[InputSpec]) -> None:
         raise CalibrationError(
             f"the model has {len(specs)} inputs",
             where=str(path),
-            fix=f"give an .npz with arrays named {', '.join(spec.name for spec in specs)}",
+            fix=f"give an .npz with arrays named {_listed([spec.name for spec in specs])}",
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
 
 
 def _with_count(shape: Sequence[int]) -> str:

@@ -87,7 +87,7 @@ def check_config(config: dict[str, Any], kind: str, *, trust_model_code: bool = 
             continue
         if not trust_model_code:
             raise UnsupportedModelError(f"{where} is refused: {code}", fix=TRUST if name in CARRIES_CODE else DEFINE)
-        trusted.setdefault(layer, f"{where} was loaded on trust: {code}")
+        trusted.setdefault(layer, f"{where} was loaded with --trust-model-code: {code}")
     return tuple(trusted.values())
 
 

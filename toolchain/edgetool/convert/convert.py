@@ -23,11 +23,10 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     Raises UsageError (missing file), CalibrationError, MissingExtraError, InvalidModelError,
     UnsupportedModelError, or ConversionError when the converter refuses the model or the process dies.
     """
-    if not request.path.exists():
-        raise UsageError("no such file or directory", where=str(request.path), fix="check the path of the model")
+    _check_exists(request.path, UsageError, "check the path of the model")
     for data in (request.calibration, request.evaluate):
-        if data is not None and not data.exists():
-            raise CalibrationError("no such file or directory", where=str(data), fix="check the path of the data")
+        if data is not None:
+            _check_exists(data, CalibrationError, "check the path of the data")
     result = _run(request, workdir, progress)
     inputs, outputs = result["inputs"], result["outputs"]
     evaluation = None
@@ -36,6 +35,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
             inputs=_arrays(workdir, files.EVALUATION_INPUT, inputs),
             labels=_array(workdir / files.LABELS),
             float_outputs=_arrays(workdir, files.EVALUATION_OUTPUT, outputs),
+            output=outputs.index(result["labelled_output"]),
         )
     return Conversion(
         tflite=(workdir / files.TFLITE).read_bytes(),
@@ -43,10 +43,19 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
         samples=result["samples"],
         inputs=_arrays(workdir, files.INPUT, inputs),
         float_outputs=_arrays(workdir, files.OUTPUT, outputs) if request.compare else (),
+        input_names=tuple(result["input_names"]),
+        output_names=tuple(result["output_names"]),
         evaluation=evaluation,
         versions=result["versions"],
         notes=(*result["notes"], *_notes(request)),
     )
+
+
+def _check_exists(path: Path, kind: type[UsageError], fix: str) -> None:
+    try:
+        path.stat()
+    except OSError as error:
+        raise kind((error.strerror or "cannot be read").lower(), where=str(path), fix=fix) from error
 
 
 def _run(request: ConvertRequest, workdir: Path, progress: child.Progress | None) -> dict[str, Any]:
@@ -80,14 +89,14 @@ def _run(request: ConvertRequest, workdir: Path, progress: child.Progress | None
 
 
 def _message(request: ConvertRequest) -> dict[str, Any]:
-    """The request as JSON; paths absolute, since they are the child's too."""
+    """The request as JSON; paths as given, since the child works in the same directory and names them in messages."""
     return {
-        "path": str(request.path.absolute()),
+        "path": str(request.path),
         "quantize": request.quantize,
         "io_type": request.io_type,
         "dense_per_tensor": _dense_per_tensor(request),
-        "calibration": _absolute(request.calibration),
-        "evaluate": _absolute(request.evaluate),
+        "calibration": _text(request.calibration),
+        "evaluate": _text(request.evaluate),
         "mean": request.mean,
         "std": request.std,
         "scale": request.scale,
@@ -107,13 +116,11 @@ def _notes(request: ConvertRequest) -> tuple[str, ...]:
     notes = []
     if _dense_per_tensor(request) and not request.dense_per_tensor:
         notes.append("dense weights have one scale per tensor: CMSIS-NN takes no other with int16 activations")
-    if request.trust_model_code:
-        notes.append("the model was loaded with --trust-model-code")
     return tuple(notes)
 
 
-def _absolute(path: Path | None) -> str | None:
-    return None if path is None else str(path.absolute())
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _arrays(workdir: Path, role: str, order: list[int]) -> tuple[Array, ...]:

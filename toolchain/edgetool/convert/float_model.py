@@ -22,7 +22,7 @@ NO_FIXED_SHAPE = "save the model with a fixed input shape, keras.Input(shape=(..
 class FloatModel:
     """A loaded model.
 
-    specs: its inputs; names made fit for a signature. output_names: likewise. ranges: for synthetic samples.
+    specs: its inputs, by the names that its maker gave. output_names: likewise. ranges: for synthetic samples.
     call: tensors in the order of specs -> tensors in the order of output_names. chunk: samples per call that
     it takes. tracked: what holds its variables and tables, for saving.
     """
@@ -34,24 +34,39 @@ class FloatModel:
     chunk: int
     tracked: Any
 
+    @property
+    def signature_inputs(self) -> tuple[str, ...]:
+        """Names for the inputs that a signature takes."""
+        return signature_names([spec.name for spec in self.specs])
 
-def input_spec(name: str, own: str, shape: tuple[int | None, ...], dtype: str, path: Path) -> InputSpec:
+    @property
+    def signature_outputs(self) -> tuple[str, ...]:
+        """Names for the outputs that a signature takes."""
+        return signature_names(self.output_names)
+
+
+def input_spec(name: str, shape: tuple[int | None, ...], dtype: str, path: Path) -> InputSpec:
     """An input with its batch removed; refuses what has no fixed size."""
     if not shape:
         raise UnsupportedModelError(
-            f"input {own!r} is a scalar without a batch", where=str(path), fix="give it a batch dimension"
+            f"input {name!r} is a scalar without a batch", where=str(path), fix="give it a batch dimension"
         )
     sizes = tuple(size for size in shape[1:] if size is not None)
     if len(sizes) != len(shape) - 1:
         text = ", ".join("None" if size is None else str(size) for size in shape)
         raise UnsupportedModelError(
-            f"input {own!r} has dimensions that are not fixed: ({text})", where=str(path), fix=NO_FIXED_SHAPE
+            f"input {name!r} has dimensions that are not fixed: ({text})", where=str(path), fix=NO_FIXED_SHAPE
         )
     if dtype in ("string", "resource", "variant") or dtype.startswith("complex"):
         raise UnsupportedModelError(
-            f"input {own!r} is of type {dtype}", where=str(path), fix="use a model with numeric inputs"
+            f"input {name!r} is of type {dtype}", where=str(path), fix="use a model with numeric inputs"
         )
     return InputSpec(name, sizes, dtype)
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names as they are, or told apart by numbers where two are equal."""
+    return tuple(names) if len(set(names)) == len(names) else signature_names(names)
 
 
 def signature_names(names: Sequence[str]) -> tuple[str, ...]:

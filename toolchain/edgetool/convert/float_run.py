@@ -14,6 +14,11 @@ from edgetool.convert.samples import Array
 from edgetool.errors import ConversionError
 
 
+def output_shape(tf: Any, model: FloatModel, samples: Sequence[Array], output: int, log: Path) -> tuple[int, ...]:
+    """The shape of one output without batch, found by running the first sample. ConversionError as below."""
+    return tuple(_call(tf, model, samples, slice(0, 1), log)[output].shape[1:])
+
+
 def run_float_model(
     tf: Any, model: FloatModel, samples: Sequence[Array], files: Sequence[Path], progress: child.Progress
 ) -> None:
@@ -26,19 +31,7 @@ def run_float_model(
     for start in range(0, count, model.chunk):
         progress(f"running the float model {start + 1}/{count}")
         stop = min(start + model.chunk, count)
-        try:
-            outputs = model.call([tf.constant(array[start:stop]) for array in samples])
-        except MemoryError:
-            raise
-        except Exception as error:
-            what, where = explain(error)
-            raise ConversionError(
-                f"the float model does not run on sample {start}: {where}: {what}",
-                fix="check the model with model.predict, or skip the comparison",
-                details=child.log_tail(files[0].parent),
-            ) from error
-        for position, output in enumerate(outputs):
-            values = output.numpy()
+        for position, values in enumerate(_call(tf, model, samples, slice(start, stop), files[0].parent)):
             if start == 0:
                 stored.append(
                     np.lib.format.open_memmap(
@@ -48,3 +41,18 @@ def run_float_model(
             stored[position][start:stop] = values
     for array in stored:
         array.flush()
+
+
+def _call(tf: Any, model: FloatModel, samples: Sequence[Array], rows: slice, log: Path) -> list[Any]:
+    """Every output for some samples, as numpy arrays with batch."""
+    try:
+        return [output.numpy() for output in model.call([tf.constant(array[rows]) for array in samples])]
+    except MemoryError:
+        raise
+    except Exception as error:
+        what, where = explain(error)
+        raise ConversionError(
+            f"the float model does not run on sample {rows.start}: {where}: {what}",
+            fix="check the model with model.predict, or skip the comparison",
+            details=child.log_tail(log),
+        ) from error

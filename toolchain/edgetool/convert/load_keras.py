@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.float_model import FloatModel, explain, input_spec, signature_names
+from edgetool.convert.float_model import FloatModel, explain, input_spec, unique_names
 from edgetool.convert.samples import InputSpec
 from edgetool.convert.source import CONVERT_EXTRA, Source, link
 from edgetool.convert.synthetic import PIXEL_RANGE, Range, default_range
@@ -105,21 +105,22 @@ def _from_keras(keras: Any, model: Any, path: Path) -> FloatModel:
             where=str(path),
             fix="build it with keras.Input, or write a SavedModel with model.export()",
         )
-    names = signature_names([tensor.name for tensor in inputs])
+    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
+    names = _keys(keras, structure, len(inputs)) or [tensor.name for tensor in inputs]
     specs = tuple(
-        input_spec(name, tensor.name, tuple(tensor.shape), tensor.dtype, path)
-        for name, tensor in zip(names, inputs, strict=True)
+        input_spec(name, tuple(tensor.shape), tensor.dtype, path)
+        for name, tensor in zip(unique_names(names), inputs, strict=True)
     )
     for tensor in inputs:
         if getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False):
             raise UnsupportedModelError(
                 f"input {tensor.name!r} is sparse or ragged", where=str(path), fix="use a dense input"
             )
-    output_names = list(getattr(model, "output_names", None) or [model.layers[-1].name])
+    output_names = _keys(keras, getattr(model, "output", None), len(outputs))
+    output_names = output_names or list(getattr(model, "output_names", None) or [model.layers[-1].name])
     if len(output_names) != len(outputs):
         output_names = [tensor.name for tensor in outputs]
 
-    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
     nested = isinstance(structure, list | tuple | dict)
 
     def call(tensors: Sequence[Any]) -> list[Any]:
@@ -128,7 +129,7 @@ def _from_keras(keras: Any, model: Any, path: Path) -> FloatModel:
 
     return FloatModel(
         specs=specs,
-        output_names=signature_names(output_names),
+        output_names=unique_names(output_names),
         ranges=tuple(
             _range_of(keras, model, tensor, spec) or default_range(spec)
             for tensor, spec in zip(inputs, specs, strict=True)
@@ -137,6 +138,14 @@ def _from_keras(keras: Any, model: Any, path: Path) -> FloatModel:
         chunk=CHUNK if all(tensor.shape[0] is None for tensor in inputs) else 1,
         tracked=[variable.value for variable in model.variables],
     )
+
+
+def _keys(keras: Any, structure: Any, count: int) -> list[str]:
+    """The names that a dictionary of inputs or outputs gives them, in Keras's order; none for other structures."""
+    if not isinstance(structure, dict) or len(structure) != count:
+        return []
+    positions = keras.tree.pack_sequence_as(structure, list(range(count)))
+    return sorted(map(str, positions), key=lambda name: positions[name])
 
 
 def _range_of(keras: Any, model: Any, tensor: Any, spec: InputSpec) -> Range | None:

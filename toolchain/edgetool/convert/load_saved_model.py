@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.float_model import NO_FIXED_SHAPE, FloatModel, explain, input_spec, signature_names
+from edgetool.convert.float_model import NO_FIXED_SHAPE, FloatModel, explain, input_spec
 from edgetool.convert.synthetic import default_range
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
@@ -45,8 +45,8 @@ def load_saved_model(tf: Any, path: Path, *, trust_model_code: bool) -> FloatMod
     results = list(signature.structured_outputs)
     inputs = list(arguments)
     specs = tuple(
-        input_spec(name, own, _static_shape(arguments[own], own, path), arguments[own].dtype.name, path)
-        for name, own in zip(signature_names(inputs), inputs, strict=True)
+        input_spec(name, _static_shape(arguments[name], name, path), arguments[name].dtype.name, path)
+        for name in inputs
     )
 
     def call(tensors: Sequence[Any]) -> list[Any]:
@@ -55,7 +55,7 @@ def load_saved_model(tf: Any, path: Path, *, trust_model_code: bool) -> FloatMod
 
     return FloatModel(
         specs=specs,
-        output_names=signature_names(results),
+        output_names=tuple(results),
         ranges=tuple(default_range(spec) for spec in specs),
         call=call,
         chunk=1,

@@ -88,35 +88,43 @@ def accuracy(outputs: Reals, labels: Reals) -> float:
     values lie outside 0 to 1: logits). labels: integers (N,) or (N, 1), or one row per sample, (N, classes).
     Raises CalibrationError when the labels do not fit the outputs.
     """
-    outputs = outputs.astype(np.float64)
-    if outputs.ndim == 1:
-        outputs = outputs[:, np.newaxis]
-    if outputs.ndim != 2 or not len(outputs) or len(outputs) != len(labels):
+    if not len(outputs) or len(outputs) != len(labels):
+        raise CalibrationError(f"{len(labels)} labels for {len(outputs)} samples", fix="give one label per sample")
+    expected = class_indices(labels, outputs.shape[1:])
+    scores = outputs.astype(np.float64).reshape(len(outputs), -1)
+    predicted = _binary(scores[:, 0]) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return float(np.mean(predicted == expected))
+
+
+def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | None = None) -> Reals:
+    """The class index per sample, (N,), of labels for an output of this shape (without batch).
+
+    Raises CalibrationError at `where` when the output is not one row of scores or a label is none of its classes.
+    """
+    if len(output_shape) > 1 or 0 in output_shape:
         raise CalibrationError(
-            f"no accuracy for outputs of shape {outputs.shape} and labels of shape {labels.shape}",
-            fix="evaluate a classifier: one row of scores per sample",
+            f"no accuracy for an output of shape {(len(labels), *output_shape)} and labels of shape {labels.shape}",
+            where=where,
+            fix="evaluate a classifier: one row of scores per sample (labels for the output NAME are called y_NAME)",
         )
-    predicted = _binary(outputs[:, 0]) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
-    classes = max(2, outputs.shape[1])
-    return float(np.mean(predicted == _classes(labels, classes)))
-
-
-def _binary(scores: Reals) -> Reals:
-    are_logits = bool(((scores < 0) | (scores > 1)).any())
-    return (scores > (0.0 if are_logits else 0.5)).astype(np.int64)
-
-
-def _classes(labels: Reals, classes: int) -> Reals:
-    """The class index per sample."""
+    classes = max((2, *output_shape))
     if labels.ndim == 2 and labels.shape[1] == classes:
         return np.asarray(labels.argmax(axis=1))
     flat = labels.reshape(len(labels), -1)
     if flat.shape[1] != 1:
         raise CalibrationError(
             f"y has {flat.shape[1]} columns for a model with {classes} classes",
+            where=where,
             fix="give one integer per sample",
         )
     values = flat[:, 0]
     if not np.array_equal(values, np.floor(values)) or values.min() < 0 or values.max() >= classes:
-        raise CalibrationError(f"y has labels outside 0 to {classes - 1}", fix="give one integer class per sample")
+        raise CalibrationError(
+            f"y has labels outside 0 to {classes - 1}", where=where, fix="give one integer class per sample"
+        )
     return np.asarray(values.astype(np.int64))
+
+
+def _binary(scores: Reals) -> Reals:
+    are_logits = bool(((scores < 0) | (scores > 1)).any())
+    return (scores > (0.0 if are_logits else 0.5)).astype(np.int64)

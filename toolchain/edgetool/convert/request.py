@@ -70,9 +70,15 @@ class ConvertRequest:
             )
         if self.io is not None and self.io not in IO_TYPES[self.quantize]:
             raise UsageError(
-                f"an {self.quantize} model cannot have {self.io} inputs and outputs",
+                f"{_with_article(self.quantize)} model cannot have {self.io} inputs and outputs",
                 where="--io",
                 fix=f"use {_choices(IO_TYPES[self.quantize])}, or another --quantize",
+            )
+        if self.dense_per_tensor and self.quantize == "float32":
+            raise UsageError(
+                "a float32 model has no scales",
+                where="--dense-per-tensor",
+                fix="leave it out, or use --quantize int8",
             )
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise UsageError(
@@ -100,8 +106,12 @@ class ConvertRequest:
                 continue
             if not values or not all(math.isfinite(value) for value in values):
                 raise UsageError("needs finite numbers", where=f"--{name}", fix="give one, or one per channel")
-            if name in ("std", "scale") and 0 in values:
-                raise UsageError("0 would erase the data", where=f"--{name}", fix="give a number other than 0")
+            if name == "scale" and 0 in values:
+                raise UsageError("0 would erase the data", where="--scale", fix="give a number other than 0")
+            if name == "std" and min(values) <= 0:
+                raise UsageError(
+                    f"{min(values):g} is no standard deviation", where="--std", fix="give a number above 0"
+                )
 
     @property
     def io_type(self) -> str:
@@ -114,12 +124,14 @@ class Evaluation:
     """Labelled samples and what the float model says to them.
 
     inputs: per input in .tflite order, (N, ...), after mean/std or scale/offset. labels: y as the file has it.
-    float_outputs: per output in .tflite order, (N, ...).
+    float_outputs: per output in .tflite order, (N, ...). output: the position in them of the output that the labels
+    are for: the float model's first, or the one that the file names.
     """
 
     inputs: tuple[Array, ...]
     labels: Array
     float_outputs: tuple[Array, ...]
+    output: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,7 @@ class Conversion:
     inputs: the calibration samples as the float model takes them, per graph input of the .tflite, each of shape
         (N,) + shape without batch; read-only maps of files in the work directory.
     float_outputs: the float model's outputs for them, per graph output; empty when not asked for.
+    input_names, output_names: what the Keras model or the SavedModel's signature calls each graph input and output.
     evaluation: the same for the labelled samples, None when not asked for.
     versions: of python, tensorflow and keras. notes: what the user should know, one sentence each.
     """
@@ -139,9 +152,16 @@ class Conversion:
     samples: int
     inputs: tuple[Array, ...]
     float_outputs: tuple[Array, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
     evaluation: Evaluation | None
     versions: dict[str, str]
     notes: tuple[str, ...]
+
+
+def _with_article(scheme: str) -> str:
+    """ "an int8", "a float32"."""
+    return f"{'an' if scheme.startswith('i') else 'a'} {scheme}"
 
 
 def _choices(names: Any) -> str:

@@ -14,6 +14,8 @@ from edgetool.errors import CalibrationError
 
 Array: TypeAlias = NDArray[np.generic]
 Floats: TypeAlias = NDArray[np.float32]
+# The difference between a float input's largest and smallest value below which no scale can be had of it.
+SMALLEST_RANGE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,17 @@ def store(
     for array in stored:
         array.flush()
     return tuple(stored)
+
+
+def check_varied(arrays: Sequence[Array], specs: Sequence[InputSpec], where: str, fix: str) -> None:
+    """Refuse a float input that hardly varies over all samples: its scale would be 0, with which no runtime starts."""
+    for array, spec in zip(arrays, specs, strict=True):
+        if not spec.is_float or not array.size:
+            continue
+        low, high = float(array.min()), float(array.max())
+        if high - low < SMALLEST_RANGE:
+            values = f"is {low:g} everywhere" if low == high else f"varies by less than {SMALLEST_RANGE:g}"
+            raise CalibrationError(f"input {spec.name!r} {values}: it has no range to quantize", where=where, fix=fix)
 
 
 def _text(shape: Sequence[int]) -> str:

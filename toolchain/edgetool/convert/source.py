@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edgetool.errors import EdgetoolError, InvalidModelError, MissingExtraError, UnsupportedModelError
+from edgetool.errors import EdgetoolError, InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURE = b"PK\x03\x04"
@@ -43,11 +43,18 @@ class Source:
 
 
 def read_source(path: Path) -> Source:
-    """Look at the file. InvalidModelError or UnsupportedModelError says what is wrong with it."""
-    if path.is_dir():
-        return _read_directory(path)
-    with path.open("rb") as stream:
-        start = stream.read(512)
+    """Look at the file.
+
+    InvalidModelError or UnsupportedModelError says what is wrong with it, UsageError that it cannot be opened.
+    """
+    try:
+        if path.is_dir():
+            return _read_directory(path)
+        start = _start_of(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror or error}", where=str(path), fix="give the path of a readable file"
+        ) from error
     if not start:
         raise InvalidModelError("the file is empty", where=str(path), fix=FORMATS)
     if start.startswith(HDF5_SIGNATURE):
@@ -57,6 +64,11 @@ def read_source(path: Path) -> Source:
     raise InvalidModelError(f"not a Keras model: {_looks_like(start)}", where=str(path), fix=_repair(start))
 
 
+def _start_of(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(512)
+
+
 def _read_directory(path: Path) -> Source:
     if not (path / "saved_model.pb").is_file():
         raise InvalidModelError(
@@ -64,7 +76,7 @@ def _read_directory(path: Path) -> Source:
             where=str(path),
             fix="write it with model.export()",
         )
-    if (path / "saved_model.pb").stat().st_size == 0:
+    if not _start_of(path / "saved_model.pb"):
         raise InvalidModelError("saved_model.pb is empty", where=str(path), fix="write it with model.export()")
     return Source(path, "saved_model", None, "")
 

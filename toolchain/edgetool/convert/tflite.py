@@ -11,10 +11,11 @@ from typing import Any
 from edgetool import child
 from edgetool.convert.float_model import FloatModel
 from edgetool.convert.load_saved_model import SERVING
-from edgetool.errors import ConversionError, UnsupportedModelError
+from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError
 
 # Progress is told at most this often in one pass over the samples.
 PROGRESS_STEPS = 100
+LOOPS = frozenset(["While", "StatelessWhile"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,19 @@ def convert(
 ) -> bytes:
     """The .tflite for one sample at a time; `samples` has one array (N, ...) per input.
 
-    Raises ConversionError with the operators or the message that the converter names.
+    Raises ConversionError with the operators or the message that the converter names, and UnsupportedModelError for a
+    loop that is to be quantized.
     """
     try:
         progress("exporting the model")
-        directory = _export(tf, model, workdir)
+        directory = _export(tf, model, workdir, integer=options.quantize != "float32")
         progress("converting")
         converter = tf.lite.TFLiteConverter.from_saved_model(str(directory), signature_keys=[SERVING])
         _configure(tf, converter, options)
         if options.quantize != "float32":
             converter.representative_dataset = lambda: _rows(model, samples, progress)
         return bytes(converter.convert())
-    except MemoryError:
+    except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
         raise ConversionError(
@@ -65,7 +67,7 @@ def convert(
         ) from error
 
 
-def _export(tf: Any, model: FloatModel, workdir: Path) -> Path:
+def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path:
     """A SavedModel with one signature, its batch fixed to 1.
 
     A batch of unknown size would leave SHAPE, STRIDED_SLICE and PACK around reshapes. Writing it here, and not
@@ -73,15 +75,33 @@ def _export(tf: Any, model: FloatModel, workdir: Path) -> Path:
     """
 
     def serve(*tensors: Any) -> dict[str, Any]:
-        return dict(zip(model.output_names, model.call(tensors), strict=True))
+        return dict(zip(model.signature_outputs, model.call(tensors), strict=True))
 
-    signature = [tf.TensorSpec((1, *spec.shape), spec.dtype, name=spec.name) for spec in model.specs]
+    signature = [
+        tf.TensorSpec((1, *spec.shape), spec.dtype, name=name)
+        for spec, name in zip(model.specs, model.signature_inputs, strict=True)
+    ]
     function = tf.function(serve, autograph=False).get_concrete_function(*signature)
+    if integer:
+        _check_loops(function.graph.as_graph_def())
     module = tf.Module()
     module.tracked = model.tracked
     directory = workdir / "signature"
     tf.saved_model.save(module, str(directory), signatures={SERVING: function})
     return directory
+
+
+def _check_loops(graph: Any) -> None:
+    """Refuse a loop: TensorFlow 2.21 dies of a segmentation fault when it calibrates many of them (map_fn, a gather
+    in the body), leaves others in float with int8, and takes none with int16x8."""
+    for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
+        for node in nodes:
+            if node.op in LOOPS:
+                raise UnsupportedModelError(
+                    f"the graph runs in a loop ({node.name!r}), which TensorFlow's integer conversion leaves in float "
+                    "or crashes at",
+                    fix="unroll the loop (unroll=True in recurrent layers), or use --quantize float32",
+                )
 
 
 def _configure(tf: Any, converter: Any, options: Options) -> None:
@@ -100,12 +120,13 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
 
 
 def _rows(model: FloatModel, samples: Sequence[Any], progress: child.Progress) -> Iterator[dict[str, Any]]:
+    names = model.signature_inputs
     count = len(samples[0])
     every = max(1, count // PROGRESS_STEPS)
     for index in range(count):
         if index % every == 0:
             progress(f"calibrating {index + 1}/{count}")
-        yield {spec.name: array[index : index + 1] for spec, array in zip(model.specs, samples, strict=True)}
+        yield {name: array[index : index + 1] for name, array in zip(names, samples, strict=True)}
     progress("quantizing")
 
 
@@ -119,16 +140,16 @@ def order_of(content: bytes, model: FloatModel) -> Order:
     names_out: dict[int, list[str]] = {}
     for entry in _all(signature, "Outputs"):
         names_out.setdefault(entry.TensorIndex(), []).append(entry.Name().decode())
-    inputs = [spec.name for spec in model.specs]
-    missing = set(inputs) - set(names_in.values())
+    inputs = model.signature_inputs
+    missing = [spec.name for spec, name in zip(model.specs, inputs, strict=True) if name not in set(names_in.values())]
     if missing:
         raise UnsupportedModelError(
-            f"the converted graph lost the inputs {', '.join(sorted(missing))}: nothing depends on them",
+            f"the converted graph lost the inputs {', '.join(missing)}: nothing depends on them",
             fix="remove them from the model",
         )
     return Order(
         tuple(inputs.index(names_in[int(index)]) for index in graph.InputsAsNumpy()),
-        tuple(model.output_names.index(names_out[int(index)].pop(0)) for index in graph.OutputsAsNumpy()),
+        tuple(model.signature_outputs.index(names_out[int(index)].pop(0)) for index in graph.OutputsAsNumpy()),
     )
 
 
