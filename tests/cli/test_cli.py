@@ -12,7 +12,10 @@ import pytest
 
 from edgetool import __version__
 from edgetool.cli.main import COMMANDS
-from tests.model.builders import conv_model_bytes
+from edgetool.cli.view_targets import target_view
+from edgetool.model.writer import write_model
+from edgetool.target.load import list_targets, load_target
+from tests.model.builders import conv_model_bytes, unary_model
 
 
 def edgetool(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -135,7 +138,7 @@ def test_a_bad_model_is_one_clear_line(tmp_path: Path, content: bytes, code: int
     path.write_bytes(content)
     result = edgetool(name, path, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (code, "")
-    assert result.stderr.startswith("edgetool: error: bad.tflite")
+    assert result.stderr.startswith(f"edgetool: error: {path}")
     assert len(result.stderr.splitlines()) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["bad.tflite"]
 
@@ -169,6 +172,40 @@ def test_output_that_cannot_be_written(tflite: Path, tmp_path: Path) -> None:
     assert "not a directory" in result.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_device_is_the_users_problem(tflite: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "edgetool", "plan", str(tflite)], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert result.returncode == 2
+    assert "No space left" in result.stderr
+
+
+def test_a_deleted_current_directory_is_no_bug(tflite: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"rmdir {gone} && exec {sys.executable} -m edgetool emit '{tflite}'"
+    result = subprocess.run(["sh", "-c", script], cwd=gone, capture_output=True, text=True)
+    assert result.returncode == 2, result.stderr
+
+
+def test_names_come_from_the_path_as_given_and_not_from_where_a_link_leads(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "ds-cnn v1.tflite").symlink_to(tflite)
+    (tmp_path / "日本.tflite").symlink_to(tflite)
+    assert edgetool("emit", "ds-cnn v1.tflite", "-q", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "ds_cnn_v1-firmware" / "ds_cnn_v1.h").is_file()
+    assert edgetool("emit", "日本.tflite", "-q", cwd=tmp_path).returncode == 0
+    assert len(list(tmp_path.glob("model_????????-firmware"))) == 1
+
+
+def test_strict_fails_a_model_that_the_runtime_cannot_run(tmp_path: Path) -> None:
+    model = tmp_path / "gelu.tflite"
+    model.write_bytes(write_model(unary_model("GELU")))
+    result = edgetool("convert", model, "-t", "cortex-m7", "-o", tmp_path / "out", "--strict")
+    assert (result.returncode, "has no GELU" in result.stdout) == (1, True)
+
+
 def test_a_closed_pipe_is_no_error(tflite: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "edgetool", "inspect", str(tflite), "--json"],
@@ -196,6 +233,8 @@ def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Pat
     [
         ("tarqet = 'cortex-m7'", "tarqet"),
         ("[plan]\nsrma = '1MiB'", "plan.srma"),
+        ("[plan]\nsram = 'lots'", "plan.sram"),
+        ("[convert]\nsamples = 'many'", "convert.samples"),
         ("plan = 3", "plan"),
         ("target =", "not valid TOML"),
     ],
@@ -208,6 +247,14 @@ def test_wrong_settings_name_file_and_key(tflite: Path, tmp_path: Path, text: st
     assert named in result.stderr
 
 
+def test_one_target_in_the_settings_serves_commands_that_take_several(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "edgetool.toml").write_text('target = "cortex-m4"\n')
+    document = json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)
+    assert document["target"]["core"] == "cortex-m4"
+    (tmp_path / "edgetool.toml").write_text('[estimate]\ntarget = ["cortex-m4", "cortex-m7"]\n')
+    assert len(json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
+
+
 def test_no_colour_when_piped_and_with_no_color(tflite: Path) -> None:
     assert "\x1b" not in edgetool("plan", tflite, NO_COLOR="1").stdout
     assert "\x1b" not in edgetool("plan", tflite).stdout
@@ -218,10 +265,14 @@ def test_targets_list_and_show() -> None:
     names = {target["name"] for target in listed}
     assert {"cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"} <= names
     assert len([target for target in listed if target["board"]]) >= 10
-    assert (
-        "NOT CHECKED" in edgetool("targets", "show", "cortex-m7").stdout
-        or "checked" in edgetool("targets", "show", "cortex-m7").stdout
-    )
+    assert json.loads(edgetool("targets", "show", "rpi-pico", "--json").stdout)["target"]["sram_bytes"] == 262144
+
+
+@pytest.mark.parametrize("name", list_targets())
+def test_every_profile_can_be_shown_with_its_sources(name: str) -> None:
+    lines = target_view(load_target(name))
+    assert any("checked" in line or "NOT CHECKED" in line for line in lines)
+    assert all(len(line) <= 90 for line in lines)
 
 
 def test_plan_starts_without_heavy_libraries(tflite: Path) -> None:

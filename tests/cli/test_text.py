@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.cli.text import kib, printable, significant, table
+from edgetool.cli.text import duration, fact, kib, printable, significant, table
 
 
 @given(st.text(), st.integers(8, 80))
@@ -36,3 +37,23 @@ def test_kib(size: int | None, shown: str) -> None:
 def test_table_aligns_columns() -> None:
     lines = table(("a", "number"), [("long name", "1"), ("b", "1,000")], "<>")
     assert lines[1:] == ["long name       1", "b           1,000"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [(0, "under 1 us"), (0.0004, "under 1 us"), (0.35, "350 us"), (23.7, "24 ms"), (999, "999 ms"), (2100, "2.1 s")],
+)
+def test_duration(ms: float, shown: str) -> None:
+    assert duration(ms) == shown
+
+
+def test_a_table_with_a_short_row_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="another length"):
+        table(("a", "b"), [("1", "2", "3")], "<<")
+
+
+def test_a_styled_fact_is_wrapped_by_what_one_sees() -> None:
+    plain = fact("Label", "word " * 30)
+    styled = fact("Label", "word " * 30, style={"fg": "red"})
+    assert [click.unstyle(line) for line in styled] == plain
+    assert all(len(line) <= 100 for line in plain)

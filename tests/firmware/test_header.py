@@ -232,3 +232,12 @@ def test_a_scale_that_is_none_is_the_models_fault(scale: float) -> None:
 def test_a_zero_point_outside_its_type_is_the_models_fault(dtype: DType, zero_point: int) -> None:
     with pytest.raises(errors.InvalidModelError, match="zero point"):
         IoSpec(0, "x", (1,), dtype, 0.5, zero_point)
+
+
+def test_inputs_and_outputs_can_be_found_by_their_name_in_the_model() -> None:
+    named = [replace(KWS.inputs[0], argument=argument) for argument in ("mfcc", "a name with spaces", "twice", "twice")]
+    text = header(replace(KWS, inputs=tuple(named)))
+    assert "#define KWS_INPUT_mfcc_INDEX 0\n" in text
+    assert re.search(r"#define KWS_INPUT_n_a_name_with_\w+_INDEX 1\n", text)
+    assert "twice_INDEX" not in text
+    assert "Input 0: mfcc (" in text

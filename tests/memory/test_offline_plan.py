@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan, fixed_offsets
+from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan, fixed_offsets, keeps_own_plan
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Metadata, Model
 from tests.graphs import chain, graph, model, operator, tensor
@@ -63,6 +63,24 @@ def test_fixed_offsets_are_those_of_a_sound_plan() -> None:
     assert fixed_offsets(small, problem) == {}
     partial = with_plan(small, struct.pack("<6i", 1, 1, 3, 0, 64, -1))
     assert fixed_offsets(partial, problem) == {(0, 0): 0, (0, 1): 64}
+
+
+def compiled(*offsets: int) -> Model:
+    """A model whose only operator is a command stream, with a plan."""
+    op = replace(operator(0, "CUSTOM", [0, 1], [2]), custom_code="ethos-u")
+    small = model(graph([tensor(0, 64), tensor(1, 128), tensor(2, 16)], [op], [0], [2]))
+    return with_plan(small, struct.pack("<6i", 1, 1, 3, *offsets))
+
+
+def test_a_plan_that_compiled_operators_rely_on_is_kept() -> None:
+    vendor = compiled(0, 0, 64)
+    plan = plan_memory(vendor)
+    assert (plan.layout.offsets, plan.layout.height) == ((0, 0, 64), 128)
+    with pytest.raises(UnsupportedModelError, match="ethos-u"):
+        encode_plan(vendor, plan.problem, plan.layout)
+    assert not keeps_own_plan(replace(vendor, metadata=()))
+    with pytest.raises(InvalidModelError, match="lies at 8"):
+        plan_memory(compiled(0, 8, 64))
 
 
 @pytest.mark.parametrize(

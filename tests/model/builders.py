@@ -263,6 +263,14 @@ def residual_model() -> Model:
     return build.model([x], [build.softmax(build.dense(build.flatten(pooled), 4))])
 
 
+def unary_model(code: str) -> Model:
+    """One operator (1, 16) to (1, 16), which the runtime need not have."""
+    build = Builder(seed=7)
+    x, y = build.activation([1, 16]), build.activation([1, 16])
+    build.operator(code, [x], [y])
+    return build.model([x], [y])
+
+
 def chain_model(operators: int) -> Model:
     """A chain of 1x1 CONV_2D, (1, 2, 2, 4) throughout."""
     build = Builder(seed=6)

@@ -64,6 +64,12 @@ CASES: dict[str, tuple[Change, str, int, str]] = {
     "axis": (with_tensor(1, quantization=Quantization((1.0, 2.0), (0, 0), 4)), "quantized-dimension", 1, "tensor 1"),
     "negative axis": (with_tensor(1, quantization=Quantization((1.0,), (0,), -1)), "quantized-dimension", 1, "1"),
     "zero scale": (with_tensor(1, quantization=Quantization((0.0,), (0,), 0)), "odd-scales", 1, "tensor 1"),
+    "vanishing range": (
+        with_tensor(0, quantization=Quantization((7.9e-9,), (0,), 0)),
+        "vanishing-ranges",
+        1,
+        "tensor 0",
+    ),
     "scale not a number": (with_tensor(1, quantization=Quantization((float("nan"),), (0,), 0)), "odd-scales", 1, "1"),
     "zero point": (with_tensor(3, quantization=Quantization((1.0,), (128,), 0)), "odd-zero-points", 1, "tensor 3"),
     "unknown height": (with_tensor(0, shape_signature=(1, -1, 8, 3)), "dynamic-shapes", 1, "tensor 0"),

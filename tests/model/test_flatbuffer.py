@@ -68,8 +68,8 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "union's type behind its table": (on_vtable(OPERATOR, 2 + 3, 0xFFF0), "outside its table"),
     "scalar not aligned": (on_vtable(TENSOR, 2 + 2, 5), "not aligned"),
     "offset of 0": (on_field(TENSOR, "shape", 0), "leads nowhere"),
-    "offset out of the file": (on_field(TENSOR, "shape", len(BLOB)), "leads nowhere"),
-    "offset near 4 GiB": (on_field(GRAPH, "tensors", 0xFFFFFFFF), "leads nowhere"),
+    "offset out of the file": (on_field(TENSOR, "shape", len(BLOB)), "leads past the end"),
+    "offset near 4 GiB": (on_field(GRAPH, "tensors", 0xFFFFFFFF), "leads past the end"),
     "vector not aligned": (
         lambda: patched(
             patched(BLOB, at := field_at(BLOB, TENSOR, "shape"), "I", unpack_from("<I", BLOB, at)[0] - 2),

@@ -157,8 +157,8 @@ def test_real_files_convert_and_run_in_both_runtimes(shared: Path, tmp_path: Pat
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for children in /proc")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_in_the_middle_leaves_nothing(tmp_path: Path, number: int, code: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_leaves_nothing(tmp_path: Path, number: int) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     command = [sys.executable, "-m", "edgetool", "convert", str(EXAMPLE / "keyword_spotting.h5"), "-t", "cortex-m7"]
@@ -174,8 +174,10 @@ def test_a_signal_in_the_middle_leaves_nothing(tmp_path: Path, number: int, code
         time.sleep(0.05)
     time.sleep(1)
     process.send_signal(number)
+    time.sleep(0.005)
+    process.send_signal(number)  # an impatient user, while the first is being obeyed
     stdout, stderr = process.communicate(timeout=30)
-    assert (process.returncode, stdout) == (code, "")
+    assert (process.returncode, stdout) == (130, "")
     assert len(stderr.strip().splitlines()) == 1
     assert list(temporary.iterdir()) == []
     assert not (tmp_path / "out").exists()

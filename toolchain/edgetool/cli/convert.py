@@ -49,7 +49,7 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 @click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
 @click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")
 @click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when the model does not fit the target.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on any error found: it does not fit, or cannot run.")
 @json_option
 @force_option
 @quiet_options
@@ -99,6 +99,5 @@ def command(
         deliver(to_json(document(report)), None)
     elif not quiet:
         print_lines([*summary(report), *written(converted.files)])
-    fits = report.memory
-    if strict and fits is not None and (fits.arena_fits is False or fits.model_fits is False):
+    if strict and any(finding.level == "error" for finding in report.findings):
         raise click.exceptions.Exit(1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
+from types import FrameType
 
 import click
 
@@ -13,13 +15,25 @@ from edgetool.cli.text import printable
 from edgetool.errors import EdgetoolError
 
 INTERRUPTED = 130
-TERMINATED = 143
 BUG = 5
 USAGE = 2
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived; raised so that temporary files and children are cleaned up."""
+    """A signal arrived; raised so that temporary files and children are cleaned up."""
+
+
+def raise_on_signals() -> None:
+    """Raise Terminated at the first signal that asks the program to end; later ones wait for the clean-up."""
+
+    def terminate(signum: int, frame: FrameType | None) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise Terminated
+
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    for number in numbers:
+        signal.signal(number, terminate)
 
 
 def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
@@ -37,16 +51,19 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        _say("interrupted; nothing was written")
+    except (click.Abort, KeyboardInterrupt, Terminated):
+        _say("interrupted")
         return INTERRUPTED
-    except Terminated:
-        _say("terminated; nothing was written")
-        return TERMINATED
     except BrokenPipeError:
         # The reader of our output went away; say nothing, and keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if tracebacks:
+            traceback.print_exc()
+        place = f"{error.filename}: " if error.filename else "the output or the current directory: "
+        _say(f"{place}{error.strerror or error}")
+        return USAGE
     except Exception as error:
         if tracebacks:
             traceback.print_exc()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
-from types import FrameType
 
 import click
 
 from edgetool import __version__
-from edgetool.cli.errors import Terminated, exit_code_of
+from edgetool.cli.errors import exit_code_of, raise_on_signals
 
 # Command name -> (module, attribute, what `edgetool --help` says of it). Modules load on use: help is instant.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -67,12 +65,6 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run edgetool as a program."""
-
-    def terminate(signum: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), terminate)
+    raise_on_signals()
     tracebacks = any(argument.startswith("-vv") for argument in sys.argv[1:])
     sys.exit(exit_code_of(lambda: cli.main(standalone_mode=False), tracebacks=tracebacks))

@@ -39,6 +39,13 @@ CLOCK = Quantity("clock")
 EXISTING = click.Path(path_type=Path)
 
 
+def complete_target(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of packaged profiles that begin so, for the shell."""
+    from edgetool.target.load import list_targets
+
+    return [name for name in list_targets() if name.startswith(incomplete)]
+
+
 def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Decorators as one, the first outermost."""
 
@@ -59,6 +66,7 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
             metavar="NAME|FILE.toml",
             required=required,
             multiple=multiple,
+            shell_complete=complete_target,
             help="A core, a board or a profile of your own ('edgetool targets list').",
         ),
         click.option("--sram", type=SIZE, metavar="SIZE", help="SRAM for the arena, e.g. 512KiB."),

@@ -18,12 +18,14 @@ def print_lines(lines: Sequence[str]) -> None:
     click.echo("\n".join(lines), color=_color())
 
 
-def deliver(text: str, output: Path | None, *, force: bool = False) -> None:
-    """Print the text, or write it to the file."""
+def deliver(text: str, output: Path | None, *, force: bool = False, quiet: bool = True) -> None:
+    """Print the text, or write it to the file and say so."""
     if output is None:
         click.echo(text, nl=False)
-    else:
-        write_file(output, text.encode("utf-8"), force=force)
+        return
+    write_file(output, text.encode("utf-8"), force=force)
+    if not quiet:
+        notice(f"wrote {output}")
 
 
 def notice(text: str) -> None:

@@ -46,13 +46,27 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
             everything = [*parameters, *{option for options in parameters.values() for option in options}]
             raise _unknown(where, key, everything)
         for name in takers:
-            defaults[name][_option_name(key)] = value
+            defaults[name][_option_name(key)] = _checked(
+                ctx, parameters[name][_option_name(key)], value, f"{where}: {key}"
+            )
     for name in parameters:
         for key, value in settings.get(name, {}).items():
             if _option_name(key) not in parameters[name]:
                 raise _unknown(where, f"{name}.{key}", list(parameters[name]))
-            defaults[name][_option_name(key)] = value
+            place = f"{where}: {name}.{key}"
+            defaults[name][_option_name(key)] = _checked(ctx, parameters[name][_option_name(key)], value, place)
     return defaults
+
+
+def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: str) -> Any:
+    """The value as the option takes it. Raises SettingsError naming the key."""
+    if parameter.multiple and not isinstance(value, list):
+        value = [value]
+    try:
+        parameter.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise SettingsError(error.message, where=where) from error
+    return value
 
 
 def _option_name(key: str) -> str:
@@ -86,6 +100,8 @@ def _read() -> tuple[str, dict[str, Any]] | None:
         if name == SETTINGS_NAME:
             return name, content
         tool = content.get("tool", {})
-        if isinstance(tool, dict) and isinstance(tool.get("edgetool"), dict):
+        if isinstance(tool, dict) and "edgetool" in tool:
+            if not isinstance(tool["edgetool"], dict):
+                raise SettingsError("must be a table", where=f"{name}: tool.edgetool")
             return f"{name} [tool.edgetool]", tool["edgetool"]
     return None

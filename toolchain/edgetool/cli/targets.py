@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.options import EXISTING, json_option
+from edgetool.cli.options import EXISTING, complete_target, json_option
 from edgetool.cli.output import deliver, print_lines
 
 
@@ -33,7 +33,7 @@ def list_command(as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_target)
 @json_option
 def show_command(name: str, as_json: bool) -> None:
     """Show NAME, a core, a board or the path of a profile, with the source of every figure."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 MAX_WIDTH = 100
+LABEL_COLUMNS = 12
+LEAST_TEXT_COLUMNS = 20
 
 
 def width() -> int:
@@ -57,6 +60,8 @@ def _exponent(value: float) -> int:
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:
     """Lines of a table; align has one of < and > per column."""
     cells = [list(header), *(list(row) for row in rows)]
+    if any(len(row) != len(align) for row in cells):
+        raise ValueError(f"a table of {len(align)} columns with a row of another length")
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []
     for row in cells:
@@ -68,11 +73,26 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> l
 
 def wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
     """The text in lines that fill the terminal."""
-    return textwrap.wrap(
-        text, width(), initial_indent=indent if first is None else first, subsequent_indent=indent
-    ) or [first or indent]
+    lines = textwrap.wrap(
+        text,
+        max(width(), len(indent) + LEAST_TEXT_COLUMNS),
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+    return lines or [first or indent]
 
 
-def fact(label: str, value: str, label_width: int = 12) -> list[str]:
-    """One line "  Label   value", wrapped below the value."""
-    return wrapped(value, " " * (label_width + 2), f"  {label:<{label_width}}")
+def fact(label: str, value: str, *, style: dict[str, Any] | None = None) -> list[str]:
+    """One line "  Label   value", wrapped below the value; style is click's, for the value alone."""
+    start = LABEL_COLUMNS + 2
+    lines = wrapped(value, " " * start, f"  {label:<{LABEL_COLUMNS}}")
+    return lines if style is None else [line[:start] + click.style(line[start:], **style) for line in lines]
+
+
+def duration(ms: float) -> str:
+    """A time to two digits, in the unit that reads best: 2.1 s, 24 ms, 350 us, under 1 us."""
+    for factor, unit in ((1e-3, "s"), (1.0, "ms"), (1e3, "us")):
+        if ms * factor >= 1:
+            return f"{significant(ms * factor, 2)} {unit}"
+    return "under 1 us"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.text import fact, grouped, kib, printable, significant, table, wrapped
+from edgetool.cli.text import duration, fact, grouped, kib, printable, table, wrapped
 from edgetool.report.document import (
     ArenaInfo,
     EstimateInfo,
@@ -26,7 +26,7 @@ def summary(report: Report) -> list[str]:
     """The answer to "does it fit, and what does it need"."""
     lines = [heading(report), ""]
     if report.memory is not None and report.arena is not None:
-        lines += fact("Fits", verdict(report))
+        lines += verdict(report)
     if report.arena is not None:
         lines += arena_facts(report.arena, report.memory)
     lines += fact("Model", _model_size(report))
@@ -49,24 +49,25 @@ def heading(report: Report) -> str:
     return " ".join(parts)
 
 
-def verdict(report: Report) -> str:
-    """Yes, no, or what is missing to tell."""
+def verdict(report: Report) -> list[str]:
+    """Does it fit: yes, no, or what is missing to tell."""
     memory = report.memory
     assert memory is not None
     judged = (("arena", memory.arena_fits), ("model", memory.model_fits))
     too_large = [name for name, fits in judged if fits is False]
     if too_large:
         verb = "is" if len(too_large) == 1 else "are"
-        return click.style(f"no: the {' and the '.join(too_large)} {verb} too large", fg="red", bold=True)
+        text = f"no: the {' and the '.join(too_large)} {verb} too large"
+        return fact("Fits", text, style={"fg": "red", "bold": True})
     if memory.arena_fits and memory.model_fits:
-        return click.style("yes", fg="green", bold=True)
+        return fact("Fits", "yes", style={"fg": "green", "bold": True})
     if memory.sram_bytes is None and memory.flash_bytes is None:
-        return "not judged: a bare core has no memory limits (give --sram and --flash, or a board)"
+        return fact("Fits", "not judged: a bare core has no memory limits (give --sram and --flash, or a board)")
     model = "the model fits the flash" if memory.model_fits else "no flash limit is known"
     arena = (
         "no SRAM limit is known" if memory.sram_bytes is None else "the layout fits, the exact arena is not known yet"
     )
-    return click.style(f"{model}; {arena}", fg="yellow")
+    return fact("Fits", f"{model}; {arena}", style={"fg": "yellow"})
 
 
 def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
@@ -102,8 +103,8 @@ def estimate_facts(estimate: EstimateInfo) -> list[str]:
     latency = estimate.latency_ms
     lines = fact(
         "Inference",
-        f"about {significant(latency.value, 2)} ms, between {significant(latency.low, 2)} and "
-        f"{significant(latency.high, 2)} ms ({estimate.validation}, a plain roofline)",
+        f"about {duration(latency.value)} ({duration(latency.low)} to {duration(latency.high)}; "
+        f"{estimate.validation}, a plain roofline)",
     )
     return lines + fact(
         "Work",
@@ -118,7 +119,8 @@ def quantization_facts(quantization: QuantizationInfo) -> list[str]:
     text = quantization.scheme
     if quantization.scheme != "float32":
         text += f", {source} {grouped(quantization.samples)} {kind}"
-    lines = fact("Quantized", text if quantization.calibrated else click.style(text, fg="yellow"))
+    label = "Precision" if quantization.scheme == "float32" else "Quantized"
+    lines = fact(label, text, style=None if quantization.calibrated else {"fg": "yellow"})
     for output in quantization.outputs:
         lines += fact("", f"{printable(output.name, 30)}: {_distance(output)}")
     if quantization.accuracy is not None:
@@ -132,7 +134,7 @@ def _distance(output: OutputQuality) -> str:
     if output.sqnr_db is None:
         return "equal to the float model" if output.cosine is not None else "nothing to compare: the output is zero"
     cosine = "" if output.cosine is None else f", cosine {floor(output.cosine * 1e4) / 1e4:.4f}"
-    top1 = "" if output.top1_agreement is None else f", same class in {100 * output.top1_agreement:.1f} %"
+    top1 = "" if output.top1_agreement is None else f", same top-1 in {100 * output.top1_agreement:.1f} %"
     return f"SQNR {output.sqnr_db:.1f} dB{cosine}{top1}"
 
 
@@ -146,12 +148,12 @@ def slowest(estimate: EstimateInfo, count: int) -> list[str]:
             printable(item.operator, 30),
             f"{item.macs:,}",
             f"{item.memory_bytes:,}",
-            significant(item.ms.value, 2),
+            duration(item.ms.value),
             f"{100 * item.ms.value / total:.0f} %",
         )
         for item in ranked
     ]
-    lines = table(("op", "slowest operators", "MACs", "bytes", "ms", "share"), rows, "><>>>>")
+    lines = table(("op", "slowest operators", "MACs", "bytes", "time", "share"), rows, "><>>>>")
     return [f"  {line}" for line in lines]
 
 

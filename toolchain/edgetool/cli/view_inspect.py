@@ -26,21 +26,26 @@ def inspection(inspected: dict[str, Any], *, tensors: bool) -> list[str]:
     lines += fact("Work", f"{grouped(totals['macs'])} MACs")
     for signature in inspected["signatures"]:
         lines += fact("Signature", f"{printable(signature['key'])} (subgraph {signature['subgraph']})")
+    names = {
+        (signature["subgraph"], index): f"{printable(name, 30)} = "
+        for signature in inspected["signatures"]
+        for name, index in (*signature["inputs"].items(), *signature["outputs"].items())
+    }
     for entry in inspected["metadata"]:
         lines += fact("Metadata", f"{printable(entry['name'])}, {grouped(entry['bytes'], 'B')}")
     for graph in inspected["subgraphs"]:
-        lines += _graph(graph, len(inspected["subgraphs"]) > 1, tensors=tensors)
+        lines += _graph(graph, names, several=len(inspected["subgraphs"]) > 1, tensors=tensors)
     findings = tuple(FindingInfo(**finding) for finding in inspected["findings"])
     return lines + finding_lines(findings)
 
 
-def _graph(graph: dict[str, Any], several: bool, *, tensors: bool) -> list[str]:
+def _graph(graph: dict[str, Any], names: dict[tuple[int, int], str], *, several: bool, tensors: bool) -> list[str]:
     lines = [""]
     if several:
         lines += [click.style(f"Subgraph {graph['index']} {printable(graph['name'])}", bold=True), ""]
     for label, key in (("Input", "inputs"), ("Output", "outputs")):
         for index in graph[key]:
-            lines += fact(label, _described(graph["tensors"][index]))
+            lines += fact(label, names.get((graph["index"], index), "") + _described(graph["tensors"][index]))
     rows = [
         (
             str(item["index"]),

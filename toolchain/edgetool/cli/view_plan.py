@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.cli.text import fact, printable, table, width
+from edgetool.cli.text import printable, table, width
 from edgetool.cli.view import arena_facts, finding_lines, heading, verdict
 from edgetool.report.document import PlannedTensor, Report
 
@@ -17,7 +17,7 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
     assert report.plan is not None
     lines = [heading(report), ""]
     if report.memory is not None:
-        lines += fact("Fits", verdict(report))
+        lines += verdict(report)
     lines += arena_facts(report.arena, report.memory)
     lines += ["", *tensor_map(report.plan.tensors, len(report.plan.tensors) if everything else SHOWN)]
     return lines + finding_lines(report.findings)

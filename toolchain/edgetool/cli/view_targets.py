@@ -50,7 +50,7 @@ def target_view(target: Target) -> list[str]:
             if region.note:
                 lines += fact(printable(region.name, 12), printable(region.note, 200))
     lines += ["", "  Sources"]
-    for source in (*target.sources, *core.sources):
+    for source in dict.fromkeys((*target.sources, *core.sources)):
         state = "checked" if source.verified else "NOT CHECKED"
         note = f" ({printable(source.note, 200)})" if source.note else ""
         lines += fact(state, f"{', '.join(source.covers)}: {printable(source.document, 200)}{note}")
@@ -72,7 +72,6 @@ def _regions(target: Target) -> list[str]:
             region.kind,
             kib(region.size_bytes),
             role(region),
-            printable(region.note, 60),
         )
         for region in target.regions
     ]

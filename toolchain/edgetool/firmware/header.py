@@ -140,13 +140,26 @@ def _io(spec: HeaderSpec, name: str, macro: str) -> list[str]:
         sections.append(quantizers.shared_helper(name))
     for kind, tensors in both:
         sections += [_one_io(name, macro, kind, position, tensor) for position, tensor in enumerate(tensors)]
+        sections += _positions_by_name(macro, kind, tensors)
     return sections
+
+
+def _positions_by_name(macro: str, kind: str, tensors: tuple[IoSpec, ...]) -> list[str]:
+    """The position of each named input or output: converters order them as they like."""
+    keys = [None if tensor.argument is None else c_names.identifier(tensor.argument, "n") for tensor in tensors]
+    named = [(key, position) for position, key in enumerate(keys) if key is not None and keys.count(key) == 1]
+    if not named:
+        return []
+    # No identifier starts with a digit, so these meet no macro of a position.
+    defines = _defines(*((f"{macro}_{kind.upper()}_{key}_INDEX", position) for key, position in named))
+    return [_comment([f"The position of each {kind} by its name in the model."]) + defines]
 
 
 def _one_io(name: str, macro: str, kind: str, position: int, tensor: IoSpec) -> str:
     io, prefix = f"{kind}_{position}", f"{macro}_{kind.upper()}_{position}"
     shape = " x ".join(map(str, tensor.shape)) or "scalar"
-    text = _comment([f"{kind.capitalize()} {position}: {comment_text(tensor.name)}", f"{tensor.dtype.name} {shape}"])
+    label = tensor.name if tensor.argument is None else f"{tensor.argument} ({tensor.name})"
+    text = _comment([f"{kind.capitalize()} {position}: {comment_text(label)}", f"{tensor.dtype.name} {shape}"])
     values: list[tuple[str, int | str]] = [("TENSOR_INDEX", tensor.index), ("RANK", len(tensor.shape))]
     values += [(f"DIM_{axis}", extent) for axis, extent in enumerate(tensor.shape)]
     if tensor.shape:

@@ -69,7 +69,8 @@ class IoSpec:
     """An input or output of the model; `index` is its tensor's.
 
     scale and zero_point hold per tensor: real = scale * (quantized - zero_point); both None when it is not
-    quantized. `offset` is the tensor's, as in TensorSpec. InvalidModelError when scale and zero point make
+    quantized. `offset` is the tensor's, as in TensorSpec. `argument` is what the
+    model's signature calls it. InvalidModelError when scale and zero point make
     no sense for the type.
     """
 
@@ -80,6 +81,7 @@ class IoSpec:
     scale: float | None = None
     zero_point: int | None = None
     offset: int | None = None
+    argument: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("index", "offset"):

@@ -11,21 +11,30 @@ import struct
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.types import Layout, LayoutProblem
+from edgetool.memory.types import Buffer, Layout, LayoutProblem
 from edgetool.model.types import Model
 
 METADATA_NAME = "OfflineMemoryAllocation"
 PLAN_VERSION = 1
 PLANNED_AT_RUN_TIME = -1
 HEADER_WORDS = 3
+# Custom operators that hold a command stream for an accelerator, with the addresses of its tensors in it
+# (Arm's Vela writes "ethos-u"). Their plan must stay as it is.
+COMPILED_OPERATORS = frozenset(["ethos-u"])
 MAX_OFFSET = 2**31 - 1
 
 
 def encode_plan(model: Model, problem: LayoutProblem, layout: Layout) -> bytes:
     """The plan's payload. Constants, variables and empty tensors stay with the runtime.
 
-    Raises UnsupportedModelError when the layout is higher than a plan can say.
+    Raises UnsupportedModelError when the layout is higher than a plan can say, or compiled operators rely on the
+    plan that the file has.
     """
+    if keeps_own_plan(model):
+        raise UnsupportedModelError(
+            f"{', '.join(sorted(COMPILED_OPERATORS))} operators hold addresses of the plan that is in the file",
+            fix="keep the file's own plan",
+        )
     if layout.height > MAX_OFFSET:
         raise UnsupportedModelError(
             f"the layout takes {layout.height:,} bytes, more than the 32-bit offsets of a plan can address",
@@ -74,7 +83,11 @@ def fixed_offsets(model: Model, problem: LayoutProblem) -> dict[tuple[int, int],
     fixed = [b for b in problem.buffers if offsets.get((b.subgraph, b.tensor), -1) != PLANNED_AT_RUN_TIME]
     placed = tuple(offsets[b.subgraph, b.tensor] for b in fixed)
     height = max((offset + b.aligned_bytes for offset, b in zip(placed, fixed, strict=True)), default=0)
-    violations = check_layout(LayoutProblem(tuple(fixed)), Layout(placed, height, 0, "none"))
+    violations = [
+        violation
+        for violation in check_layout(LayoutProblem(tuple(fixed)), Layout(placed, height, 0, "none"))
+        if violation.rule != "overlap" or not _may_overlap(model, *(fixed[i] for i in violation.buffers))
+    ]
     if violations:
         raise InvalidModelError(
             f"the plan is unsafe: {violations[0].message}",
@@ -83,3 +96,36 @@ def fixed_offsets(model: Model, problem: LayoutProblem) -> dict[tuple[int, int],
             details=tuple(violation.message for violation in violations[1:6]),
         )
     return {(b.subgraph, b.tensor): offset for b, offset in zip(fixed, placed, strict=True)}
+
+
+def compiled_layout(model: Model, problem: LayoutProblem) -> Layout | None:
+    """The layout of a plan that came with compiled operators, which address their operands by it.
+
+    None where nothing was compiled, or the plan leaves a tensor open. Raises InvalidModelError as fixed_offsets.
+    """
+    if not keeps_own_plan(model):
+        return None
+    offsets = fixed_offsets(model, problem)
+    if len(offsets) < len(problem.buffers):
+        return None
+    placed = tuple(offsets[b.subgraph, b.tensor] for b in problem.buffers)
+    height = max((offset + b.aligned_bytes for offset, b in zip(placed, problem.buffers, strict=True)), default=0)
+    largest = max((b.aligned_bytes for b in problem.buffers), default=0)
+    return Layout(placed, height, largest, "bound met" if height == largest else "none")
+
+
+def keeps_own_plan(model: Model) -> bool:
+    """Whether the file has a plan that compiled operators rely on."""
+    compiled = any(op.custom_code in COMPILED_OPERATORS for graph in model.subgraphs for op in graph.operators)
+    return compiled and decode_plan(model) is not None
+
+
+def _may_overlap(model: Model, first: Buffer, second: Buffer) -> bool:
+    """Operands of one compiled operator: its compiler laid them over each other on purpose."""
+    if first.subgraph != second.subgraph:
+        return False
+    return any(
+        {first.tensor, second.tensor} <= {*op.inputs, *op.outputs}
+        for op in model.subgraphs[first.subgraph].operators
+        if op.custom_code in COMPILED_OPERATORS
+    )

@@ -73,6 +73,7 @@ def _odd_scale(tensor: Tensor) -> bool:
     )
 
 
+LEAST_RANGE = 4e-6
 _RANGES = {
     DType.INT4: (-8, 7),
     DType.INT8: (-128, 127),
@@ -87,6 +88,14 @@ def _odd_zero_point(tensor: Tensor) -> bool:
         return False
     low, high = _RANGES[tensor.dtype]
     return any(not low <= zero_point <= high for zero_point in tensor.quantization.zero_points)
+
+
+def _vanishing(tensor: Tensor) -> bool:
+    """Whether an activation's whole range is about the least that TensorFlow's calibrator gives, 1e-6 each way."""
+    if tensor.is_constant or tensor.quantization is None or tensor.dtype not in _RANGES:
+        return False
+    low, high = _RANGES[tensor.dtype]
+    return any(0 < scale * (high - low) < LEAST_RANGE for scale in tensor.quantization.scales)
 
 
 def _mentioned(graph: Graph) -> set[int]:
@@ -197,6 +206,12 @@ _RULES = (
         "warning",
         "tensors with a scale that is not a positive number",
         _tensors_where(_odd_scale),
+    ),
+    _Rule(
+        "vanishing-ranges",
+        "note",
+        "activations that stayed at zero in calibration: the model is untrained, or the data is not what it expects",
+        _tensors_where(_vanishing),
     ),
     _Rule(
         "odd-zero-points",

@@ -150,7 +150,8 @@ class _Reader:
         """Where the offset stored at byte `at` leads: 4 bytes or more before the end of the file."""
         offset: int = _u32(self.blob, at)[0]
         if at & 3 or offset == 0 or at + offset > self.size - 4:
-            self.fail_at(kind, field, at, f"an offset of {offset} leads nowhere")
+            what = "past the end of the file" if at + offset > self.size - 4 else "nowhere"
+            self.fail_at(kind, field, at, f"an offset of {offset} leads {what}")
         return at + offset
 
     def vector(self, kind: Table, field: Field, at: int, width: int) -> tuple[int, int]:

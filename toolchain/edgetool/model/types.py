@@ -261,6 +261,15 @@ class Model:
     metadata_buffer: tuple[int, ...] = ()
     unknown_fields: tuple[str, ...] = ()
 
+    def argument_name(self, subgraph: int, tensor: int) -> str | None:
+        """What a signature calls the input or output: the name that the model's author gave it; None without one."""
+        for signature in self.signatures:
+            if signature.subgraph == subgraph:
+                for name, index in (*signature.inputs, *signature.outputs):
+                    if index == tensor:
+                        return name
+        return None
+
     @property
     def main(self) -> Graph:
         """The subgraph that Invoke runs."""

@@ -40,7 +40,8 @@ def analyse(
     """
     model = source.model
     plan = plan or plan_memory(model)
-    findings = [*model_findings(model), *_cost_findings(model), *_runtime_findings(model, target)]
+    findings = [*model_findings(model), *_cost_findings(model), *_loop_findings(model)]
+    findings += _runtime_findings(model, target)
     findings.append(
         Finding(
             "arena-lower-bound",
@@ -67,7 +68,7 @@ def _cost_findings(model: Model) -> list[Finding]:
     unknown = Counter(cost.operator for cost in operator_costs(model) if not cost.known)
     if not unknown:
         return []
-    text = f"no cost rule for {_counted(unknown)}: their bytes are counted, their arithmetic is not"
+    text = f"no cost rule for {_counted(unknown)}: bytes are counted, arithmetic is not"
     return [Finding("operator-not-modelled", "warning", text)]
 
 
@@ -91,6 +92,14 @@ def _runtime_findings(model: Model, target: Target | None) -> list[Finding]:
         text = f"{runtime.name} has no custom operator {_counted(custom)}: register a kernel of your own"
         findings.append(Finding("custom-operator", "warning", text))
     return findings
+
+
+def _loop_findings(model: Model) -> list[Finding]:
+    loops = sum(operator.code == "WHILE" for graph in model.subgraphs for operator in graph.operators)
+    if not loops:
+        return []
+    text = f"the body of {loops} loop{'s' if loops > 1 else ''} is counted once: work and time are lower bounds"
+    return [Finding("loop-counted-once", "warning", text)]
 
 
 def _counted(names: Counter[str]) -> str:

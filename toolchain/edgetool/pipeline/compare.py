@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgetool.child import ChildDiedError
 from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import Conversion
 from edgetool.errors import ConversionError, MissingExtraError, ModelError
@@ -26,8 +27,8 @@ def measure_quality(
 ) -> tuple[QuantizationInfo, tuple[Finding, ...]]:
     """SQNR, cosine and top-1 agreement per output, and both accuracies where there is evaluation data.
 
-    Accuracy is that of the first output. A model that LiteRT cannot run is reported as not compared, with the
-    reason. Raises CalibrationError when the labels do not fit the outputs.
+    Accuracy is that of the output that the labels are for. A model that LiteRT cannot run is reported as not compared,
+    with the reason. Raises CalibrationError when the labels do not fit the outputs.
     """
     info = QuantizationInfo(scheme, conversion.calibrated, conversion.samples)
     evaluation = conversion.evaluation
@@ -36,18 +37,20 @@ def measure_quality(
         evaluated = (
             () if evaluation is None else run_quantized(conversion.tflite, model.main, evaluation.inputs, workdir)
         )
+    except ChildDiedError as error:
+        return info, (Finding("does-not-run", "error", f"the quantized model cannot run: {error}"),)
     except (ModelError, ConversionError, MissingExtraError) as error:
         return info, (Finding("not-compared", "warning", f"the quantized model was not compared: {error}"),)
     accuracies = None
     if evaluation is not None:
         accuracies = Accuracy(
-            float=accuracy(evaluation.float_outputs[0], evaluation.labels),
-            quantized=accuracy(evaluated[0], evaluation.labels),
+            float=accuracy(evaluation.float_outputs[evaluation.output], evaluation.labels),
+            quantized=accuracy(evaluated[evaluation.output], evaluation.labels),
         )
     tensors = [model.main.tensors[index] for index in model.main.outputs]
     qualities = tuple(
         OutputQuality(
-            tensor.name,
+            model.argument_name(0, tensor.index) or tensor.name,
             quality.sqnr_db,
             quality.cosine,
             quality.top1_agreement if may_classify(tensor, model.main) else None,

@@ -11,7 +11,7 @@ from pathlib import Path
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.offline_plan import fixed_offsets
+from edgetool.memory.offline_plan import fixed_offsets, keeps_own_plan
 from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
@@ -19,9 +19,9 @@ from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.emit import NO_PLAN
 from edgetool.pipeline.files import check_readable, check_writable, write_files
 from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
-from edgetool.pipeline.plan import planned_file, replaced_plan_findings
+from edgetool.pipeline.plan import own_plan_findings, planned_file
 from edgetool.pipeline.reporting import model_info, report
-from edgetool.pipeline.source import Source, open_tflite, sha256_of
+from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
 from edgetool.report.serialize import document, to_json
 from edgetool.target.types import Target
@@ -70,9 +70,10 @@ def convert_file(
     say("planning")
     findings = found.findings
     if offline_plan:
-        findings += replaced_plan_findings(source.model, written=True)
+        findings += own_plan_findings(source.model, written=True)
     plan = plan_memory(source.model)
-    planned, plan_findings = _planned(source, plan) if offline_plan else (source, ())
+    written = offline_plan and not keeps_own_plan(source.model)
+    planned, plan_findings = _planned(source, plan) if written else (source, ())
     offsets = fixed_offsets(planned.model, plan.problem)
     analysis = analyse(planned, target, plan=plan)
     made = report(
@@ -158,7 +159,7 @@ def _planned(source: Source, plan: MemoryPlan) -> tuple[Source, tuple[Finding, .
 def _original_info(path: Path, source: Source) -> ModelInfo:
     """The input file's name, hash and size, with the counts of the converted model."""
     sha256, size_bytes = hash_of_path(path)
-    return replace(model_info(source), name=path.resolve().name, sha256=sha256, bytes=size_bytes)
+    return replace(model_info(source), name=own_path(path).name, sha256=sha256, bytes=size_bytes)
 
 
 def hash_of_path(path: Path) -> tuple[str, int]:

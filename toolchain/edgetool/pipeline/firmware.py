@@ -12,8 +12,8 @@ from edgetool.firmware.header import header
 from edgetool.firmware.model_data import model_data
 from edgetool.firmware.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.memory.planner import MemoryPlan
-from edgetool.model.types import Graph
-from edgetool.pipeline.source import Source
+from edgetool.model.types import Model
+from edgetool.pipeline.source import Source, own_path
 from edgetool.target.types import Target
 
 ANY_TARGET = TargetSpec(name="unspecified", core="unspecified", kernels="unspecified")
@@ -32,7 +32,9 @@ def output_name(path: Path, name: str | None) -> str:
                 fix="choose another",
             )
         return name
-    return model_identifier(re.sub(r"[^A-Za-z0-9]+", "_", path.resolve().stem).strip("_") or "model")
+    stem = own_path(path).stem
+    plain = re.sub(r"[ ._-]+", "_", stem).strip("_")
+    return model_identifier(plain if re.fullmatch(r"[A-Za-z0-9_]+", plain) else stem)
 
 
 def firmware_names(name: str) -> tuple[str, ...]:
@@ -91,8 +93,8 @@ def header_spec(
             )
             for buffer in plan.problem.buffers
         ),
-        inputs=_io(main, main.inputs, offsets),
-        outputs=_io(main, main.outputs, offsets),
+        inputs=_io(source.model, main.inputs, offsets),
+        outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
         notes=notes,
     )
@@ -114,8 +116,8 @@ def _target_spec(target: Target | None) -> TargetSpec:
     )
 
 
-def _io(graph: Graph, indices: tuple[int, ...], offsets: dict[tuple[int, int], int]) -> tuple[IoSpec, ...]:
-    specs = []
+def _io(model: Model, indices: tuple[int, ...], offsets: dict[tuple[int, int], int]) -> tuple[IoSpec, ...]:
+    graph, specs = model.main, []
     for index in indices:
         tensor = graph.tensors[index]
         quantization = tensor.quantization
@@ -130,6 +132,7 @@ def _io(graph: Graph, indices: tuple[int, ...], offsets: dict[tuple[int, int], i
                 scale=quantization.scales[0] if quantization is not None and scaled else None,
                 zero_point=(zero_points[0] if zero_points else 0) if scaled else None,
                 offset=offsets.get((graph.index, index)),
+                argument=model.argument_name(graph.index, index),
             )
         )
     return tuple(specs)

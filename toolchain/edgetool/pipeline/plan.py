@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan
+from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan, keeps_own_plan
 from edgetool.memory.planner import MemoryPlan
 from edgetool.model.edit import with_metadata
 from edgetool.model.reader import read_model
@@ -24,7 +24,7 @@ def plan_model(path: Path, target: Target | None, *, output: Path | None = None,
     """Plan the model; write it with its plan to `output` when that is given."""
     source = open_tflite(path)
     analysis = analyse(source, target, with_estimate=False)
-    findings = replaced_plan_findings(source.model, written=output is not None)
+    findings = own_plan_findings(source.model, written=output is not None)
     if output is not None:
         write_file(output, planned_file(source.model, analysis.plan), force=force, inputs=(path,))
     return report(source, analysis, options={"command": "plan"}, findings=findings)
@@ -45,10 +45,13 @@ def planned_file(model: Model, plan: MemoryPlan) -> bytes:
     return blob
 
 
-def replaced_plan_findings(model: Model, *, written: bool) -> tuple[Finding, ...]:
-    """A note when the file has a plan of its own, which this one is made without."""
+def own_plan_findings(model: Model, *, written: bool) -> tuple[Finding, ...]:
+    """A note on what becomes of a plan that the file has."""
     if decode_plan(model) is None:
         return ()
+    where = f"metadata {METADATA_NAME}"
+    if keeps_own_plan(model):
+        return (Finding("plan-kept", "note", "the file's own plan is kept: its compiled operators rely on it", where),)
     message = "the file has a memory plan of its own; this plan "
     message += "replaces it in the written file" if written else "is made afresh and does not use it"
-    return (Finding("plan-replaced", "note", message, f"metadata {METADATA_NAME}"),)
+    return (Finding("plan-replaced", "note", message, where),)

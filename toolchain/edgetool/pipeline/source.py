@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,11 @@ class Source:
         return sha256_of(self.blob)
 
 
+def own_path(path: Path) -> Path:
+    """The absolute path, its links not resolved: a link may lead to a file that is named by its hash."""
+    return Path(os.path.abspath(path))
+
+
 def sha256_of(blob: bytes) -> str:
     """The SHA-256 of the bytes, in hex."""
     return hashlib.sha256(blob).hexdigest()
@@ -33,4 +39,4 @@ def sha256_of(blob: bytes) -> str:
 def open_tflite(path: Path) -> Source:
     """Read and check a .tflite. Raises UsageError (path) and ModelError (contents)."""
     blob = read_file(path)
-    return Source(path.name, blob, read_model(blob, name=path.name))
+    return Source(path.name, blob, read_model(blob, name=str(path)))
