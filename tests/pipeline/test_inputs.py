@@ -29,9 +29,8 @@ def report_of(folder: Path) -> dict[str, Any]:
     "name", ["small.keras", "legacy_convolutions.h5", "legacy_convolutions.keras", "plain", "exported"]
 )
 def test_every_format_becomes_firmware(models: Path, tmp_path: Path, name: str) -> None:
-    if name.startswith("legacy"):
-        if importlib.util.find_spec("tf_keras") is None:
-            pytest.skip("needs tf-keras to write a file of Keras 2")
+    if name.startswith("legacy") and importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("needs tf-keras to write a file of Keras 2")
     result = convert(tmp_path, models / name)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
