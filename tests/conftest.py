@@ -28,6 +28,14 @@ def model_files() -> list[Path]:
     return sorted([*data.glob("models/*/*.tflite"), *data.glob("latency/zoo/*.tflite")])
 
 
+def over_models(files: list[Path]) -> pytest.MarkDecorator:
+    """Run a test of one argument, path, over real files; skipped with the reason where there are none."""
+    if not files:
+        reason = "needs the folder ../shared with real models"
+        return pytest.mark.parametrize("path", [pytest.param(None, marks=pytest.mark.skip(reason=reason))])
+    return pytest.mark.parametrize("path", files, ids=[f"{path.parent.name}/{path.stem}" for path in files])
+
+
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with every model of build_models.py."""

@@ -13,11 +13,11 @@ from edgetool.model.reader import read_model
 from edgetool.model.schema import table
 from edgetool.model.types import Graph, Model, Operator, Quantization, Tensor
 from edgetool.model.writer import write_model
-from tests.conftest import model_files
+from tests.conftest import model_files, over_models
 from tests.model.builders import ALL
 
 FILES = model_files()
-files = pytest.mark.parametrize("path", FILES, ids=[f"{p.parent.name}/{p.stem}" for p in FILES])
+files = over_models(FILES)
 ours = pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 
 
@@ -184,9 +184,7 @@ def test_our_models_run(make: Any) -> None:
     interpreter.invoke()
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if p.parent.name in ("mlperf", "made")], ids=lambda path: str(path.stem)
-)
+@over_models([p for p in FILES if p.parent.name in ("mlperf", "made")])
 def test_written_files_compute_the_same(path: Path) -> None:
     np = pytest.importorskip("numpy")
     interpreter_module = pytest.importorskip("ai_edge_litert.interpreter")

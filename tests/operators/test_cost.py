@@ -8,7 +8,7 @@ import pytest
 from edgetool.model.types import DType, Model, Operator
 from edgetool.operators.cost import operator_costs, parameter_count
 from edgetool.operators.registry import OPERATORS
-from tests.conftest import model_files
+from tests.conftest import model_files, over_models
 from tests.graphs import graph, model, operator, tensor
 
 
@@ -97,7 +97,7 @@ def weights_per_position(op: Operator, small: Model) -> int:
             return 0
 
 
-@pytest.mark.parametrize("path", model_files(), ids=lambda path: path.name)
+@over_models(model_files())
 def test_real_files_agree_with_a_second_formula(path: Path) -> None:
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     from edgetool.model.reader import read_model

@@ -14,7 +14,7 @@ from edgetool.pipeline.firmware import firmware_files, output_name
 from edgetool.pipeline.plan import planned_file
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
-from tests.conftest import model_files
+from tests.conftest import model_files, over_models
 from tests.firmware.c_compilers import MATRIX, compile_in
 
 TARGET = load_target("cortex-m7")
@@ -27,7 +27,7 @@ def analysed(path: Path) -> tuple[Source, Analysis]:
     return source, analyse(source, TARGET)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@over_models(FILES)
 def test_every_layout_passes_the_checker_and_keeps_the_bound(path: Path) -> None:
     source, analysis = analysed(path)
     plan = analysis.plan

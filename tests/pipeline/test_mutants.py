@@ -18,7 +18,7 @@ from edgetool.pipeline.firmware import firmware_files
 from edgetool.pipeline.plan import planned_file
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
-from tests.conftest import SHARED
+from tests.conftest import SHARED, over_models
 from tests.model.builders import conv_model_bytes, if_model
 from tests.model.mutants import mutants
 
@@ -52,7 +52,7 @@ def survive(blobs: list[bytes]) -> tuple[int, int]:
     return accepted, len(refusals)
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@over_models(REAL)
 def test_mutants_of_real_files(path: Path) -> None:
     accepted, refused = survive(list(islice(mutants(path.read_bytes(), 400, seed=11), 400)))
     assert accepted + refused == 400
