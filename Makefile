@@ -29,7 +29,8 @@ benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/conversion.py
 
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "edgetool needs Python 3.11 or later"; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "edgetool needs Python 3.11 or later; name one with make PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip
 

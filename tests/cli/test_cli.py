@@ -13,6 +13,11 @@ import pytest
 from edgetool import __version__
 from edgetool.cli.main import COMMANDS
 from edgetool.cli.view_targets import target_view
+from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
+from edgetool.memory.planner import plan_memory
+from edgetool.memory.types import Layout
+from edgetool.model.edit import with_metadata
+from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.target.load import list_targets, load_target
 from tests.model.builders import conv_model_bytes, unary_model
@@ -217,7 +222,38 @@ def test_a_closed_pipe_is_no_error(tflite: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    process.wait()
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize("name", ["inspect", "estimate"])
+def test_a_report_never_replaces_the_model(tflite: Path, tmp_path: Path, name: str) -> None:
+    model = tmp_path / "m.tflite"
+    model.write_bytes(tflite.read_bytes())
+    target = ("-t", "cortex-m4") if name == "estimate" else ()
+    result = edgetool(name, model, *target, "-o", model, "--force")
+    assert (result.returncode, "would replace the input" in result.stderr) == (2, True)
+    assert model.read_bytes() == tflite.read_bytes()
+
+
+def test_emit_tells_of_the_plan_in_the_file(tflite: Path, tmp_path: Path) -> None:
+    small = read_model(tflite.read_bytes())
+    plan = plan_memory(small)
+    far = Layout(tuple(offset + 2**20 for offset in plan.layout.offsets), plan.layout.height + 2**20, 0, "none")
+    moved = with_metadata(small, METADATA_NAME, encode_plan(small, plan.problem, far))
+    (tmp_path / "moved.tflite").write_bytes(write_model(moved))
+    result = edgetool("emit", "moved.tflite", "-t", "nucleo-l4r5zi", "--json", cwd=tmp_path)
+    document = json.loads(result.stdout)
+    assert document["arena"]["layout_bytes"] == far.height
+    assert document["memory"]["arena_fits"] is False
+    assert [tensor["offset"] for tensor in document["plan"]["tensors"]] == list(far.offsets)
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "0", "1e11"])
+def test_senseless_time_limits_are_refused(tmp_path: Path, limit: str) -> None:
+    (tmp_path / "m.h5").write_bytes(b"x")
+    result = edgetool("convert", "m.h5", "-t", "cortex-m7", "--time-limit", limit, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
 
 
 def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Path) -> None:

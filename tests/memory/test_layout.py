@@ -107,6 +107,9 @@ def test_checker_finds_a_planted_overlap(problem: LayoutProblem, data: st.DataOb
         (Layout((0, 20), 64, 32, "none"), "alignment"),
         (Layout((0, 16), 32, 32, "none"), "height"),
         (Layout((0, 16), 48, 64, "none"), "bound"),
+        (Layout((0, 16), 1648, 48, "none"), "height"),
+        (Layout((16, 32), 64, 64, "bound met"), "bound"),
+        (Layout((0, 32), 64, 48, "bound met"), "proof"),
         (Layout((0, 0), 48, 32, "none"), "overlap"),
     ],
 )

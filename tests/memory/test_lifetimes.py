@@ -14,7 +14,7 @@ def test_chain_lives_from_producer_to_consumer() -> None:
     times = timeline(chain([10, 20, 30, 40]))
     assert times.positions == (0, 1, 2)
     assert times.lifetimes == {
-        (0, 0): Lifetime(0, 0),
+        (0, 0): Lifetime(-1, 0),
         (0, 1): Lifetime(0, 1),
         (0, 2): Lifetime(1, 2),
         (0, 3): Lifetime(2, 2),
@@ -25,7 +25,8 @@ def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
     tensors = [tensor(i, 16) for i in range(5)]
     operators = [operator(0, "RELU", [0], [2]), operator(1, "RELU", [2], [3]), operator(2, "ADD", [3, 1], [4])]
     times = timeline(model(graph(tensors, operators, [0, 1], [2, 4])))
-    assert times.lifetimes[0, 1] == Lifetime(0, 2)
+    assert times.lifetimes[0, 1] == Lifetime(-1, 2)
+    assert times.lifetimes[0, 1].operators == (0, 2)
     assert times.lifetimes[0, 2] == Lifetime(0, 2)
     assert times.lifetimes[0, 4] == Lifetime(2, 2)
 
@@ -42,7 +43,7 @@ def test_constants_variables_and_empty_tensors_are_not_planned_and_dead_ones_are
     small = model(graph(tensors, [operator(0, "ADD", [0, 1, -1, 2], [4])], [0], [4]))
     problem = layout_problem(small, timeline(small))
     assert [(b.tensor, b.lifetime) for b in problem.buffers] == [
-        (0, Lifetime(0, 0)),
+        (0, Lifetime(-1, 0)),
         (4, Lifetime(0, 0)),
         (5, DEAD),
     ]
@@ -68,7 +69,7 @@ def test_subgraphs_of_control_flow_live_inside_their_operator() -> None:
     assert times.lifetimes[1, 0] == Lifetime(1, 2)
     assert times.lifetimes[1, 1] == Lifetime(2, 2)
     assert times.lifetimes[2, 0] == Lifetime(3, 4)
-    assert times.lifetimes[0, 1] == Lifetime(0, 4)
+    assert times.lifetimes[0, 1] == Lifetime(-1, 4)
     assert times.lifetimes[0, 2] == Lifetime(0, 5)
 
 
@@ -105,3 +106,32 @@ def test_plan_of_a_chain_alternates_and_meets_the_bound() -> None:
     assert plan.layout.optimal
     assert plan.peak.live_bytes == 192
     assert plan.order == (0, 1, 2)
+
+
+def test_the_first_operator_may_write_over_an_input_that_nothing_reads() -> None:
+    tensors = [tensor(0, 1024), tensor(1, 4096), tensor(2, 1024)]
+    plan = plan_memory(model(graph(tensors, [operator(0, "ABS", [0], [2])], [0, 1], [2])))
+    assert plan.timeline.lifetimes[0, 1] == Lifetime(-1, -1)
+    assert plan.timeline.lifetimes[0, 1].operators == (-1, -1)
+    assert plan.layout.height == 1024 + 4096
+
+
+def test_a_deep_chain_of_calls_is_refused() -> None:
+    graphs = []
+    for index in range(200):
+        call = operator(0, "IF", [0], [0], "IfOptions", then_subgraph_index=index + 1, else_subgraph_index=index + 1)
+        graphs.append(graph([tensor(0, 4)], [call if index < 199 else operator(0, "RELU", [0], [0])], [0], [0], index))
+    with pytest.raises(UnsupportedModelError, match="deep"):
+        timeline(model(*graphs))
+
+
+def test_wide_subgraphs_count_too() -> None:
+    graphs = []
+    for index in range(14):
+        last = index == 13
+        tensors = [tensor(i, 4) for i in range(2000 if last else 1)]
+        following = {"then_subgraph_index": index + 1, "else_subgraph_index": index + 1}
+        call = operator(0, "RELU", [0], [0]) if last else operator(0, "IF", [0], [0], "IfOptions", **following)
+        graphs.append(graph(tensors, [call], range(len(tensors)), [0], index))
+    with pytest.raises(UnsupportedModelError, match="more than"):
+        timeline(model(*graphs))

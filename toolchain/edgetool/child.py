@@ -26,6 +26,7 @@ LOG_NAME = "child.log"
 REQUEST_NAME = "request.json"
 LOG_TAIL_LINES = 12
 GRACE_SECONDS = 2.0
+MOST_SECONDS = 10_000_000
 
 
 class ChildDiedError(errors.ConversionError):
@@ -38,6 +39,10 @@ class Limits:
 
     memory_bytes: int | None = 12 * 2**30
     seconds: float = 1800.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= MOST_SECONDS:  # NaN is not, either
+            raise errors.UsageError(f"a time limit of {self.seconds} s", fix=f"give 1 to {MOST_SECONDS:,} seconds")
 
 
 def run(

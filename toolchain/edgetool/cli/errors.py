@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from edgetool.cli.text import printable
+from edgetool.cli.text import color, printable
 from edgetool.errors import EdgetoolError
 
 INTERRUPTED = 130
@@ -21,6 +21,10 @@ USAGE = 2
 
 class Terminated(BaseException):
     """A signal arrived; raised so that temporary files and children are cleaned up."""
+
+
+class PipeClosedError(Exception):
+    """Whoever read our output went away. No OSError: click would turn that into exit code 1."""
 
 
 def raise_on_signals() -> None:
@@ -54,7 +58,7 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
     except (click.Abort, KeyboardInterrupt, Terminated):
         _say("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    except PipeClosedError:
         # The reader of our output went away; say nothing, and keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -76,4 +80,4 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
 
 def _say(text: str) -> None:
     message = "".join(c if c >= " " or c == "\n" else repr(c)[1:-1] for c in text)
-    click.echo(f"{click.style('edgetool: error:', fg='red', bold=True)} {message}", err=True)
+    click.echo(f"{click.style('edgetool: error:', fg='red', bold=True)} {message}", err=True, color=color())

@@ -37,7 +37,7 @@ def command(
     targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
     reports = estimate_file(model, targets)
     if as_json or output is not None:
-        deliver(to_json(documents(reports)), output, force=force, quiet=quiet)
+        deliver(to_json(documents(reports)), output, force=force, quiet=quiet, inputs=(model,))
     elif not quiet:
         for number, report in enumerate(reports):
             print_lines([*([""] if number else []), *estimate_view(report)])

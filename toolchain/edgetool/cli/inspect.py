@@ -27,6 +27,6 @@ def command(
 
     inspected = inspect_model(model)
     if as_json or output is not None:
-        deliver(to_json(inspected), output, force=force, quiet=quiet)
+        deliver(to_json(inspected), output, force=force, quiet=quiet, inputs=(model,))
     elif not quiet:
         print_lines(inspection(inspected, tensors=tensors or verbose > 0))

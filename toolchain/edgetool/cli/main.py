@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import click
 
 from edgetool import __version__
-from edgetool.cli.errors import exit_code_of, raise_on_signals
+from edgetool.cli.errors import PipeClosedError, exit_code_of, raise_on_signals
 
-# Command name -> (module, attribute, what `edgetool --help` says of it). Modules load on use: help is instant.
+# Command name -> (module, what `edgetool --help` says of it). Modules load on use: help is instant.
 COMMANDS: dict[str, tuple[str, str]] = {
     "convert": (
         "edgetool.cli.convert",
@@ -37,6 +38,13 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that went away is told apart from other errors before click sees it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise PipeClosedError from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command list of --help, without importing the commands."""

@@ -10,33 +10,30 @@ from types import TracebackType
 
 import click
 
+from edgetool.cli.text import color
 from edgetool.pipeline.files import write_file
 
 
 def print_lines(lines: Sequence[str]) -> None:
     """Print a person's view; colours only on a terminal, and not with NO_COLOR."""
-    click.echo("\n".join(lines), color=_color())
+    click.echo("\n".join(lines), color=color())
 
 
-def deliver(text: str, output: Path | None, *, force: bool = False, quiet: bool = True) -> None:
-    """Print the text, or write it to the file and say so."""
+def deliver(
+    text: str, output: Path | None, *, force: bool = False, quiet: bool = True, inputs: tuple[Path, ...] = ()
+) -> None:
+    """Print the text, or write it to the file, which is none of the inputs, and say so."""
     if output is None:
         click.echo(text, nl=False)
         return
-    write_file(output, text.encode("utf-8"), force=force)
+    write_file(output, text.encode("utf-8"), force=force, inputs=inputs)
     if not quiet:
         notice(f"wrote {output}")
 
 
 def notice(text: str) -> None:
     """A line on stderr that is no result."""
-    click.echo(text, err=True, color=_color())
-
-
-def _color() -> bool | None:
-    import os
-
-    return False if os.environ.get("NO_COLOR") else None
+    click.echo(text, err=True, color=color())
 
 
 class ProgressLine:

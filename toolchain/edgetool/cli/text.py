@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -12,6 +13,11 @@ import click
 MAX_WIDTH = 100
 LABEL_COLUMNS = 12
 LEAST_TEXT_COLUMNS = 20
+
+
+def color() -> bool | None:
+    """What click.echo takes: colours only on a terminal, and none with NO_COLOR."""
+    return False if os.environ.get("NO_COLOR") else None
 
 
 def width() -> int:

@@ -6,6 +6,7 @@ Every layout that leaves the program passes through here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from edgetool.errors import InternalError
 from edgetool.memory.types import ARENA_ALIGNMENT, Layout, LayoutProblem
@@ -34,8 +35,13 @@ def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...
         if offset % ARENA_ALIGNMENT:
             found.append(Violation("alignment", f"{buffer.name!r} lies at {offset}", (i,)))
     found.extend(_overlaps(problem, layout.offsets))
-    if layout.height < top:
+    if not top <= layout.height <= -(-top // ARENA_ALIGNMENT) * ARENA_ALIGNMENT:
         found.append(Violation("height", f"the height is {layout.height}, the highest end {top}", ()))
+    if layout.lower_bound > (busiest := _busiest(problem)):
+        text = f"the bound is {layout.lower_bound}, but at most {busiest} bytes are alive at once"
+        found.append(Violation("bound", text, ()))
+    if layout.proof == "bound met" and layout.height != layout.lower_bound:
+        found.append(Violation("proof", f"the height {layout.height} does not meet {layout.lower_bound}", ()))
     if layout.height < layout.lower_bound:
         found.append(Violation("bound", f"the height {layout.height} is below the bound {layout.lower_bound}", ()))
     return tuple(found)
@@ -51,6 +57,20 @@ def require_sound(problem: LayoutProblem, layout: Layout) -> Layout:
             details=tuple(violation.message for violation in violations[1:6]),
         )
     return layout
+
+
+def _busiest(problem: LayoutProblem) -> int:
+    """The most aligned bytes alive at the start of any buffer, by a heap of ends."""
+    live = most = 0
+    ends: list[tuple[int, int]] = []
+    for buffer in sorted(problem.buffers, key=lambda item: item.lifetime.first):
+        size = -(-buffer.size_bytes // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+        while ends and ends[0][0] < buffer.lifetime.first:
+            live -= heappop(ends)[1]
+        heappush(ends, (buffer.lifetime.last, size))
+        live += size
+        most = max(most, live)
+    return most
 
 
 def _overlaps(problem: LayoutProblem, offsets: tuple[int, ...]) -> list[Violation]:

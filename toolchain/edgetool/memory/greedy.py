@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.types import Buffer, Layout, LayoutProblem
 
+# First fit looks at every pair; beyond so many buffers only the first order is tried.
+MANY_BUFFERS = 3000
+
 Key = Callable[[int, Buffer], tuple[int, ...]]
 
 
@@ -30,6 +33,8 @@ ORDERS: dict[str, Key] = {
 def solve_greedy(problem: LayoutProblem, orders: Sequence[str] = tuple(ORDERS)) -> Layout:
     """The lowest of the first-fit layouts over `orders`; stops at the first that meets the lower bound."""
     bound = lower_bound(problem)
+    if len(problem.buffers) > MANY_BUFFERS:
+        orders = orders[:1]
     best: tuple[int, tuple[int, ...]] | None = None
     for name in orders:
         key = ORDERS[name]

@@ -3,7 +3,8 @@
 Source: tensorflow/lite/micro/micro_allocation_info.cc. TFLM numbers allocation scopes: 0 before the
 first operator, one more for each operator and for each subgraph that a control-flow operator enters, in
 depth-first order. A position here is that number less one, so that without control flow it is the
-operator's index; what is alive before the first operator is alive at position 0.
+operator's index, and -1 the time before the first operator. An input that no operator reads lives at -1
+alone: TFLM lets the first operator write over it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 
 # Tensors that no operator and no graph interface mentions: TFLM plans them all the same.
-DEAD = Lifetime(-1, -1)
+DEAD = Lifetime(-2, -2)
 
 # The subgraphs that a control-flow operator runs, as fields of its option table, in TFLM's order.
 CALLED_SUBGRAPHS: dict[str, tuple[str, ...]] = {
@@ -28,7 +29,8 @@ CALLED_SUBGRAPHS: dict[str, tuple[str, ...]] = {
 ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
 
 # Subgraphs may be entered many times; beyond this no device would finish, and a hostile file never ends.
-MAX_SCOPES = 1_000_000
+MAX_MARKS = 1_000_000
+MAX_DEPTH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +92,34 @@ def layout_problem(model: Model, times: Timeline) -> LayoutProblem:
 @dataclass(slots=True)
 class _Marks:
     scope: int = 0
+    count: int = 0
     first: dict[tuple[int, int], int] = field(default_factory=dict)
     last: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def create(self, key: tuple[int, int]) -> None:
+        self.pay()
         self.first.setdefault(key, self.scope)
 
     def use(self, key: tuple[int, int]) -> None:
+        self.pay()
         self.first.setdefault(key, self.scope)
         self.last[key] = self.scope
 
     def enter_scope(self) -> None:
         self.scope += 1
-        if self.scope > MAX_SCOPES:
+        self.pay()
+
+    def pay(self) -> None:
+        self.count += 1
+        if self.count > MAX_MARKS:
             raise UnsupportedModelError(
-                f"its subgraphs run more than {MAX_SCOPES:,} operators when each is entered once",
+                f"its subgraphs touch more than {MAX_MARKS:,} operators and tensors, each call counted",
                 fix="flatten the control flow of the model",
             )
 
 
 def _position(scope: int) -> int:
-    return max(scope - 1, 0)
+    return scope - 1
 
 
 def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, ...]) -> list[int]:
@@ -120,6 +129,12 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
             "the subgraph calls itself, which TFLM cannot run",
             where=f"subgraph {index}",
             fix="unroll the recursion in the model",
+        )
+    if len(callers) >= MAX_DEPTH:
+        raise UnsupportedModelError(
+            f"subgraphs call each other more than {MAX_DEPTH} deep",
+            where=f"subgraph {index}",
+            fix="flatten the control flow of the model",
         )
     graph: Graph = model.subgraphs[index]
     for tensor in graph.inputs:

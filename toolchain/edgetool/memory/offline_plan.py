@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout
 from edgetool.memory.types import Buffer, Layout, LayoutProblem
 from edgetool.model.types import Model
@@ -98,20 +99,19 @@ def fixed_offsets(model: Model, problem: LayoutProblem) -> dict[tuple[int, int],
     return {(b.subgraph, b.tensor): offset for b, offset in zip(fixed, placed, strict=True)}
 
 
-def compiled_layout(model: Model, problem: LayoutProblem) -> Layout | None:
-    """The layout of a plan that came with compiled operators, which address their operands by it.
+def layout_in_file(model: Model, problem: LayoutProblem) -> Layout | None:
+    """The layout that the file's own plan fixes; None when it has none, or leaves a tensor to the runtime.
 
-    None where nothing was compiled, or the plan leaves a tensor open. Raises InvalidModelError as fixed_offsets.
+    Where compiled operators lay tensors over each other, the largest tensor is the bound. Raises
+    InvalidModelError as fixed_offsets does.
     """
-    if not keeps_own_plan(model):
-        return None
     offsets = fixed_offsets(model, problem)
-    if len(offsets) < len(problem.buffers):
+    if not offsets or len(offsets) < len(problem.buffers):
         return None
     placed = tuple(offsets[b.subgraph, b.tensor] for b in problem.buffers)
     height = max((offset + b.aligned_bytes for offset, b in zip(placed, problem.buffers, strict=True)), default=0)
-    largest = max((b.aligned_bytes for b in problem.buffers), default=0)
-    return Layout(placed, height, largest, "bound met" if height == largest else "none")
+    bound = max(b.aligned_bytes for b in problem.buffers) if keeps_own_plan(model) else lower_bound(problem)
+    return Layout(placed, height, bound, "bound met" if height == bound else "none")
 
 
 def keeps_own_plan(model: Model) -> bool:

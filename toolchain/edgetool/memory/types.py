@@ -18,10 +18,18 @@ def aligned(size_bytes: int, alignment: int = ARENA_ALIGNMENT) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The operator positions at which a buffer must keep its contents, both ends inclusive."""
+    """The operator positions at which a buffer must keep its contents, both ends inclusive.
+
+    -1 is the time before the first operator, at which inputs are written; -2 stands for never.
+    """
 
     first: int
     last: int
+
+    @property
+    def operators(self) -> tuple[int, int]:
+        """The first and last operator at which it is alive, for people; (-1, -1) when it is at none."""
+        return (max(self.first, 0), self.last) if self.last >= 0 else (-1, -1)
 
     def overlaps(self, other: Lifetime) -> bool:
         """Whether both are alive at some position."""

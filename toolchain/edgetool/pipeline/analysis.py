@@ -40,7 +40,7 @@ def analyse(
     """
     model = source.model
     plan = plan or plan_memory(model)
-    findings = [*model_findings(model), *_cost_findings(model), *_loop_findings(model)]
+    findings = [*model_findings(model), *_cost_findings(model), *_control_flow_findings(model)]
     findings += _runtime_findings(model, target)
     findings.append(
         Finding(
@@ -94,12 +94,17 @@ def _runtime_findings(model: Model, target: Target | None) -> list[Finding]:
     return findings
 
 
-def _loop_findings(model: Model) -> list[Finding]:
-    loops = sum(operator.code == "WHILE" for graph in model.subgraphs for operator in graph.operators)
-    if not loops:
-        return []
-    text = f"the body of {loops} loop{'s' if loops > 1 else ''} is counted once: work and time are lower bounds"
-    return [Finding("loop-counted-once", "warning", text)]
+def _control_flow_findings(model: Model) -> list[Finding]:
+    operators = Counter(operator.code for graph in model.subgraphs for operator in graph.operators)
+    findings = []
+    if operators["IF"]:
+        text = "both branches of each IF are counted: work and time are upper figures for either"
+        findings.append(Finding("branches-counted", "note", text))
+    loops = operators["WHILE"]
+    if loops:
+        text = f"the body of {loops} loop{'s' if loops > 1 else ''} is counted once: work and time are lower bounds"
+        findings.append(Finding("loop-counted-once", "warning", text))
+    return findings
 
 
 def _counted(names: Counter[str]) -> str:

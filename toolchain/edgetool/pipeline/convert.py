@@ -71,7 +71,7 @@ def convert_file(
     findings = found.findings
     if offline_plan:
         findings += own_plan_findings(source.model, written=True)
-    plan = plan_memory(source.model)
+    plan = plan_memory(source.model, as_in_file=not offline_plan)
     written = offline_plan and not keeps_own_plan(source.model)
     planned, plan_findings = _planned(source, plan) if written else (source, ())
     offsets = fixed_offsets(planned.model, plan.problem)
@@ -113,8 +113,7 @@ def _refuse_conversion_options(request: ConvertRequest) -> None:
     given = [
         f"--{item.name.replace('_', '-')}"
         for item in fields(ConvertRequest)
-        if item.name not in ("path", "limits", "trust_model_code", "seed", "samples")
-        and getattr(request, item.name) != getattr(default, item.name)
+        if item.name not in ("path", "limits") and getattr(request, item.name) != getattr(default, item.name)
     ]
     if given:
         raise UsageError(

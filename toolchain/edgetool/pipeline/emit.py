@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgetool.finding import Finding
 from edgetool.memory.offline_plan import fixed_offsets
+from edgetool.memory.planner import plan_memory
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.files import check_writable, write_files
 from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
@@ -36,7 +37,7 @@ def emit_files(
     directory = output or Path(f"{name}-firmware")
     source = open_tflite(path)
     check_writable(directory, firmware_names(name), force=force, inputs=(path,))
-    analysis = analyse(source, target, with_estimate=target is not None)
+    analysis = analyse(source, target, plan=plan_memory(source.model, as_in_file=True))
     offsets = fixed_offsets(source.model, analysis.plan.problem)
     made = firmware_files(name, source, analysis.plan, target, offsets=offsets)
     files = write_files(directory, made, force=force, inputs=(path,))

@@ -88,8 +88,8 @@ def header_spec(
                 name=buffer.name,
                 offset=offsets.get((buffer.subgraph, buffer.tensor)),
                 size_bytes=buffer.size_bytes,
-                first_op=buffer.lifetime.first,
-                last_op=buffer.lifetime.last,
+                first_op=buffer.lifetime.operators[0],
+                last_op=buffer.lifetime.operators[1],
             )
             for buffer in plan.problem.buffers
         ),

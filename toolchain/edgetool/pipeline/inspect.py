@@ -46,11 +46,12 @@ def inspect_model(path: Path) -> dict[str, Any]:
 
 def _totals(model: Model, costs: tuple[OperatorCost, ...]) -> dict[str, int]:
     """Sums over all subgraphs; data_bytes counts each constant payload once, the others once per use."""
+    constants = {tensor.buffer for graph in model.subgraphs for tensor in graph.tensors if tensor.is_constant}
     return {
         "macs": sum(cost.macs for cost in costs),
         "parameter_bytes": sum(cost.parameter_bytes for cost in costs),
         "activation_bytes": sum(cost.activation_bytes for cost in costs),
-        "data_bytes": sum(len(data) for data in model.data if data is not None),
+        "data_bytes": sum(len(model.data[buffer] or b"") for buffer in constants),
     }
 
 

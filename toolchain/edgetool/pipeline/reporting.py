@@ -99,8 +99,8 @@ def _plan_info(plan: MemoryPlan) -> doc.PlanInfo:
                 name=buffer.name,
                 offset=offset,
                 bytes=buffer.size_bytes,
-                first_op=buffer.lifetime.first,
-                last_op=buffer.lifetime.last,
+                first_op=buffer.lifetime.operators[0],
+                last_op=buffer.lifetime.operators[1],
             )
             for buffer, offset in zip(plan.problem.buffers, plan.layout.offsets, strict=True)
         ),
