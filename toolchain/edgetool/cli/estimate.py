@@ -40,4 +40,4 @@ def command(
         deliver(to_json(documents(reports)), output, force=force, quiet=quiet, inputs=(model,))
     elif not quiet:
         for number, report in enumerate(reports):
-            print_lines([*([""] if number else []), *estimate_view(report)])
+            print_lines([*([""] if number else []), *estimate_view(report, everything=verbose > 0)])

@@ -9,18 +9,19 @@ from edgetool.report.document import Report
 SHOWN = 12
 
 
-def estimate_view(report: Report) -> list[str]:
+def estimate_view(report: Report, *, everything: bool) -> list[str]:
     """Latency, work, and where the time goes."""
     assert report.estimate is not None
     estimate = report.estimate
+    shown = len(estimate.operators) if everything else SHOWN
     lines = [heading(report), ""]
     lines += estimate_facts(estimate)
     lines += fact(
         "Traffic",
         f"{kib(estimate.parameter_bytes)} of constants, {kib(estimate.activation_bytes)} of activations",
     )
-    lines += ["", *slowest(estimate, SHOWN)]
-    left = len(estimate.operators) - SHOWN
+    lines += ["", *slowest(estimate, shown)]
+    left = len(estimate.operators) - shown
     if left > 0:
-        lines.append(f"  ... and {grouped(left)} more (--json has all)")
+        lines.append(f"  ... and {grouped(left)} more (-v shows all)")
     return lines + finding_lines(report.findings)

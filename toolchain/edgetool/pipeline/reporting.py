@@ -33,7 +33,7 @@ def report(
         provenance=doc.Provenance(
             tool=f"edgetool {__version__}",
             versions={"python": platform.python_version(), **(versions or {})},
-            options=options,
+            options={**options, **_device_options(analysis.target)},
             trust_model_code=trust_model_code,
         ),
         model=original or model_info(source),
@@ -45,6 +45,21 @@ def report(
         estimate=_estimate_info(analysis.estimate),
         findings=finding_infos((*findings, *analysis.findings)),
     )
+
+
+def _device_options(target: Target | None) -> dict[str, object]:
+    """What decides the figures beside the model: the target as it was used, overrides included."""
+    if target is None:
+        return {}
+    region = target.arena_region
+    return {
+        "target": target.name,
+        "clock_hz": target.clock_hz,
+        "arena_region": region.name if region is not None else None,
+        "sram_bytes": target.sram_bytes,
+        "flash_bytes": target.flash_bytes,
+        "kernels": target.kernels,
+    }
 
 
 def model_info(source: Source) -> doc.ModelInfo:
