@@ -108,7 +108,7 @@ def run(
         return result
     log = log_tail(workdir)
     if "error" in outcome:
-        raise _rebuilt(outcome["error"], log)
+        raise _rebuilt(outcome["error"], advice, log)
     step = f" while {last_step}" if last_step else ""
     if expired.is_set():
         raise errors.ConversionError(
@@ -174,7 +174,7 @@ def _cause(returncode: int) -> str:
     return f"exit status {returncode}"
 
 
-def _rebuilt(error: Mapping[str, Any], log: tuple[str, ...]) -> errors.EdgetoolError:
+def _rebuilt(error: Mapping[str, Any], advice: str | None, log: tuple[str, ...]) -> errors.EdgetoolError:
     """The child's error as the same class here; a foreign exception becomes a ConversionError with the log."""
     kind = getattr(errors, str(error.get("type")), None)
     if isinstance(kind, type) and issubclass(kind, errors.EdgetoolError):
@@ -185,7 +185,7 @@ def _rebuilt(error: Mapping[str, Any], log: tuple[str, ...]) -> errors.EdgetoolE
             details=tuple(error.get("details", ())),
         )
         return rebuilt
-    return errors.ConversionError(str(error.get("what")), fix=error.get("fix"), details=log)
+    return errors.ConversionError(str(error.get("what")), fix=advice, details=log)
 
 
 def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> None:
@@ -219,7 +219,7 @@ def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> N
             }
         )
     except MemoryError:
-        answer(error={"what": "the memory limit was reached", "fix": "raise --memory-limit"})
+        answer(error={"what": "the memory limit was reached"})
     except Exception as error:
         import traceback
 

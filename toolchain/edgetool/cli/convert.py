@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from edgetool.cli.options import (
-    EXISTING,
+    PATH,
     SIZE,
     Numbers,
     force_option,
@@ -20,9 +20,9 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 
 
 @click.command("convert")
-@click.argument("model", type=EXISTING)
+@click.argument("model", type=PATH)
 @target_options(required=True)
-@click.option("--output", "-o", type=EXISTING, help="Directory of the files; NAME-firmware when not given.")
+@click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
 @click.option("--name", help="What the files and C names are called; the model's file name when not given.")
 @click.option(
     "--quantize",
@@ -35,7 +35,7 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 @click.option("--dense-per-tensor", is_flag=True, help="Quantize dense layers per tensor, not per channel.")
 @click.option(
     "--calibration",
-    type=EXISTING,
+    type=PATH,
     help="Real inputs: .npy, .npz (one array per input), .csv, or a directory of images or .npy files.",
 )
 @click.option("--mean", type=Numbers(), help="Calibration is read as (x - mean) / std; one number or one per channel.")
@@ -44,7 +44,7 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 @click.option("--offset", type=Numbers(), help="See --scale.")
 @click.option("--samples", type=click.IntRange(1), default=100, show_default=True, help="Synthetic samples.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the synthetic samples.")
-@click.option("--evaluate", type=EXISTING, help="An .npz with x and y: float and quantized accuracy are measured.")
+@click.option("--evaluate", type=PATH, help="An .npz with x and y: float and quantized accuracy are measured.")
 @click.option("--no-offline-plan", is_flag=True, help="Leave the memory plan out of the .tflite.")
 @click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
 @click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")

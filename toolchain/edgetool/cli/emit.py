@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options, target_options
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, print_lines
 
 
 @click.command("emit")
-@click.argument("model", type=EXISTING)
+@click.argument("model", type=PATH)
 @target_options(required=False)
-@click.option("--output", "-o", type=EXISTING, help="Directory of the files; NAME-firmware when not given.")
+@click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
 @click.option("--name", help="What the files and C names are called; the model's file name when not given.")
 @json_option
 @force_option

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options, target_options
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, print_lines
 
 
 @click.command("estimate")
-@click.argument("model", type=EXISTING)
+@click.argument("model", type=PATH)
 @target_options(required=True, multiple=True)
 @json_option
-@click.option("--output", "-o", type=EXISTING, help="Write the JSON document to this file.")
+@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
 @force_option
 @quiet_options
 def command(

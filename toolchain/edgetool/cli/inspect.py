@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options
 from edgetool.cli.output import deliver, print_lines
 
 
 @click.command("inspect")
-@click.argument("model", type=EXISTING)
+@click.argument("model", type=PATH)
 @json_option
-@click.option("--output", "-o", type=EXISTING, help="Write the JSON document to this file.")
+@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
 @force_option
 @click.option("--tensors", is_flag=True, help="List every tensor, constants included.")
 @quiet_options

@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A size, a clock or a time with a unit, read by a function of target.quantity."""
+    """A size or a clock with a unit, read by a function of target.quantity."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -25,7 +25,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
             value = str(value)
         from edgetool.target import quantity
 
-        parse = {"size": quantity.parse_size, "clock": quantity.parse_clock, "time": quantity.parse_time}
+        parse = {"size": quantity.parse_size, "clock": quantity.parse_clock}
         try:
             return parse[self.name](value)
         except EdgetoolError as error:
@@ -36,7 +36,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
 
 SIZE = Quantity("size")
 CLOCK = Quantity("clock")
-EXISTING = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path)
 
 
 def complete_target(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

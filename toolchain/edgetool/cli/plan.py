@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from edgetool.cli.options import EXISTING, force_option, json_option, quiet_options, target_options
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, notice, print_lines
 
 
 @click.command("plan")
-@click.argument("model", type=EXISTING)
+@click.argument("model", type=PATH)
 @target_options(required=False)
-@click.option("--output", "-o", type=EXISTING, help="Write the model with the plan in it to this .tflite.")
+@click.option("--output", "-o", type=PATH, help="Write the model with the plan in it to this .tflite.")
 @json_option
 @force_option
 @quiet_options

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.options import EXISTING, complete_target, json_option
+from edgetool.cli.options import PATH, complete_target, json_option
 from edgetool.cli.output import deliver, print_lines
 
 
@@ -49,7 +49,7 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 @command.command("validate")
-@click.argument("profiles", type=EXISTING, nargs=-1, required=True)
+@click.argument("profiles", type=PATH, nargs=-1, required=True)
 def validate_command(profiles: tuple[Path, ...]) -> None:
     """Check profiles of your own; exits with 2 at the first that is not valid."""
     from edgetool.pipeline.targets import resolve_profile

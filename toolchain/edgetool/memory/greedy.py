@@ -30,14 +30,12 @@ ORDERS: dict[str, Key] = {
 }
 
 
-def solve_greedy(problem: LayoutProblem, orders: Sequence[str] = tuple(ORDERS)) -> Layout:
-    """The lowest of the first-fit layouts over `orders`; stops at the first that meets the lower bound."""
+def solve_greedy(problem: LayoutProblem) -> Layout:
+    """The lowest of the first-fit layouts over ORDERS; stops at the first that meets the lower bound."""
     bound = lower_bound(problem)
-    if len(problem.buffers) > MANY_BUFFERS:
-        orders = orders[:1]
+    keys = list(ORDERS.values())[: 1 if len(problem.buffers) > MANY_BUFFERS else None]
     best: tuple[int, tuple[int, ...]] | None = None
-    for name in orders:
-        key = ORDERS[name]
+    for key in keys:
         order = sorted(range(len(problem.buffers)), key=lambda i, k=key: k(i, problem.buffers[i]))  # type: ignore[misc]
         offsets = first_fit(problem, order)
         height = max((offset + b.aligned_bytes for offset, b in zip(offsets, problem.buffers, strict=True)), default=0)

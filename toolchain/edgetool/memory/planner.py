@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetool.memory.bound import Peak, peak
 from edgetool.memory.checker import require_sound
 from edgetool.memory.greedy import solve_greedy
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
@@ -21,7 +20,6 @@ class MemoryPlan:
     timeline: Timeline
     problem: LayoutProblem
     layout: Layout
-    peak: Peak
 
 
 def plan_memory(model: Model, *, as_in_file: bool = False) -> MemoryPlan:
@@ -34,4 +32,4 @@ def plan_memory(model: Model, *, as_in_file: bool = False) -> MemoryPlan:
     kept = layout_in_file(model, problem) if as_in_file or keeps_own_plan(model) else None
     layout = kept or require_sound(problem, solve_greedy(problem))
     order = tuple(operator.index for operator in model.main.operators)
-    return MemoryPlan(order, times, problem, layout, peak(problem))
+    return MemoryPlan(order, times, problem, layout)

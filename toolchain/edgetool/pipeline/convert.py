@@ -68,12 +68,12 @@ def convert_file(
     else:
         source, found = _convert_and_compare(request, name, say)
     say("planning")
-    findings = found.findings
-    if offline_plan:
-        findings += own_plan_findings(source.model, written=True)
     plan = plan_memory(source.model, as_in_file=not offline_plan)
     written = offline_plan and not keeps_own_plan(source.model)
     planned, plan_findings = _planned(source, plan) if written else (source, ())
+    findings = (*found.findings, *plan_findings)
+    if offline_plan and not plan_findings:
+        findings += own_plan_findings(source.model, written=True)
     offsets = fixed_offsets(planned.model, plan.problem)
     analysis = analyse(planned, target, plan=plan)
     made = report(
@@ -82,7 +82,7 @@ def convert_file(
         options=_options(request, name, offline_plan=offline_plan),
         original=replace(found.original, output=OutputInfo(planned.sha256, len(planned.blob))),
         quantization=found.quantization,
-        findings=(*findings, *plan_findings, *(() if offsets else (NO_PLAN,))),
+        findings=findings if offsets else (*findings, NO_PLAN),
         versions=found.versions,
         trust_model_code=request.trust_model_code,
     )
@@ -151,7 +151,7 @@ def _planned(source: Source, plan: MemoryPlan) -> tuple[Source, tuple[Finding, .
     try:
         blob = planned_file(source.model, plan)
     except UnsupportedModelError as error:
-        return source, (Finding("plan-not-written", "warning", f"the file carries no memory plan: {error}"),)
+        return source, (Finding("plan-not-written", "warning", f"no plan of ours is in the file: {error}"),)
     return Source(source.name, blob, read_model(blob, name=source.name)), ()
 
 

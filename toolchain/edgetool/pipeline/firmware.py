@@ -50,10 +50,9 @@ def firmware_files(
     *,
     offsets: dict[tuple[int, int], int],
     uncalibrated: bool = False,
-    notes: tuple[str, ...] = (),
 ) -> dict[str, bytes]:
     """The C files by name. `offsets` are those that the .tflite itself fixes, by (subgraph, tensor)."""
-    spec = header_spec(name, source, plan, target, offsets=offsets, uncalibrated=uncalibrated, notes=notes)
+    spec = header_spec(name, source, plan, target, offsets=offsets, uncalibrated=uncalibrated)
     data_c, data_h = model_data(name, source.blob)
     texts = dict(zip(firmware_names(name), (header(spec), data_c, data_h), strict=True))
     return {file: text.encode("ascii") for file, text in texts.items()}
@@ -67,7 +66,6 @@ def header_spec(
     *,
     offsets: dict[tuple[int, int], int],
     uncalibrated: bool,
-    notes: tuple[str, ...],
 ) -> HeaderSpec:
     """What the header says of the model."""
     main = source.model.main
@@ -96,7 +94,6 @@ def header_spec(
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
-        notes=notes,
     )
 
 

@@ -40,7 +40,7 @@ def planned_file(model: Model, plan: MemoryPlan) -> bytes:
     if read_model(blob) != planned:
         raise UnsupportedModelError(
             "the model does not read back equal after writing",
-            fix="use --no-offline-plan, and report this with the model",
+            fix="please report this with the model",
         )
     return blob
 

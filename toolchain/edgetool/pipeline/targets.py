@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,14 @@ from edgetool.target.load import list_targets, load_target, parse_target
 from edgetool.target.types import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """What the command line sets over a profile; None leaves the profile's own."""
-
-    sram_bytes: int | None = None
-    flash_bytes: int | None = None
-    clock_hz: int | None = None
-    arena_region: str | None = None
-    kernels: str | None = None
-    runtime: str | None = None
-
-
 def is_path(name: str) -> bool:
     """Whether the user means a file of their own, not a packaged profile."""
     return name.endswith(".toml") or "/" in name or "\\" in name
 
 
-def resolve_target(name: str, overrides: Overrides | None = None) -> Target:
+def resolve_target(name: str) -> Target:
     """The target of a name or of the path of a profile. Raises TargetError naming file and key."""
-    target = _read_profile(Path(name)) if is_path(name) else load_target(name)
-    if overrides is None:
-        return target
-    return target.with_overrides(
-        sram_bytes=overrides.sram_bytes,
-        flash_bytes=overrides.flash_bytes,
-        clock_hz=overrides.clock_hz,
-        arena_region=overrides.arena_region,
-        kernels=overrides.kernels,
-        runtime=overrides.runtime,
-    )
+    return resolve_profile(Path(name)) if is_path(name) else load_target(name)
 
 
 def resolve_named(
@@ -59,20 +36,30 @@ def resolve_named(
 
     Raises TargetError also when overrides are given without a target.
     """
-    overrides = Overrides(sram, flash, clock, arena_region, kernels, runtime)
-    if name is None:
-        if overrides != Overrides():
-            raise TargetError(
-                "--sram, --flash, --clock, --arena-region, --kernels and --runtime override a target",
-                fix="add --target",
-            )
-        return None
-    return resolve_target(name, overrides)
+    if name is not None:
+        return resolve_target(name).with_overrides(
+            sram_bytes=sram,
+            flash_bytes=flash,
+            clock_hz=clock,
+            arena_region=arena_region,
+            kernels=kernels,
+            runtime=runtime,
+        )
+    if any(value is not None for value in (sram, flash, clock, arena_region, kernels, runtime)):
+        raise TargetError(
+            "--sram, --flash, --clock, --arena-region, --kernels and --runtime override a target", fix="add --target"
+        )
+    return None
 
 
 def resolve_profile(path: Path) -> Target:
     """The target of the user's own profile, whatever its name. Raises TargetError naming file and key."""
-    return _read_profile(path)
+    raw = read_file(path, what="a target profile")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TargetError("is not a UTF-8 text file", where=str(path), fix="give a TOML profile") from error
+    return parse_target(text, where=str(path))
 
 
 def all_targets() -> tuple[Target, ...]:
@@ -91,12 +78,3 @@ def describe(target: Target) -> dict[str, Any]:
     described["flash_bytes"] = target.flash_bytes
     described["unverified"] = list(target.unverified)
     return described
-
-
-def _read_profile(path: Path) -> Target:
-    raw = read_file(path, what="a target profile")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TargetError("is not a UTF-8 text file", where=str(path), fix="give a TOML profile") from error
-    return parse_target(text, where=str(path))
