@@ -8,9 +8,18 @@ from edgetool.model.types import DType, Graph, Model, Operator, OperatorCode, Op
 
 
 def tensor(
-    index: int, *shape: int, data: bytes | None = None, variable: bool = False, dtype: DType = DType.INT8
+    index: int,
+    *shape: int,
+    data: bytes | None = None,
+    variable: bool = False,
+    dtype: DType = DType.INT8,
+    buffer: int | None = None,
 ) -> Tensor:
-    return Tensor(index, f"t{index}", tuple(shape), dtype, data, None, variable)
+    """A tensor; a constant has a payload of its own unless `buffer` says otherwise."""
+    own = 0 if data is None else index + 1
+    return Tensor(
+        index, f"t{index}", tuple(shape), dtype, data, None, variable, buffer=own if buffer is None else buffer
+    )
 
 
 def operator(

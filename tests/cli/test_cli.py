@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -304,8 +305,29 @@ def test_one_target_in_the_settings_serves_commands_that_take_several(tflite: Pa
     assert len(json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
 
 
-def test_no_colour_when_piped_and_with_no_color(tflite: Path) -> None:
-    assert "\x1b" not in edgetool("plan", tflite, NO_COLOR="1").stdout
+def on_a_terminal(*arguments: str | Path, **environment: str) -> str:
+    """What the command prints, stdout and stderr, to a terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "edgetool", *map(str, arguments)]
+    clean = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env={**clean, "TERM": "xterm", **environment})
+    os.close(theirs)
+    printed = b""
+    with contextlib.suppress(OSError):  # Linux reports the closed end so
+        while piece := os.read(ours, 65536):
+            printed += piece
+    os.close(ours)
+    process.wait()
+    return printed.decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_colour_on_a_terminal_unless_told_otherwise(tflite: Path) -> None:
+    for arguments in (("plan", tflite), ("plan", "none.tflite")):
+        assert "\x1b[" in on_a_terminal(*arguments)
+        assert "\x1b[" not in on_a_terminal(*arguments, NO_COLOR="1")
     assert "\x1b" not in edgetool("plan", tflite).stdout
 
 

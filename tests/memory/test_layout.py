@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
+from edgetool.memory import greedy
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_sound
 from edgetool.memory.greedy import ORDERS, first_fit, solve_greedy
@@ -118,10 +119,18 @@ def test_checker_names_the_broken_rule(layout: Layout, rule: str) -> None:
         require_sound(problem, layout)
 
 
-def test_layout_stops_at_the_first_order_that_meets_the_bound() -> None:
+def test_layout_stops_at_the_first_order_that_meets_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def counted(problem: LayoutProblem, order: list[int]) -> tuple[int, ...]:
+        tried.append(order)
+        return first_fit(problem, order)
+
+    monkeypatch.setattr(greedy, "first_fit", counted)
     problem = LayoutProblem((buffer(0, 100, 0, 1), buffer(1, 50, 1, 2), buffer(2, 100, 2, 3)))
     layout = solve_greedy(problem)
     assert (layout.height, layout.proof) == (aligned(100) + aligned(50), "bound met")
+    assert len(tried) == 1
 
 
 def test_empty_problem() -> None:

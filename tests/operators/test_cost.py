@@ -117,15 +117,16 @@ def test_real_files_agree_with_a_second_formula(path: Path) -> None:
             assert cost.parameter_bytes == sum(sizes), op
 
 
-def test_parameters_are_trained_constants_each_once() -> None:
-    shared = bytes(64)
+def test_parameters_are_trained_constants_each_payload_once() -> None:
     tensors = [
         tensor(0, 4),
-        tensor(1, 16, data=shared, dtype=DType.FLOAT32),
-        tensor(2, 4, data=bytes(16), dtype=DType.INT32),
-        tensor(3, 4),
+        tensor(1, 16, data=bytes(64), dtype=DType.FLOAT32, buffer=7),
+        tensor(2, 16, data=bytes(64), dtype=DType.FLOAT32, buffer=7),
+        tensor(3, 8, data=bytes(32), dtype=DType.FLOAT32),
+        tensor(4, 4, data=bytes(16), dtype=DType.INT32),
+        tensor(5, 4),
     ]
-    assert parameter_count(model(graph(tensors, [operator(0, "ADD", [0, 1], [3])], [0], [3]))) == 16
+    assert parameter_count(model(graph(tensors, [operator(0, "ADD_N", [0, 1, 2, 3], [5])], [0], [5]))) == 16 + 8
 
 
 def test_every_builtin_operator_that_the_runtime_has_is_in_the_registry() -> None:

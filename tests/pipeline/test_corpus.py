@@ -45,7 +45,7 @@ def test_every_layout_passes_the_checker_and_keeps_the_bound(path: Path) -> None
 
 
 @pytest.mark.skipif(not FILES, reason="needs the folder ../shared with real models")
-def test_all_headers_compile_together_and_every_array_alone(tmp_path: Path) -> None:
+def test_all_headers_compile_together_and_the_smallest_arrays_alone(tmp_path: Path) -> None:
     unit = []
     for path in FILES:
         source, analysis = analysed(path)

@@ -22,11 +22,10 @@ from tests.conftest import SHARED, over_models
 from tests.model.builders import conv_model_bytes, if_model
 from tests.model.mutants import mutants
 
-REAL = [
-    path
-    for name in ("mlperf/kws_ref_model", "mlperf/vww_96_int8", "made/gru_unroll", "tflm/trained_lstm", "made/attn")
-    if (path := SHARED / "data" / "models" / f"{name}.tflite").is_file()
-]
+NAMES = ("mlperf/kws_ref_model", "mlperf/vww_96_int8", "made/gru_unroll", "tflm/trained_lstm", "made/attn")
+MODELS = SHARED / "data" / "models"
+# All of them where the folder is there: a missing one fails instead of shrinking the test.
+REAL = [MODELS / f"{name}.tflite" for name in NAMES] if MODELS.is_dir() else []
 TARGET = load_target("cortex-m7")
 
 
@@ -47,7 +46,7 @@ def survive(blobs: list[bytes]) -> tuple[int, int]:
             accepted += 1
         except ModelError as error:
             refusals.append(str(error))
-        assert time.process_time() - started < 5
+        assert time.process_time() - started < 1
     assert all(len(text.splitlines()) == 1 for text in refusals)
     return accepted, len(refusals)
 
