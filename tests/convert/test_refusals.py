@@ -1,0 +1,304 @@
+"""What is refused, by name and before the work, and what becomes of a child that dies, hangs or is abandoned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetool.child import Limits
+from edgetool.errors import (
+    CalibrationError,
+    ConversionError,
+    EdgetoolError,
+    InvalidModelError,
+    MissingExtraError,
+    UnsupportedModelError,
+    UsageError,
+)
+from tests.convert.conftest import Convert
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("lambda.keras", UnsupportedModelError, r"layer 'doubler' \(Lambda\).*--trust-model-code"),
+        ("lambda.h5", UnsupportedModelError, r"layer 'doubler' \(Lambda\).*--trust-model-code"),
+        ("own_class.keras", UnsupportedModelError, r"layer 'mine' \(Own\).*not part of Keras"),
+        ("own_class.h5", UnsupportedModelError, r"layer 'mine' \(Own\).*not part of Keras"),
+        ("own_function.keras", UnsupportedModelError, r"layer 'wavy'.*'wave'"),
+        ("operators.h5", UnsupportedModelError, r"GetItem.*save the model as \.keras"),
+        ("looped.keras", UnsupportedModelError, r"layer 'lstm' \(LSTM\).*unroll=True"),
+        ("small.weights.h5", InvalidModelError, "weights only"),
+    ],
+)
+def test_refusals_come_before_anything_heavy_is_loaded(
+    models: Path, convert: Convert, name: str, kind: type[EdgetoolError], said: str
+) -> None:
+    steps: list[str] = []
+    with pytest.raises(kind, match=said) as caught:
+        convert(models / name, progress=steps.append)
+    assert steps == ["reading the model"]
+    assert caught.value.exit_code == 3
+    assert str(models / name) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("dynamic.keras", r"input 'series'.*\(None, None, 3\)"),
+        ("batch_of_eight", "input 'features' is fixed to a batch of 8"),
+        ("looping", r"looping: the graph runs in a loop \('.*while.*'\).*--quantize float32"),
+        ("writer", r"WriteFile.*--trust-model-code"),
+        ("no_signature", "no signature 'serving_default'"),
+    ],
+)
+def test_models_that_cannot_be_taken_are_told(models: Path, convert: Convert, name: str, said: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=said):
+        convert(models / name)
+    assert not Path("written-by-the-model").exists()
+
+
+def test_a_raw_tensorflow_call_is_named(models: Path, convert: Convert) -> None:
+    if not (models / "legacy_raw_call.h5").exists():
+        pytest.skip("needs tf_keras to write the file")
+    with pytest.raises(UnsupportedModelError, match=r"TFOpLambda.*tf\.math\.sin.*SavedModel"):
+        convert(models / "legacy_raw_call.h5")
+
+
+def test_trust_does_not_bring_a_missing_class(models: Path, convert: Convert) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"layer 'mine'.*'Own'"):
+        convert(models / "own_class.keras", trust_model_code=True)
+
+
+def test_an_operator_without_counterpart_is_named(models: Path, convert: Convert) -> None:
+    with pytest.raises(ConversionError, match="no built-in operator for Erfinv") as caught:
+        convert(models / "without_counterpart.keras")
+    assert caught.value.details
+    assert caught.value.exit_code == 4
+
+
+def test_damaged_weights_are_told(models: Path, convert: Convert, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "small.h5"
+    path.write_bytes((models / "small.h5").read_bytes())
+    with h5py.File(path, "r+") as file:
+        del file["model_weights/scores"]
+    with pytest.raises(UnsupportedModelError, match="cannot load"):
+        convert(path)
+
+
+def test_missing_files_are_wrong_usage(models: Path, convert: Convert, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        convert(tmp_path / "none.h5")
+    with pytest.raises(CalibrationError, match="no such file"):
+        convert(models / "small.keras", calibration=tmp_path / "none.npy")
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_data_that_would_kill_the_converter_is_refused_first(
+    models: Path, convert: Convert, tmp_path: Path, value: float
+) -> None:
+    pictures = np.zeros((5, 8, 8, 3), np.float32)
+    pictures[3, 1, 2, 0] = value
+    np.save(tmp_path / "x.npy", pictures)
+    with pytest.raises(CalibrationError, match=r"x\.npy sample 3.*\(1, 2, 0\)") as caught:
+        convert(models / "small.keras", calibration=tmp_path / "x.npy")
+    assert caught.value.exit_code == 2
+
+
+def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
+    np.savez(tmp_path / "test.npz", x=np.zeros((4, 9, 8, 3)), y=np.zeros(4))
+    steps: list[str] = []
+    with pytest.raises(CalibrationError, match=r"\(N, 8, 8, 3\)"):
+        convert(models / "small.keras", evaluate=tmp_path / "test.npz", progress=steps.append)
+    assert "converting" not in steps
+
+
+def test_labels_beyond_the_classes_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(6, 8, 8, 3))
+    np.savez(tmp_path / "test.npz", x=x, y=np.arange(6))
+    steps: list[str] = []
+    with pytest.raises(CalibrationError, match="y has labels outside 0 to 4") as caught:
+        convert(models / "small.keras", evaluate=tmp_path / "test.npz", progress=steps.append)
+    assert caught.value.where == str(tmp_path / "test.npz")
+    assert "converting" not in steps
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+@pytest.mark.parametrize("quantize", ["int8", "int16x8"])
+def test_data_of_one_value_is_refused_and_told_by_input(
+    models: Path, convert: Convert, tmp_path: Path, value: float, quantize: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.full((5, 8, 8, 3), value))
+    with pytest.raises(CalibrationError, match=f"x.npy: input 'picture' is {value:g} everywhere.*real inputs"):
+        convert(models / "small.keras", calibration=tmp_path / "x.npy", quantize=quantize)
+
+
+def test_data_of_one_value_does_no_harm_to_a_float_model(models: Path, convert: Convert, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((5, 8, 8, 3)))
+    assert convert(models / "small.keras", calibration=tmp_path / "x.npy", quantize="float32").samples == 5
+
+
+def test_messages_name_paths_as_they_were_given(
+    models: Path, convert: Convert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros((5, 8, 8, 2)))
+    Path("model.keras").symlink_to(models / "lambda.keras")
+    with pytest.raises(CalibrationError) as caught:
+        convert(models / "small.keras", calibration=Path("x.npy"))
+    assert caught.value.where == "x.npy"
+    with pytest.raises(UnsupportedModelError) as refused:
+        convert(Path("model.keras"))
+    assert refused.value.where == "model.keras"
+
+
+def test_a_path_that_leads_nowhere_is_wrong_usage(models: Path, convert: Convert, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.keras"
+    loop.symlink_to(loop)
+    with pytest.raises(UsageError, match="symbolic link"):
+        convert(loop)
+
+
+# ---- a child that dies, hangs or is abandoned
+
+
+def test_a_dead_child_is_a_conversion_error(models: Path, convert: Convert, tmp_path: Path) -> None:
+    def kill(step: str) -> None:
+        if step == "loading TensorFlow":
+            pid = child_of(os.getpid())
+            os.kill(pid, signal.SIGSEGV)
+
+    with pytest.raises(ConversionError, match="SIGSEGV while loading TensorFlow") as caught:
+        convert(models / "small.keras", progress=kill)
+    assert caught.value.exit_code == 4
+
+
+def test_a_file_that_crashes_its_reader_is_an_invalid_model(models: Path, convert: Convert) -> None:
+    def kill(step: str) -> None:
+        if step == "reading the model":
+            os.kill(child_of(os.getpid()), signal.SIGSEGV)
+
+    with pytest.raises(InvalidModelError, match="so damaged") as caught:
+        convert(models / "small.h5", progress=kill)
+    assert caught.value.exit_code == 3
+
+
+def test_a_file_that_hangs_its_reader_is_given_up() -> None:
+    script = (
+        "from edgetool.convert.worker import time_limit\n"
+        "with time_limit(1): pass\n"
+        "with time_limit(1):\n"
+        "    while True: pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=30)
+    assert done.returncode == -signal.SIGALRM
+
+
+def test_the_time_limit_ends_the_child(models: Path, convert: Convert) -> None:
+    start = time.monotonic()
+    with pytest.raises(ConversionError, match=r"more than 0\.5 s"):
+        convert(models / "small.keras", limits=Limits(seconds=0.5))
+    assert time.monotonic() - start < 10
+    assert children_of(os.getpid()) == []
+
+
+def test_the_memory_limit_ends_the_work(models: Path, convert: Convert) -> None:
+    with pytest.raises(ConversionError, match=r"does not load.*memory limit|memory limit|died of SIG"):
+        convert(models / "small.keras", limits=Limits(memory_bytes=60 * 2**20))
+
+
+def test_a_missing_library_is_an_extra_to_install(
+    models: Path, convert: Convert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = "raise ModuleNotFoundError('none', name='tensorflow')"
+    (tmp_path / "tensorflow.py").write_text(fake, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(MissingExtraError, match=r"tensorflow is not installed; pip install 'edgetool\[convert\]'"):
+        convert(models / "small.keras", fresh=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process tree from /proc")
+def test_ctrl_c_leaves_no_child(models: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from edgetool.convert.convert import convert_model\n"
+        "from edgetool.convert.request import ConvertRequest\n"
+        "convert_model(ConvertRequest(Path(sys.argv[1])), workdir=Path(sys.argv[2]),\n"
+        "              progress=lambda step: print(step, flush=True))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(models / "small.keras"), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    while "loading TensorFlow" not in parent.stdout.readline():
+        assert parent.poll() is None
+    pid = child_of(parent.pid)
+    parent.send_signal(signal.SIGINT)
+    _, errors = parent.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    assert not is_running(pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process tree from /proc")
+def test_a_killed_parent_leaves_no_child(models: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from edgetool.convert.convert import convert_model\n"
+        "from edgetool.convert.request import ConvertRequest\n"
+        "convert_model(ConvertRequest(Path(sys.argv[1])), workdir=Path(sys.argv[2]),\n"
+        "              progress=lambda step: print(step, flush=True))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(models / "small.keras"), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    while "loading TensorFlow" not in parent.stdout.readline():
+        assert parent.poll() is None
+    pid = child_of(parent.pid)
+    parent.kill()
+    parent.communicate(timeout=20)
+    for _ in range(100):
+        if not is_running(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process {pid} outlived its parent")
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return [child for child in found if is_running(child)]
+
+
+def child_of(pid: int) -> int:
+    (child,) = children_of(pid)
+    return child
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in ("Z", "X")
+
+
+def test_the_parent_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, edgetool.convert.convert, edgetool.convert.request; "
+        "print(sorted({'numpy', 'h5py', 'tensorflow', 'keras', 'PIL'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
