@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgetool.errors import TargetError
@@ -79,3 +81,19 @@ def test_impossible_overrides(override: dict[str, int | str], said: str) -> None
 def test_a_bare_core_has_no_region_to_name() -> None:
     with pytest.raises(TargetError, match="has no memory regions"):
         load_target("cortex-m7").with_overrides(arena_region="dtcm")
+
+
+def test_another_runtime_must_know_the_abi(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = load_target("cortex-m4")
+    assert target.with_overrides(runtime="tflm-2026-08") == target
+    poorer = replace(target.runtime, name="poorer", abis=target.runtime.abis[1:])
+    monkeypatch.setattr("edgetool.target.override.load_runtime", lambda _: poorer)
+    with pytest.raises(TargetError, match=r"cortex-m4: runtime: .*'arm-eabi', which poorer lacks"):
+        target.with_overrides(runtime="poorer")
+
+
+def test_who_chooses_kernels_is_not_told_the_usual_ones() -> None:
+    target = load_target("esp32-devkitc")
+    assert target.with_overrides(sram_bytes=2**17).usual_kernels == "esp-nn"
+    chosen = target.with_overrides(kernels="reference")
+    assert (chosen.kernels, chosen.usual_kernels) == ("reference", None)

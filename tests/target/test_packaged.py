@@ -23,11 +23,12 @@ from edgetool.target.load import (
 from edgetool.target.profile import CORE_FIGURES, RUNTIME_FIGURES
 
 DATA = Path(__file__).resolve().parents[2] / "targets"
-CORES = ["cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"]
+ARM_CORES = ["cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"]
+OTHER_CORES = ["riscv32", "x86-64", "xtensa-lx6", "xtensa-lx7"]
 
 
 def test_the_lists_are_the_files() -> None:
-    assert list(list_cores()) == CORES
+    assert list(list_cores()) == ARM_CORES + OTHER_CORES
     assert set(list_boards()) == {path.stem for path in (DATA / "boards").glob("*.toml")}
     assert set(list_runtimes()) == {path.stem for path in (DATA / "runtimes").glob("*.toml")}
     assert list_targets() == (*list_cores(), *list_boards())
@@ -42,7 +43,9 @@ def test_a_core_has_a_clock_and_no_limits(name: str) -> None:
     assert target.clock_hz == target.core.default_clock_hz > 1_000_000
     assert target.core.clock_source
     assert (target.arena_region, target.sram_bytes, target.flash_bytes) == (None, None, None)
-    assert target.kernels == target.core.default_kernels == "cmsis-nn"
+    assert target.kernels == target.core.default_kernels == ("cmsis-nn" if name in ARM_CORES else "reference")
+    assert target.core.abi in {abi.name for abi in target.runtime.abis}
+    assert (target.core.abi == "arm-eabi") == (name in ARM_CORES)
     assert not target.core.roofline.validated
     assert len(target.core.roofline.basis) > 40
 
@@ -108,10 +111,13 @@ def test_a_profile_file_is_named_after_its_target_and_carries_no_address(path: P
         ("rpi-pico", "sram", 256, 2048, 125),
         ("rpi-pico2", "sram", 512, 4096, 150),
         ("ek-ra8d1", "sram", 896, 2016, 480),
+        ("esp32-c3-devkitm-1", "dram", 320, 4096, 160),
+        ("esp32-s3-devkitc-1", "dram", 333.75, 8192, 240),
+        ("esp32-devkitc", "dram", 176.5, 4096, 240),
         ("teensy41", "ocram", 512, 7936, 600),
     ],
 )
-def test_known_boards(name: str, region: str, size_kib: int, flash_kib: int, clock_mhz: int) -> None:
+def test_known_boards(name: str, region: str, size_kib: float, flash_kib: int, clock_mhz: int) -> None:
     target = load_target(name)
     assert target.arena_region is not None
     assert (target.arena_region.name, target.sram_bytes) == (region, size_kib * 1024)
@@ -121,6 +127,9 @@ def test_known_boards(name: str, region: str, size_kib: int, flash_kib: int, clo
 @pytest.mark.parametrize(
     ("name", "isa", "dsp", "mve", "fpu"),
     [
+        ("riscv32", "rv32imc", False, False, "none"),
+        ("xtensa-lx6", "xtensa-lx6", False, False, "sp"),
+        ("xtensa-lx7", "xtensa-lx7", False, False, "sp"),
         ("cortex-m0plus", "armv6-m", False, False, "none"),
         ("cortex-m3", "armv7-m", False, False, "none"),
         ("cortex-m4", "armv7e-m", True, False, "sp"),
@@ -144,6 +153,20 @@ def test_a_faster_core_has_the_higher_rates() -> None:
     for core in (m0, m4, m7, m55):
         assert core.macs_per_cycle("int8") > core.macs_per_cycle("int16") > core.macs_per_cycle("float32") > 0
         assert core.bytes_per_cycle >= core.word_bits // 8
+
+
+def test_the_host_is_a_core() -> None:
+    core = load_core("x86-64")
+    assert (core.isa, core.abi, core.word_bits, core.default_kernels) == ("x86-64", "x86-64", 64, "reference")
+    assert (core.dsp, core.mve) == (False, False)
+
+
+def test_kernels_that_are_not_modelled_are_named() -> None:
+    named = {name: usual for name in list_targets() if (usual := load_target(name).usual_kernels)}
+    assert named == dict.fromkeys(
+        ["xtensa-lx6", "xtensa-lx7", "esp32-c3-devkitm-1", "esp32-devkitc", "esp32-s3-devkitc-1"], "esp-nn"
+    )
+    assert all(load_target(name).kernels == "reference" for name in named)
 
 
 def test_a_board_tells_its_chips_fpu() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
-from edgetool.target.load import load_target, parse_target, validate_target
+from edgetool.target.load import DEFAULT_RUNTIME, load_core, load_runtime, load_target, parse_target, validate_target
+from edgetool.target.profile import read_board, require_abi
+from edgetool.target.schema import Section
 
 GOOD = """\
 name = "my-board"
@@ -55,6 +60,39 @@ def test_everything_a_profile_may_say() -> None:
     assert target.arena_region is not None
     assert (target.arena_region.name, target.arena_region.note) == ("psram", "slow")
     assert target.unverified == ("clock", "ram")
+
+
+def test_a_board_may_name_kernels_that_are_not_modelled() -> None:
+    assert parse_target(GOOD, where="my.toml").usual_kernels is None
+    named = GOOD.replace("clock", 'usual_kernels = "my-nn"\nclock', 1)
+    assert parse_target(named, where="my.toml").usual_kernels == "my-nn"
+    inherited = GOOD.replace("cortex-m7", "xtensa-lx7")
+    assert parse_target(inherited, where="my.toml").usual_kernels == "esp-nn"
+    assert parse_target(named.replace("cortex-m7", "xtensa-lx7"), where="my.toml").usual_kernels == "my-nn"
+    chosen = inherited.replace("clock", 'kernels = "reference"\nclock', 1)
+    assert parse_target(chosen, where="my.toml").usual_kernels is None
+    extended = 'extends = "esp32-c3-devkitm-1"\nname = "mine"\n'
+    assert parse_target(extended, where="my.toml").usual_kernels == "esp-nn"
+    for change in ('core = "cortex-m4"\n', 'kernels = "reference"\n'):
+        assert parse_target(extended + change, where="my.toml").usual_kernels is None
+    with pytest.raises(TargetError, match=r"my\.toml: usual_kernels"):
+        parse_target(named.replace('"my-nn"', "7"), where="my.toml")
+
+
+def test_a_board_cannot_bring_its_own_abi() -> None:
+    with pytest.raises(TargetError, match=r"my\.toml: abi.*unknown key"):
+        parse_target(GOOD.replace("clock", 'abi = "x86-64"\nclock', 1), where="my.toml")
+
+
+def test_an_abi_that_the_runtime_lacks_is_named() -> None:
+    core = replace(load_core("cortex-m7"), abi="vax")
+    section = Section(tomllib.loads(GOOD), [])
+    read_board(section, lambda _: core, load_runtime, DEFAULT_RUNTIME)
+    assert [(problem.key, problem.what) for problem in section.problems] == [
+        ("core", "cortex-m7 has the ABI 'vax', which tflm-2026-08 lacks")
+    ]
+    with pytest.raises(TargetError, match=r"my\.toml: abi: .*'vax'.*it has arm-eabi, x86-64"):
+        require_abi(core, load_runtime(DEFAULT_RUNTIME), where="my.toml: abi")
 
 
 def test_plain_numbers_are_bytes_and_hertz() -> None:

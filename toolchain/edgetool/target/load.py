@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetool.errors import TargetError
 from edgetool.finding import Finding
-from edgetool.target.profile import bare_core, problems_as_error, read_board, read_core, read_runtime
+from edgetool.target.profile import bare_core, problems_as_error, read_board, read_core, read_runtime, require_abi
 from edgetool.target.schema import Problem, Section, did_you_mean
 from edgetool.target.types import Core, Runtime, Target
 
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 DEFAULT_RUNTIME = "tflm-2026-08"
 ALIASES = {"cortex-m0+": "cortex-m0plus", "stm32f401": "nucleo-f401re"}
 LIST_COMMAND = "'edgetool targets list' shows all"
+# Keys of an extended board, and what does not hold any more when they are replaced.
+_DEPENDENT = (
+    ("clock", "clock_source"),
+    ("core", "fpu"),
+    ("core", "usual_kernels"),
+    ("kernels", "usual_kernels"),
+    ("region", "arena_region"),
+)
 
 
 def load_target(name: str) -> Target:
@@ -28,7 +36,9 @@ def load_target(name: str) -> Target:
     """
     canonical = _canonical(name)
     if canonical in list_cores():
-        return bare_core(load_core(canonical), load_runtime(DEFAULT_RUNTIME))
+        core, runtime = load_core(canonical), load_runtime(DEFAULT_RUNTIME)
+        require_abi(core, runtime, where=f"targets/cores/{canonical}.toml: abi")
+        return bare_core(core, runtime)
     if canonical in list_boards():
         where = f"targets/boards/{canonical}.toml"
         return _board(_document("boards", canonical), where)
@@ -148,7 +158,7 @@ def _extended(own: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
         for source in base.pop("source", [])
         if (kept := [figure for figure in source["covers"] if figure not in replaced])
     ]
-    for key, dependent in (("clock", "clock_source"), ("core", "fpu"), ("region", "arena_region")):
+    for key, dependent in _DEPENDENT:
         if key in own:
             base.pop(dependent, None)
     added = own.get("source", [])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from edgetool.errors import TargetError
 from edgetool.target.load import load_runtime
-from edgetool.target.profile import CLOCK_RANGE_HZ, KERNELS, SIZE_RANGE_BYTES
+from edgetool.target.profile import CLOCK_RANGE_HZ, KERNELS, SIZE_RANGE_BYTES, require_abi
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.schema import did_you_mean
 from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
@@ -43,9 +43,10 @@ def overridden(
         known = next((word for word in KERNELS if word == kernels), None)
         if known is None:
             raise TargetError(f"unknown kernels {kernels!r}", where=target.name, fix=f"use {' or '.join(KERNELS)}")
-        target = replace(target, kernels=known)
+        target = replace(target, kernels=known, usual_kernels=None)  # the user has chosen
     if runtime is not None:
         target = replace(target, runtime=load_runtime(runtime))
+        require_abi(target.core, target.runtime, where=f"{target.name}: runtime")
     return target
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar, get_args
 
-from edgetool.errors import TargetError
+from edgetool.errors import TargetError, UsageError
+from edgetool.target.layout import read_abis, read_field_lists, read_structs
 from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
 from edgetool.target.schema import Problem, Section, did_you_mean
 from edgetool.target.types import (
@@ -27,7 +28,10 @@ from edgetool.target.types import (
 T = TypeVar("T")
 W = TypeVar("W", bound=str)
 
-ISAS = ("armv6-m", "armv7-m", "armv7e-m", "armv8-m.base", "armv8-m.main", "armv8.1-m.main")
+ISAS = (
+    *("armv6-m", "armv7-m", "armv7e-m", "armv8-m.base", "armv8-m.main", "armv8.1-m.main"),
+    *("rv32imc", "xtensa-lx6", "xtensa-lx7", "x86-64"),
+)
 KINDS: tuple[RegionKind, ...] = get_args(RegionKind)
 FPUS: tuple[Fpu, ...] = get_args(Fpu)
 KERNELS: tuple[Kernels, ...] = get_args(Kernels)
@@ -40,9 +44,10 @@ ON_CHIP_RANGE_BYTES = (2**10, 2**26)
 EXTERNAL_RANGE_BYTES = (2**10, 2**32)
 MODEL_KINDS: tuple[RegionKind, ...] = ("flash", "external-flash")
 
-CORE_FIGURES = ("isa", "dsp", "mve", "fpu", "word_bits", "default_clock")
+CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
 BOARD_FIGURES = ("core", "fpu", "mcu", "clock")  # and the name of every region
-RUNTIME_FIGURES = ("tflm", "cmsis_nn", "resolver", "custom_resolver", "limit")
+STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
+RUNTIME_FIGURES = ("tflm", "cmsis_nn", "resolver", "custom_resolver", "limit", *STRUCT_FIGURES)
 
 
 def read_core(section: Section) -> Core:
@@ -50,6 +55,7 @@ def read_core(section: Section) -> Core:
     core = Core(
         name=section.name("name"),
         isa=section.choice("isa", ISAS) or ISAS[0],
+        abi=section.name("abi"),
         dsp=section.boolean("dsp"),
         mve=section.boolean("mve"),
         fpu=_choice(section, "fpu", FPUS),
@@ -58,6 +64,7 @@ def read_core(section: Section) -> Core:
         default_clock_hz=_clock(section, "default_clock"),
         clock_source=section.text("clock_source"),
         roofline=_roofline(section.section("roofline")),
+        usual_kernels=section.text("usual_kernels", required=False) or None,
         sources=_sources(section, CORE_FIGURES),
     )
     section.finish()
@@ -68,18 +75,29 @@ def read_runtime(section: Section) -> Runtime:
     """The runtime of a profile in targets/runtimes/; problems are noted in the section."""
     tflm = section.section("tflm")
     cmsis_nn = section.section("cmsis_nn")
+    op_data = section.section("op_data")
+    resolver = section.names("resolver")
+    custom_resolver = section.names("custom_resolver", required=False)
+    operators = [name for name, _ in (*resolver, *custom_resolver)]
+    structs = read_structs(section, "structs")
+    known = dict(structs)
     runtime = Runtime(
         name=section.name("name"),
         description=section.text("description"),
         tflm_commit=tflm.text("commit"),
         tflm_date=tflm.text("date"),
         cmsis_nn_commit=cmsis_nn.text("commit"),
-        resolver=section.names("resolver"),
-        custom_resolver=section.names("custom_resolver", required=False),
+        resolver=resolver,
+        custom_resolver=custom_resolver,
         limits=tuple(_limit(item) for item in section.sections("limit")),
+        abis=read_abis(section, known),
+        structs=structs,
+        options=read_field_lists(section, "options", operators, known),
+        op_data=read_field_lists(op_data, "reference", operators, known),
+        cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, known),
         sources=_sources(section, RUNTIME_FIGURES),
     )
-    for part in (tflm, cmsis_nn, section):
+    for part in (tflm, cmsis_nn, op_data, section):
         part.finish()
     return runtime
 
@@ -93,6 +111,8 @@ def read_board(
     """
     core = _referred(section, "core", section.name("core"), load_core)
     used = _referred(section, "runtime", section.name("runtime", required=False) or runtime, load_runtime)
+    if core is not None and used is not None and (unknown := unknown_abi(core, used)):
+        section.note("core", *unknown)
     fpu = section.choice("fpu", FPUS, required=False)
     name = section.name("name")
     regions = _regions(section)
@@ -107,10 +127,26 @@ def read_board(
         runtime=used or _NO_RUNTIME,
         kernels=_kernels(section, core or _NO_CORE),
         arena_region_name=_arena_region(section, regions),
+        usual_kernels=_usual_kernels(section, core or _NO_CORE),
         sources=_sources(section, (*BOARD_FIGURES, *(region.name for region in regions))),
     )
     section.finish()
     return target
+
+
+def unknown_abi(core: Core, runtime: Runtime) -> tuple[str, str] | None:
+    """What to say, and to do, when the runtime does not describe the core's ABI; None when it does."""
+    known = [abi.name for abi in runtime.abis]
+    if core.abi in known:
+        return None
+    return f"{core.name} has the ABI {core.abi!r}, which {runtime.name} lacks", f"it has {', '.join(known)}"
+
+
+def require_abi(core: Core, runtime: Runtime, *, where: str) -> None:
+    """Raises TargetError when the runtime does not describe the core's ABI."""
+    if unknown := unknown_abi(core, runtime):
+        what, fix = unknown
+        raise TargetError(what, where=where, fix=fix)
 
 
 def bare_core(core: Core, runtime: Runtime) -> Target:
@@ -125,12 +161,14 @@ def bare_core(core: Core, runtime: Runtime) -> Target:
         regions=(),
         runtime=runtime,
         kernels=core.default_kernels,
+        usual_kernels=core.usual_kernels,
         sources=core.sources,
     )
 
 
 # Stand-ins while problems are collected; no target with problems leaves the room.
-_NO_CORE = Core("none", ISAS[0], False, False, "none", 32, "reference", 1, "", Roofline(1.0, 1.0, 1.0, 1.0, False, ""))
+_NO_ROOFLINE = Roofline(1.0, 1.0, 1.0, 1.0, False, "")
+_NO_CORE = Core("none", ISAS[0], "none", False, False, "none", 32, "reference", 1, "", _NO_ROOFLINE)
 _NO_RUNTIME = Runtime("none", "", "", "", "", ())
 
 
@@ -153,6 +191,12 @@ def _with_fpu(core: Core, fpu: str | None) -> Core:
 def _kernels(section: Section, core: Core) -> Kernels:
     word = section.choice("kernels", KERNELS, required=False)
     return next((known for known in KERNELS if known == word), core.default_kernels)
+
+
+def _usual_kernels(section: Section, core: Core) -> str | None:
+    """What the profile names; else the core's, unless the profile has chosen among the known kernels."""
+    inherited = None if section.has("kernels") else core.usual_kernels
+    return section.text("usual_kernels", required=False) or inherited
 
 
 def _choice(section: Section, key: str, known: tuple[W, ...]) -> W:
@@ -245,10 +289,10 @@ def _arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> str | 
     return None
 
 
-def problems_as_error(problems: list[Problem], where: str) -> TargetError:
+def problems_as_error(problems: list[Problem], where: str, kind: type[UsageError] = TargetError) -> UsageError:
     """The first problem as an error, the others as its details."""
     first, *others = problems
-    return TargetError(
+    return kind(
         first.what,
         where=f"{where}: {first.key}" if first.key else where,
         fix=first.fix,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -46,7 +45,7 @@ class Section:
 
     def key(self, name: str) -> str:
         """The key as the user finds it in the file."""
-        shown = name if name.isprintable() and len(name) <= 80 else repr(name[:80])
+        shown = name if name and name.isprintable() and len(name) <= 80 else repr(name[:80])
         return f"{self.path}.{shown}" if self.path else shown
 
     def note(self, name: str, what: str, fix: str | None = None) -> None:
@@ -101,7 +100,7 @@ class Section:
         value = self._value(name, float, True)
         if value is None:
             return low
-        if not math.isfinite(value) or not low <= value <= high:
+        if not low <= value <= high:  # nor is NaN, and an integer may be too large for a float
             self.note(name, f"{_short(value)} is outside {low:g} to {high:g}")
             return low
         return float(value)
@@ -168,6 +167,19 @@ class Section:
                 self.note(f"{name}.{key}", "must be the name of a method")
         return tuple(pairs)
 
+    def entries(self, name: str, *, required: bool = True) -> tuple[tuple[str, str], ...]:
+        """A table of texts by name, which may be empty, as pairs in the file's order."""
+        value = self._value(name, dict, required)
+        if value is None:
+            return ()
+        pairs = []
+        for key, item in value.items():
+            if isinstance(item, str):
+                pairs.append((key, item))
+            else:
+                self.note(f"{name}.{key}", f"must be text, not {_KINDS.get(type(item), 'a date')}")
+        return tuple(pairs)
+
     def section(self, name: str) -> Section:
         """A required table."""
         value = self._value(name, dict, True)
@@ -182,6 +194,14 @@ class Section:
             self.note(name, f"must be written as [[{name}]] tables")
             return ()
         return tuple(Section(item, self.problems, f"{self.key(name)}[{i}]") for i, item in enumerate(value))
+
+    def items(self, name: str, most: int) -> Section:
+        """An optional list of at most so many values, as a section with a key for each, as in "scratch[0]"."""
+        value = self._value(name, list, False) or []
+        if len(value) > most:
+            self.note(name, f"has {len(value)} values; at most {most} are possible")
+            value = []
+        return Section({f"{name}[{i}]": item for i, item in enumerate(value)}, self.problems, self.path)
 
     def finish(self) -> None:
         """Note each key that nobody asked for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetool.target.abi import Abi
+
 RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
 Fpu = Literal["none", "sp", "dp"]
 Kernels = Literal["cmsis-nn", "reference"]
@@ -55,11 +57,14 @@ class Roofline:
 class Core:
     """A processor core. dsp and mve are the SIMD extensions that select CMSIS-NN's kernels.
 
-    default_clock_hz is a clock documented by clock_source: an estimate for the bare core uses it.
+    abi names how its compilers lay out structs, one of the runtime's. default_clock_hz is a clock documented
+    by clock_source: an estimate for the bare core uses it. usual_kernels names what people mostly run there,
+    where that is neither of the two known sets.
     """
 
     name: str
     isa: str
+    abi: str
     dsp: bool
     mve: bool
     fpu: Fpu
@@ -68,6 +73,7 @@ class Core:
     default_clock_hz: int
     clock_source: str
     roofline: Roofline
+    usual_kernels: str | None = None
     sources: tuple[Source, ...] = ()
 
     @property
@@ -101,6 +107,10 @@ class Runtime:
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
     custom_resolver: the same for the custom operators that TFLM itself brings.
+
+    Structs are field lists for edgetool.target.abi.struct_size, "" where there is none. structs: by name, each
+    made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
+    its reference kernel allocates in Init, and cmsis_nn_op_data the same where CMSIS-NN's differs.
     """
 
     name: str
@@ -111,6 +121,11 @@ class Runtime:
     resolver: tuple[tuple[str, str], ...]
     custom_resolver: tuple[tuple[str, str], ...] = ()
     limits: tuple[OperatorLimit, ...] = ()
+    abis: tuple[Abi, ...] = ()
+    structs: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    op_data: tuple[tuple[str, str], ...] = ()
+    cmsis_nn_op_data: tuple[tuple[str, str], ...] = ()
     sources: tuple[Source, ...] = ()
 
     @property
@@ -129,6 +144,15 @@ class Runtime:
             return dict(self.custom_resolver).get(custom_code or "")
         return dict(self.resolver).get(code)
 
+    def abi(self, name: str) -> Abi:
+        """The ABI of that name. Raises KeyError for one that the runtime does not describe."""
+        return {abi.name: abi for abi in self.abis}[name]
+
+    def op_data_of(self, kernels: Kernels) -> tuple[tuple[str, str], ...]:
+        """What kernels of this set allocate in Init, as a field list by operator or custom code."""
+        own = self.cmsis_nn_op_data if kernels == "cmsis-nn" else ()
+        return tuple({**dict(self.op_data), **dict(own)}.items())
+
     def limit(self, code: str, quantity: LimitQuantity) -> int | None:
         """The most inputs or dimensions that the operator's kernel takes; None where none is known."""
         for item in self.limits:
@@ -141,7 +165,8 @@ class Runtime:
 class Target:
     """What a model is meant to run on: a board with its memories, or a bare core without limits.
 
-    arena_region_name picks the region for the arena; None is the largest of kind "sram".
+    arena_region_name picks the region for the arena; None is the largest of kind "sram". usual_kernels names
+    what people mostly run there, where that is neither of the two known sets of kernels.
     """
 
     name: str
@@ -154,6 +179,7 @@ class Target:
     runtime: Runtime
     kernels: Kernels
     arena_region_name: str | None = None
+    usual_kernels: str | None = None
     sources: tuple[Source, ...] = ()
 
     @property

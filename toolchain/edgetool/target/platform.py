@@ -1,0 +1,62 @@
+"""What kernels are built for: the kernel set, the processor's extensions and the sizes of C structs there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetool.target.abi import Abi, StructSize, struct_size
+from edgetool.target.types import Kernels, Runtime, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A build of TFLM, as far as its arena depends on it.
+
+    structs: sizes by name, the runtime's own and those of kernels. options: the struct that TFLM parses an
+    operator's options into, by operator; op_data: the struct that its kernel allocates in Init, of this kernel
+    set; "" where there is none, absent where it is not known.
+    """
+
+    kernels: Kernels
+    dsp: bool
+    mve: bool
+    abi: Abi
+    structs: Mapping[str, StructSize]
+    options: Mapping[str, StructSize]
+    op_data: Mapping[str, StructSize]
+
+    @property
+    def cmsis_nn(self) -> bool:
+        """Whether the kernels are CMSIS-NN's, where it has them."""
+        return self.kernels == "cmsis-nn"
+
+    def size_of(self, struct: str) -> int:
+        """sizeof(struct). Raises KeyError for one that the runtime's profile does not describe."""
+        return self.structs[struct].size_bytes
+
+
+def platform_of(target: Target) -> Platform:
+    """The build that the target implies."""
+    return make_platform(target.runtime, target.core.abi, target.kernels, dsp=target.core.dsp, mve=target.core.mve)
+
+
+def make_platform(
+    runtime: Runtime, abi_name: str, kernels: Kernels, *, dsp: bool = False, mve: bool = False
+) -> Platform:
+    """A build of the runtime for an ABI that it describes. Raises KeyError for another."""
+    abi = runtime.abi(abi_name)
+    structs: dict[str, StructSize] = {}
+    for name, fields in runtime.structs:
+        structs[name] = struct_size(fields, abi, structs)
+    for name, other in abi.replaced:
+        structs[name] = structs[other]
+    return Platform(
+        kernels=kernels,
+        dsp=dsp,
+        mve=mve,
+        abi=abi,
+        structs=structs,
+        options={code: struct_size(fields, abi, structs) for code, fields in runtime.options},
+        op_data={code: struct_size(fields, abi, structs) for code, fields in runtime.op_data_of(kernels)},
+    )
