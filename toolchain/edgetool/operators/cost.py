@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from edgetool.model.types import DType, Graph, Model, Operator
-from edgetool.operators.registry import OPERATORS
+from edgetool.operators.registry import entry_of
+from edgetool.operators.types import OperatorEntry
 
 Precision = Literal["int8", "int16", "float32"]
 
@@ -43,12 +45,15 @@ class OperatorCost:
         return self.parameter_bytes + self.activation_bytes
 
 
-def operator_costs(model: Model) -> tuple[OperatorCost, ...]:
-    """One cost per operator, subgraph by subgraph, each as if run once."""
+def operator_costs(model: Model, custom: Mapping[str, OperatorEntry] | None = None) -> tuple[OperatorCost, ...]:
+    """One cost per operator, subgraph by subgraph, each as if run once.
+
+    custom: entries of operators that the user describes, by custom code.
+    """
     costs = []
     for graph in model.subgraphs:
         for operator in graph.operators:
-            entry = OPERATORS.get(operator.code)
+            entry = entry_of(operator, custom)
             parameter_bytes = activation_bytes = 0
             for index in dict.fromkeys(i for i in (*operator.inputs, *operator.outputs) if i >= 0):
                 tensor = graph.tensors[index]
@@ -66,7 +71,7 @@ def operator_costs(model: Model) -> tuple[OperatorCost, ...]:
                     parameter_bytes=parameter_bytes,
                     activation_bytes=activation_bytes,
                     precision=_precision(operator, graph),
-                    known=entry is not None,
+                    known=entry is not None and (entry.macs is not None or operator.code != "CUSTOM"),
                 )
             )
     return tuple(costs)

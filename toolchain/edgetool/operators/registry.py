@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from edgetool.model.types import Operator
 from edgetool.operators import macs
+from edgetool.operators.kernel import PrepareRule
+from edgetool.operators.prepare import (
+    activation,
+    arithmetic,
+    comparison,
+    control,
+    convolution,
+    custom,
+    dense,
+    elementwise,
+    movement,
+    normalization,
+    padding,
+    pooling,
+    recurrent,
+    reduction,
+    selection,
+    shape,
+)
 from edgetool.operators.types import OperatorEntry, Rule
 
 MAC_RULES: dict[str, Rule] = {
@@ -38,6 +60,38 @@ TOPK_V2 TRANSPOSE UNIQUE UNPACK UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORT
 VAR_HANDLE WHERE WHILE ZEROS_LIKE
 """.split()
 
-OPERATORS: dict[str, OperatorEntry] = {
-    code: OperatorEntry(code, MAC_RULES.get(code)) for code in sorted([*MAC_RULES, *WITHOUT_MACS])
+PREPARE_RULES: dict[str, PrepareRule] = {
+    **activation.RULES,
+    **arithmetic.RULES,
+    **comparison.RULES,
+    **control.RULES,
+    **convolution.RULES,
+    **dense.RULES,
+    **elementwise.RULES,
+    **movement.RULES,
+    **normalization.RULES,
+    **padding.RULES,
+    **pooling.RULES,
+    **recurrent.RULES,
+    **reduction.RULES,
+    **selection.RULES,
+    **shape.RULES,
 }
+
+OPERATORS: dict[str, OperatorEntry] = {
+    code: OperatorEntry(code, MAC_RULES.get(code), PREPARE_RULES.get(code))
+    for code in sorted([*MAC_RULES, *WITHOUT_MACS])
+}
+
+# The custom operators that TFLM brings, by their custom code.
+CUSTOM_OPERATORS: dict[str, OperatorEntry] = {
+    name: OperatorEntry(name, None, rule) for name, rule in sorted(custom.RULES.items())
+}
+
+
+def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = None) -> OperatorEntry | None:
+    """The operator's entry; one of `custom` (by custom code) goes before TFLM's own. None where there is none."""
+    if operator.code != "CUSTOM":
+        return OPERATORS.get(operator.code)
+    name = operator.custom_code or ""
+    return (custom or {}).get(name) or CUSTOM_OPERATORS.get(name)

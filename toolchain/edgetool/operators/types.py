@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgetool.model.types import Graph, Operator
+from edgetool.operators.kernel import PrepareRule
 
 Rule = Callable[[Operator, Graph], int]
 
@@ -15,7 +16,13 @@ class OperatorEntry:
     """What edgetool knows of one TFLite operator.
 
     macs: its multiply-accumulates for one run; None for an operator that does none.
+    prepare: what its kernel asks of the arena; None where that is not known, so that an arena with it is only
+    bounded from below. init_bytes: buffers that Init allocates beside those that the runtime's profile names.
+    resolver_method: what registers it, where no runtime's profile says so.
     """
 
     code: str
     macs: Rule | None = None
+    prepare: PrepareRule | None = None
+    init_bytes: tuple[int, ...] = ()
+    resolver_method: str | None = None

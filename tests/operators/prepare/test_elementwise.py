@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.kernel import KernelRefusal
+from tests.operators.prepare.calls import call, prepared, temporaries, tensor
+
+F = tensor(1, 4, dtype=DType.FLOAT32)
+Q = tensor(1, 4, scale=0.5)
+FUNCTIONS = ("ABS", "CEIL", "COS", "EXP", "LOG", "ROUND", "RSQRT", "SIN", "SQRT", "SQUARE", "ZEROS_LIKE")
+
+
+@pytest.mark.parametrize("code", [*FUNCTIONS, "CAST"])
+def test_a_unary_kernel_looks_once_at_both_sides(code: str) -> None:
+    assert temporaries(call(code, [F], [F])) == [0, 1]
+
+
+@pytest.mark.parametrize("code", ["FLOOR", "NEG"])
+def test_floor_and_neg_have_no_prepare(code: str) -> None:
+    assert prepared(call(code, [F], [F])) == []
+
+
+@pytest.mark.parametrize("code", ["COS", "LOG", "SIN", "SQRT", "SQUARE"])
+def test_int8_passes_prepare_where_its_check_is_void(code: str) -> None:
+    assert temporaries(call(code, [Q], [Q])) == [0, 1]
+
+
+@pytest.mark.parametrize("code", ["CEIL", "EXP", "ROUND"])
+def test_functions_of_float32_alone(code: str) -> None:
+    with pytest.raises(KernelRefusal, match="float32, not int8"):
+        prepared(call(code, [Q], [Q]))
+    with pytest.raises(KernelRefusal, match="shape"):
+        prepared(call(code, [F], [tensor(4, 1, dtype=DType.FLOAT32)]))
+
+
+@pytest.mark.parametrize("code", ["ABS", "COS", "RSQRT"])
+def test_one_type_on_both_sides(code: str) -> None:
+    with pytest.raises(KernelRefusal, match="float32 together with int8"):
+        prepared(call(code, [F], [Q]))
+
+
+def test_cast_and_zeros_like_take_any_types() -> None:
+    for code in ("CAST", "ZEROS_LIKE"):
+        assert temporaries(call(code, [F], [tensor(2, dtype=DType.BOOL)])) == [0, 1]
+
+
+@pytest.mark.parametrize("code", ["ABS", "RSQRT"])
+def test_rescaling_needs_quantization_on_both_sides(code: str) -> None:
+    plain = tensor(1, 4, dtype=DType.INT16)
+    wide = tensor(1, 4, dtype=DType.INT16, scale=0.5)
+    shifted = tensor(1, 4, dtype=DType.INT16, scale=0.5, zero_point=1)
+    for pair in ((Q, Q), (plain, plain), (plain, wide), (wide, wide)):
+        assert temporaries(call(code, [pair[0]], [pair[1]])) == [0, 1]
+    for source, result in ((Q, tensor(1, 4)), (tensor(1, 4), Q), (wide, plain)):
+        with pytest.raises(KernelRefusal, match="with quantization only"):
+            prepared(call(code, [source], [result]))
+    with pytest.raises(KernelRefusal, match="zero points of 0"):
+        prepared(call(code, [wide], [shifted]))
+
+
+@pytest.mark.parametrize("source", [F, Q, *(tensor(4, dtype=d) for d in (DType.INT32, DType.INT16, DType.UINT8))])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16, DType.INT32, DType.UINT8])
+def test_quantize_takes(source: Tensor, dtype: DType) -> None:
+    assert temporaries(call("QUANTIZE", [source], [tensor(1, 4, dtype=dtype, scale=0.5)])) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "why"),
+    [
+        (F, tensor(1, 4), "one scale"),
+        (F, tensor(4, 1, scale=0.5, scales=4), "one scale"),
+        (F, tensor(1, 4, dtype=DType.FLOAT16, scale=0.5), "not float16"),
+        (tensor(1, 4, dtype=DType.BOOL), Q, "not bool"),
+    ],
+)
+def test_quantize_refuses(source: Tensor, result: Tensor, why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        prepared(call("QUANTIZE", [source], [result]))
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16, DType.UINT8])
+def test_dequantize_takes(dtype: DType) -> None:
+    assert temporaries(call("DEQUANTIZE", [tensor(1, 4, dtype=dtype, scale=0.5)], [F])) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "why"),
+    [
+        (tensor(1, 4, dtype=DType.FLOAT16), F, "not float16"),
+        (tensor(1, 4, dtype=DType.INT32, scale=0.5), F, "not int32"),
+        (Q, tensor(1, 4, dtype=DType.FLOAT16), "not float16"),
+    ],
+)
+def test_dequantize_refuses(source: Tensor, result: Tensor, why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        prepared(call("DEQUANTIZE", [source], [result]))
+
+
+@pytest.mark.parametrize("code", [*FUNCTIONS, "CAST", "DEQUANTIZE", "QUANTIZE"])
+def test_a_second_input_is_refused(code: str) -> None:
+    with pytest.raises(KernelRefusal, match="1 inputs"):
+        prepared(call(code, [F, F], [F]))

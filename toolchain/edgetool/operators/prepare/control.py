@@ -1,0 +1,134 @@
+"""Control flow and resource variables: what their kernels ask for in Prepare.
+
+Sources: if.cc, while.cc, call_once.cc, var_handle.cc, read_variable.cc, assign_variable.cc,
+micro_resource_variable.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from edgetool.model.types import DType, Graph, Operator, Tensor
+from edgetool.operators.kernel import Call, PrepareRule, Request, nothing, persistent
+from edgetool.operators.prepare.conditions import counts, looks_at
+from edgetool.operators.prepare.inspection import demand, input_type, integer, words
+
+# Where TFLM's element is wider than the schema's (memory_helpers.cc, TfLiteTypeSizeOf).
+WIDER_ELEMENT_BYTES = {DType.INT4: 1, DType.RESOURCE: 4}
+
+
+def _subgraph(call: Call, option: str) -> Graph:
+    index, number = integer(call, option), len(call.model.subgraphs)
+    demand(call, 0 <= index < number, f"calls subgraph {index} of {number}")
+    return call.model.subgraphs[index]
+
+
+def _branches(call: Call) -> None:
+    """The condition is one bool; the first branch takes and gives what the operator has. The second is not asked."""
+    input_type(0, DType.BOOL)(call)
+    elements = call.required_input(0).element_count
+    demand(call, elements == 1, f"takes one condition, not {elements}")
+    then = _subgraph(call, "then_subgraph_index")
+    _subgraph(call, "else_subgraph_index")
+    given, made = len(call.operator.inputs) - 1, len(call.operator.outputs)
+    demand(
+        call,
+        (len(then.inputs), len(then.outputs)) == (given, made),
+        f"hands {given} inputs and {made} outputs to a subgraph with {len(then.inputs)} and {len(then.outputs)}",
+    )
+
+
+def _loop(call: Call) -> Iterable[Request]:
+    """The condition and the body take what the operator has, and the body gives as much."""
+    given, made = len(call.operator.inputs), len(call.operator.outputs)
+    condition, body = _subgraph(call, "cond_subgraph_index"), _subgraph(call, "body_subgraph_index")
+    numbers = {given, made, len(condition.inputs), len(body.inputs), len(body.outputs)}
+    demand(call, len(numbers) == 1, "takes and gives other numbers of tensors than its subgraphs do")
+    return ()
+
+
+def _call_once(call: Call) -> Iterable[Request]:
+    counts(0, 0)(call)
+    _subgraph(call, "init_subgraph_index")
+    return ()
+
+
+def _assign_variable(call: Call) -> Iterator[Request]:
+    """The variable's bytes, when no earlier operator of any subgraph assigned to it."""
+    counts(2, 0)(call)
+    input_type(0, DType.RESOURCE, DType.INT32)(call)
+    handle, value = call.required_input(0), call.required_input(1)
+    demand(call, handle.element_count == 1, f"takes one variable, not {handle.element_count}")
+    yield from call.temporary_inputs(1)
+    variables = _Variables()
+    for graph, operator in _prepared_before(call):
+        variables.prepare(graph, operator)
+    variable = variables.of(call.graph, handle)
+    if variable is None:
+        return  # The handle is made in another subgraph: only Invoke knows the variable.
+    known = len(variables.names)
+    demand(call, 0 <= variable < known, f"assigns to variable {variable} of {known}")
+    if variable not in variables.assigned:
+        yield persistent("resource variable", _bytes(value))
+
+
+def _prepared_before(call: Call) -> Iterator[tuple[Graph, Operator]]:
+    for graph in call.model.subgraphs[: call.graph.index + 1]:
+        for operator in graph.operators:
+            if graph.index == call.graph.index and operator.index == call.operator.index:
+                return
+            yield graph, operator
+
+
+def _bytes(tensor: Tensor) -> int:
+    width = WIDER_ELEMENT_BYTES.get(tensor.dtype)
+    return tensor.size_bytes if width is None else width * tensor.element_count
+
+
+class _Variables:
+    """The resource variables as TFLM numbers them while it prepares operators, and those that have their bytes."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str | None, str]] = []
+        self.handles: dict[tuple[int, int], int] = {}
+        self.assigned: set[int] = set()
+
+    def of(self, graph: Graph, handle: Tensor) -> int | None:
+        """The variable that the tensor stands for; None when no operator has said so yet."""
+        if handle.is_constant:
+            return next(iter(words(handle)), None)
+        return self.handles.get((graph.index, handle.index))
+
+    def prepare(self, graph: Graph, operator: Operator) -> None:
+        if operator.code == "VAR_HANDLE" and operator.outputs:
+            self.handles[graph.index, operator.outputs[0]] = self._number(*_variable_name(operator))
+        if operator.code == "ASSIGN_VARIABLE" and operator.inputs:
+            variable = self.of(graph, graph.tensors[operator.inputs[0]])
+            if variable is not None:
+                self.assigned.add(variable)
+
+    def _number(self, container: str | None, shared_name: str) -> int:
+        for number, (own_container, own_name) in enumerate(self.names):
+            # A handle without a container finds a variable of that name in any.
+            if own_name == shared_name and container in (None, own_container):
+                return number
+        self.names.append((container, shared_name))
+        return len(self.names) - 1
+
+
+def _variable_name(operator: Operator) -> tuple[str | None, str]:
+    """The container (None where the file has none) and the shared name of a VAR_HANDLE."""
+    fields = dict(operator.options.fields) if operator.options is not None else {}
+    container, shared_name = fields.get("container"), fields.get("shared_name")
+    return (container if isinstance(container, str) else None), (shared_name if isinstance(shared_name, str) else "")
+
+
+RULES: dict[str, PrepareRule] = {
+    "ASSIGN_VARIABLE": _assign_variable,
+    "CALL_ONCE": _call_once,
+    "IF": looks_at((0,), (), _branches),
+    "READ_VARIABLE": looks_at((0,), ()),
+    # Too many variables fail here; the firmware makes room for all.
+    "VAR_HANDLE": nothing,
+    "WHILE": _loop,
+}

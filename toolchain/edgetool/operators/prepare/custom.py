@@ -1,0 +1,107 @@
+"""Custom operators that TFLM itself brings: what their kernels ask for in Prepare, by custom code.
+
+Sources: circular_buffer_common.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. Those of signal
+processing are in signal.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.kernel import Call, PrepareRule, Request, persistent, scratch
+from edgetool.operators.prepare import signal
+from edgetool.operators.prepare.conditions import counts, looks_at, output_alike
+from edgetool.operators.prepare.inspection import INT_BYTES, constant_input, demand, input_rank, input_type
+from edgetool.operators.prepare.options import named_size
+from edgetool.operators.prepare.quantization import is_quantized
+
+FLOAT_BYTES = 4
+BOX_COORDINATES = 4
+
+# Decode types (decode_state.h): the state's name and its size in pointers, the bytes and flags at its end rounded up.
+TABLE, HUFFMAN, PRUNE = 0, 1, 2
+DECODE_STATES = {TABLE: ("table decoder", 9), HUFFMAN: ("Huffman decoder", 7), PRUNE: ("pruning decoder", 10)}
+DECODE_HEADER_BYTES = 16
+
+
+def _one_more_slice(call: Call) -> None:
+    source, result = call.required_input(0).shape, call.required_output().shape
+    fits = source[:1] == result[:1] and source[1:2] == (1,) and source[2:4] == result[2:4]
+    demand(call, fits, f"adds no {source} to {result}")
+
+
+def _detection_postprocess(call: Call) -> Iterator[Request]:
+    """The outputs are not looked at, and no condition is set on types."""
+    counts(3, 4)(call)
+    boxes = call.required_input(0)
+    yield from call.temporary_inputs(0, 1, 2)
+    for position, rank in enumerate((3, 3, 2)):
+        input_rank(position, rank)(call)
+    number = boxes.shape[1]
+    classes, detections = named_size(call, "num_classes"), named_size(call, "max_detections")
+    scores = call.required_input(1).shape[1] * call.required_input(1).shape[2]
+    yield scratch("active candidates", number)
+    yield scratch("decoded boxes", number * BOX_COORDINATES * FLOAT_BYTES)
+    yield scratch("scores", scores * FLOAT_BYTES)
+    yield scratch("scores of a class", number * FLOAT_BYTES)
+    yield scratch("kept scores", number * FLOAT_BYTES)
+    yield scratch("scores after suppression", detections * number * FLOAT_BYTES)
+    yield scratch("sorted scores", detections * number * FLOAT_BYTES)
+    yield scratch("kept indices", number * INT_BYTES)
+    yield scratch("sorted indices", detections * number * INT_BYTES)
+    yield scratch("indices", max(classes, detections) * number * INT_BYTES)
+    yield scratch("selected boxes", min(number, detections) * number * INT_BYTES)
+
+
+def _decode(call: Call) -> Iterator[Request]:
+    outputs = len(call.operator.outputs)
+    demand(call, outputs > 0, "has no output")
+    counts(2 * outputs, outputs)(call)
+    yield persistent("states' pointers", outputs * call.platform.abi.pointer_bytes)
+    for position in range(outputs):
+        ancillary, result = call.required_input(2 * position + 1), call.required_output(position)
+        yield from call.temporary_inputs(2 * position, 2 * position + 1)
+        yield from call.temporary_outputs(position)
+        constant_input(2 * position, "codes")(call)
+        constant_input(2 * position + 1, "tables")(call)
+        header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
+        kind, version, own_version, parameters = header[0], header[1], header[4], header[5]
+        demand(call, version == 1, f"takes version 1, not {version}")
+        demand(call, kind in DECODE_STATES, f"has no decoder of type {kind}")
+        state, pointers = DECODE_STATES[kind]
+        yield persistent(state, pointers * call.platform.abi.pointer_bytes)
+        demand(call, own_version == 1, f"takes tables of version 1, not {own_version}")
+        if kind == HUFFMAN:
+            int8 = parameters & 1 != 0 or result.dtype == DType.INT8
+            demand(call, int8, "decodes with tables of 16 bits to int8 only")
+        else:
+            _check_axis(call, result)
+        if kind == PRUNE:
+            yield from _zero_points(call, result)
+
+
+def _check_axis(call: Call, result: Tensor) -> None:
+    if result.quantization is None or not is_quantized(result):
+        return
+    axis, last = result.quantization.axis, len(result.shape) - 1
+    known = axis == 0 or (axis == last and result.quantization.per_channel)
+    demand(call, known, f"decodes to tensors quantized along the first or last axis only, not {axis}")
+
+
+def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
+    """A copy of them when they differ from 0 along an axis."""
+    if result.quantization is None or not is_quantized(result):
+        return
+    shifted = any(result.quantization.zero_points)
+    demand(call, not shifted or result.dtype == DType.INT8, "restores zero points other than 0 in int8 only")
+    if shifted and result.quantization.per_channel:
+        yield persistent("zero points", len(result.quantization.scales))
+
+
+RULES: dict[str, PrepareRule] = {
+    "CIRCULAR_BUFFER": looks_at((0,), (0,), _one_more_slice, output_alike, input_type(0, DType.INT8)),
+    "TFLM_DECODE": _decode,
+    "TFLite_Detection_PostProcess": _detection_postprocess,
+    **signal.RULES,
+}

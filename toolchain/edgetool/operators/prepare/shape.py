@@ -1,0 +1,105 @@
+"""Operators that change or tell a tensor's shape: what their kernels ask for in Prepare.
+
+Sources: reshape_common.cc, squeeze.cc, expand_dims.cc, shape.cc, broadcast_args.cc, zeros_like.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from edgetool.model.types import DType
+from edgetool.operators.kernel import Call, PrepareRule, Request
+from edgetool.operators.prepare.conditions import counts, inputs_alike, looks_at, output_alike
+from edgetool.operators.prepare.inspection import (
+    constant_input,
+    demand,
+    dims_copy,
+    input_rank,
+    input_type,
+    integers,
+    output_rank,
+)
+
+SQUEEZED_RANK = 8
+
+
+def _reshape(call: Call) -> Iterator[Request]:
+    """Only the shapes that the file gives both tensors count; what the second input or the options say is not read."""
+    inputs = len(call.operator.inputs)
+    demand(call, inputs in (1, 2), f"takes 1 or 2 inputs, not {inputs}")
+    counts(inputs)(call)
+    source, result = call.required_input(0), call.required_output()
+    yield from call.temporary_inputs(0)
+    yield from call.temporary_outputs(0)
+    # Old files give a scalar the shape (0).
+    shape = () if inputs == 1 and result.shape == (0,) else result.shape
+    open_dimensions = shape.count(-1)
+    demand(call, open_dimensions <= 1, "takes no two dimensions of -1")
+    known = prod(size for size in shape if size != -1)
+    if open_dimensions:
+        yield dims_copy(result)
+        demand(call, known != 0, f"cannot tell a dimension of {shape}")
+    output_alike(call)
+    fits = source.element_count % known == 0 if open_dimensions else source.element_count == known
+    demand(call, fits, f"does not make {shape} of {source.shape}")
+
+
+def _squeezed(call: Call) -> None:
+    source, result = call.required_input(0).shape, call.required_output().shape
+    rank = len(source)
+    demand(call, rank <= SQUEEZED_RANK, f"takes at most {SQUEEZED_RANK} dimensions, not {rank}")
+    given = call.option("squeeze_dims")
+    axes = (
+        [axis + rank if axis < 0 else axis for axis in given if isinstance(axis, int)]
+        if isinstance(given, tuple)
+        else []
+    )
+    for axis in axes:
+        demand(call, 0 <= axis < rank and source[axis] == 1, f"takes no dimension {axis} out of {source}")
+    gone = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
+    left = [size for axis, size in enumerate(source) if axis not in gone]
+    # The kernel compares as many dimensions as are left, and stops the program when one does not fit.
+    demand(
+        call,
+        all(made >= size for made, size in zip(result, left, strict=False)),
+        f"does not fit {source} into {result}",
+    )
+
+
+def _expanded(call: Call) -> None:
+    source, result = call.required_input(0).shape, call.required_output().shape
+    (axis, *_) = integers(call.required_input(1))
+    rank = len(source)
+    axis += rank + 1 if axis < 0 else 0
+    demand(call, axis <= rank, f"takes no axis {axis} of {rank} dimensions")
+    # An axis that is still negative adds no dimension where the kernel looks for it.
+    expected = (*source[:axis], 1, *source[axis:]) if axis >= 0 else None
+    demand(call, result == expected, f"at axis {axis} does not make {result} of {source}")
+
+
+def _shape(call: Call) -> Iterable[Request]:
+    counts(1)(call)
+    return ()
+
+
+RULES: dict[str, PrepareRule] = {
+    "BROADCAST_ARGS": looks_at(
+        (0, 1),
+        (0,),
+        counts(2),
+        input_type(0, DType.INT32, DType.INT64),
+        inputs_alike,
+        output_alike,
+        input_rank(0, 1),
+        input_rank(1, 1),
+        output_rank(0, 1),
+    ),
+    "EXPAND_DIMS": looks_at(
+        (0, 1), (0,), counts(2), constant_input(1, "axis"), input_rank(1, 0, 1), input_type(1, DType.INT32), _expanded
+    ),
+    "RESHAPE": _reshape,
+    "SHAPE": _shape,
+    "SQUEEZE": looks_at((0,), (0,), counts(1), _squeezed),
+    "ZEROS_LIKE": looks_at((0,), (0,), counts(1)),
+}
