@@ -10,7 +10,7 @@ from edgetool.errors import InternalError
 from edgetool.memory import greedy
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_sound
-from edgetool.memory.greedy import ORDERS, first_fit, solve_greedy
+from edgetool.memory.greedy import ORDERS, first_fit, realise, solve_greedy
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime, aligned
 
 
@@ -79,6 +79,33 @@ def naive_tflm(problem: LayoutProblem) -> list[int]:
 def test_tflm_order_places_as_a_second_telling_of_the_rule(problem: LayoutProblem) -> None:
     order = sorted(range(len(problem.buffers)), key=lambda i: ORDERS["tflm"](i, problem.buffers[i]))
     assert list(first_fit(problem, order)) == naive_tflm(problem)
+
+
+@given(problems(), st.data())
+def test_the_runtime_fits_the_rest_around_fixed_buffers(problem: LayoutProblem, data: st.DataObject) -> None:
+    """A second telling of the rule: fixed ones lie where they are told, overlapping or not."""
+    fixed = {
+        i: 16 * data.draw(st.integers(0, 40))
+        for i in range(len(problem.buffers))
+        if data.draw(st.booleans(), label=f"fix {i}")
+    }
+    placed = dict(fixed)
+    for i in sorted(
+        (i for i in range(len(problem.buffers)) if i not in fixed),
+        key=lambda i: (-problem.buffers[i].aligned_bytes, -i),
+    ):
+        mine = problem.buffers[i]
+        rivals = [
+            (placed[j], placed[j] + problem.buffers[j].aligned_bytes)
+            for j in placed
+            if problem.buffers[j].lifetime.overlaps(mine.lifetime)
+        ]
+        placed[i] = next(
+            at
+            for at in sorted({0, *(end for _, end in rivals)})
+            if all(at + mine.aligned_bytes <= start or end <= at for start, end in rivals)
+        )
+    assert realise(problem, fixed) == tuple(placed[i] for i in range(len(problem.buffers)))
 
 
 @given(problems(), st.data())

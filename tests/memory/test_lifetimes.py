@@ -12,7 +12,7 @@ from tests.graphs import chain, graph, model, operator, tensor
 
 def test_chain_lives_from_producer_to_consumer() -> None:
     times = timeline(chain([10, 20, 30, 40]))
-    assert times.positions == (0, 1, 2)
+    assert times.operators == {(0, i): Lifetime(i, i) for i in range(3)}
     assert times.lifetimes == {
         (0, 0): Lifetime(-1, 0),
         (0, 1): Lifetime(0, 1),
@@ -49,6 +49,14 @@ def test_constants_variables_and_empty_tensors_are_not_planned_and_dead_ones_are
     ]
 
 
+def test_the_tensor_of_a_variable_handle_is_not_planned() -> None:
+    """VAR_HANDLE has its resource's number in its own memory and lets the tensor point there."""
+    handle, given = (tensor(index, dtype=DType.RESOURCE) for index in (0, 1))
+    made = operator(0, "VAR_HANDLE", [], [0], "VarHandleOptions", container="", shared_name="v")
+    problem = layout_problem(small := model(graph([handle, given], [made], [1], [])), timeline(small))
+    assert [(b.tensor, b.size_bytes) for b in problem.buffers] == [(1, 4)]
+
+
 def test_subgraphs_of_control_flow_live_inside_their_operator() -> None:
     """Scopes as TFLM counts them: operator, then one for each subgraph entered and one for each operator in it."""
     main = graph(
@@ -65,7 +73,10 @@ def test_subgraphs_of_control_flow_live_inside_their_operator() -> None:
     ]
     times = timeline(model(main, *branches))
     # scope 1: IF, 2: enter 1, 3: its RELU, 4: enter 2, 5: its RELU, 6: RELU; positions are one less
-    assert times.positions == (0, 5)
+    # IF runs as long as the branches that it enters.
+    assert times.operators[0, 0] == Lifetime(0, 4)
+    assert times.operators[0, 1] == Lifetime(5, 5)
+    assert times.operators[2, 0] == Lifetime(4, 4)
     assert times.lifetimes[1, 0] == Lifetime(1, 2)
     assert times.lifetimes[1, 1] == Lifetime(2, 2)
     assert times.lifetimes[2, 0] == Lifetime(3, 4)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetool.model.edit import with_metadata
+from edgetool.model.edit import with_metadata, without_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model
 from edgetool.model.writer import write_model
@@ -75,3 +75,32 @@ def test_the_result_is_a_sound_model(model: Model, name: str, data: bytes) -> No
     assert [(entry.name, entry.data) for entry in changed.metadata if entry.name != name] == others
     assert changed.subgraphs == model.subgraphs
     assert with_metadata(changed, name, data) == changed or changed.data[-1] == (data or None)
+
+
+def test_an_entry_is_removed_with_its_payload() -> None:
+    model = conv_model()
+    assert without_metadata(with_metadata(model, PLAN, b"plan"), PLAN) == model
+    between = with_metadata(with_metadata(model, PLAN, b"plan"), "other", b"kept")
+    changed = without_metadata(between, PLAN)
+    assert changed.metadata == (between.metadata[1],)
+    assert changed.data == (*model.data, None, b"kept")
+    assert without_metadata(model, PLAN) == model
+
+
+def test_a_payload_that_others_use_outlives_the_entry() -> None:
+    model = conv_model()
+    weights = model.main.tensors[1]
+    assert weights.data is not None
+    shared = replace(model, metadata=(Metadata(PLAN, weights.data, weights.buffer),))
+    assert without_metadata(shared, PLAN) == model
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(models(), NAMES, st.binary(max_size=20))
+def test_what_is_left_is_a_sound_model(model: Model, name: str, data: bytes) -> None:
+    for given_model in (model, with_metadata(model, name, data)):
+        bare = without_metadata(given_model, name)
+        assert read_model(write_model(bare)) == bare
+        others = [(entry.name, entry.data) for entry in model.metadata if entry.name != name]
+        assert [(entry.name, entry.data) for entry in bare.metadata] == others
+        assert bare.subgraphs == model.subgraphs

@@ -9,6 +9,7 @@ alone: TFLM lets the first operator write over it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from edgetool.errors import UnsupportedModelError
@@ -35,10 +36,14 @@ MAX_DEPTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Lifetimes by (subgraph, tensor), and the position of each operator of the main graph."""
+    """Lifetimes by (subgraph, tensor), and the positions at which each (subgraph, operator) runs.
+
+    A control-flow operator runs as long as the subgraphs that it enters; one that is entered several times runs
+    from its first to its last time.
+    """
 
     lifetimes: dict[tuple[int, int], Lifetime]
-    positions: tuple[int, ...]
+    operators: dict[tuple[int, int], Lifetime]
 
 
 def arena_bytes(tensor: Tensor) -> int:
@@ -66,27 +71,40 @@ def timeline(model: Model) -> Timeline:
     Raises UnsupportedModelError when subgraphs call each other in a circle or too often.
     """
     marks = _Marks()
-    positions = _mark_subgraph(model, 0, marks, ())
-    lifetimes = {key: Lifetime(_position(first), _position(marks.last[key])) for key, first in marks.first.items()}
-    return Timeline(lifetimes, tuple(_position(scope) for scope in positions))
-
-
-def layout_problem(model: Model, times: Timeline) -> LayoutProblem:
-    """The buffers of the head, scratch apart, in TFLM's creation order."""
-    return LayoutProblem(
-        tuple(
-            Buffer(
-                subgraph=graph.index,
-                tensor=tensor.index,
-                name=tensor.name,
-                size_bytes=arena_bytes(tensor),
-                lifetime=times.lifetimes.get((graph.index, tensor.index), DEAD),
-            )
-            for graph in model.subgraphs
-            for tensor in graph.tensors
-            if needs_planning(tensor)
-        )
+    _mark_subgraph(model, 0, marks, ())
+    return Timeline(
+        {key: Lifetime(_position(first), _position(marks.last[key])) for key, first in marks.first.items()},
+        {key: Lifetime(_position(start), _position(end)) for key, (start, end) in marks.spans.items()},
     )
+
+
+def layout_problem(
+    model: Model, times: Timeline, *, scratch: tuple[Buffer, ...] = (), fixed: Collection[tuple[int, int]] = ()
+) -> LayoutProblem:
+    """The buffers of the head in TFLM's creation order: tensors, then scratch.
+
+    fixed: (subgraph, tensor) that an offline plan gives an offset; variables among them move to the head, too.
+    """
+    tensors = (
+        Buffer(
+            subgraph=graph.index,
+            tensor=tensor.index,
+            name=tensor.name,
+            size_bytes=arena_bytes(tensor),
+            lifetime=times.lifetimes.get((graph.index, tensor.index), DEAD),
+        )
+        for graph in model.subgraphs
+        for handles in (_variable_handles(graph),)
+        for tensor in graph.tensors
+        if (needs_planning(tensor) and tensor.index not in handles)
+        or (tensor.is_variable and (graph.index, tensor.index) in fixed)
+    )
+    return LayoutProblem((*tensors, *scratch))
+
+
+def _variable_handles(graph: Graph) -> frozenset[int]:
+    """Tensors that VAR_HANDLE makes: its Prepare points them at memory of its own (var_handle.cc)."""
+    return frozenset(op.outputs[0] for op in graph.operators if op.code == "VAR_HANDLE" and op.outputs)
 
 
 @dataclass(slots=True)
@@ -95,6 +113,7 @@ class _Marks:
     count: int = 0
     first: dict[tuple[int, int], int] = field(default_factory=dict)
     last: dict[tuple[int, int], int] = field(default_factory=dict)
+    spans: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def create(self, key: tuple[int, int]) -> None:
         self.pay()
@@ -104,6 +123,10 @@ class _Marks:
         self.pay()
         self.first.setdefault(key, self.scope)
         self.last[key] = self.scope
+
+    def run(self, key: tuple[int, int], start: int) -> None:
+        first, _ = self.spans.get(key, (start, start))
+        self.spans[key] = (first, self.scope)
 
     def enter_scope(self) -> None:
         self.scope += 1
@@ -122,8 +145,8 @@ def _position(scope: int) -> int:
     return scope - 1
 
 
-def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, ...]) -> list[int]:
-    """Mark one entry of a subgraph; the scope of each of its operators."""
+def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, ...]) -> None:
+    """Mark one entry of a subgraph."""
     if index in callers:
         raise UnsupportedModelError(
             "the subgraph calls itself, which TFLM cannot run",
@@ -139,10 +162,9 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
     graph: Graph = model.subgraphs[index]
     for tensor in graph.inputs:
         marks.use((index, tensor))
-    scopes = []
     for operator in graph.operators:
         marks.enter_scope()
-        scopes.append(marks.scope)
+        start = marks.scope
         for tensor in operator.outputs:
             marks.create((index, tensor))
         for called in called_subgraphs(operator):
@@ -151,6 +173,6 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
         for tensor in (*operator.inputs, *operator.outputs):
             if tensor >= 0:
                 marks.use((index, tensor))
+        marks.run((index, operator.index), start)
     for tensor in graph.outputs:
         marks.use((index, tensor))
-    return scopes

@@ -8,11 +8,13 @@ runtime. TFLM checks n alone, so whoever writes a plan is the only guard it has.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from dataclasses import replace
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
-from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout
-from edgetool.memory.types import Buffer, Layout, LayoutProblem
+from edgetool.memory.lifetimes import Timeline, layout_problem
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 from edgetool.model.types import Model
 
 METADATA_NAME = "OfflineMemoryAllocation"
@@ -23,12 +25,14 @@ HEADER_WORDS = 3
 # (Arm's Vela writes "ethos-u"). Their plan must stay as it is.
 COMPILED_OPERATORS = frozenset(["ethos-u"])
 MAX_OFFSET = 2**31 - 1
+# A variable tensor that the plan moves to the head keeps its contents only where nothing else ever lies.
+_ALWAYS = Lifetime(-2, 2**31)
 
 
-def encode_plan(model: Model, problem: LayoutProblem, layout: Layout) -> bytes:
-    """The plan's payload. Constants, variables and empty tensors stay with the runtime.
+def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
+    """The plan's payload for offsets by (subgraph, tensor). All other tensors stay with the runtime.
 
-    Raises UnsupportedModelError when the layout is higher than a plan can say, or compiled operators rely on the
+    Raises UnsupportedModelError when an offset is more than a plan can say, or compiled operators rely on the
     plan that the file has.
     """
     if keeps_own_plan(model):
@@ -36,16 +40,14 @@ def encode_plan(model: Model, problem: LayoutProblem, layout: Layout) -> bytes:
             f"{', '.join(sorted(COMPILED_OPERATORS))} operators hold addresses of the plan that is in the file",
             fix="keep the file's own plan",
         )
-    if layout.height > MAX_OFFSET:
+    highest = max(offsets.values(), default=0)
+    if highest > MAX_OFFSET:
         raise UnsupportedModelError(
-            f"the layout takes {layout.height:,} bytes, more than the 32-bit offsets of a plan can address",
+            f"a tensor would lie at {highest:,}, beyond what the 32-bit offsets of a plan can address",
             fix="check the shapes of the model: no microcontroller has that much memory",
         )
-    planned = {
-        (buffer.subgraph, buffer.tensor): offset for buffer, offset in zip(problem.buffers, layout.offsets, strict=True)
-    }
     words = [
-        planned.get((graph.index, tensor.index), PLANNED_AT_RUN_TIME)
+        offsets.get((graph.index, tensor.index), PLANNED_AT_RUN_TIME)
         for graph in model.subgraphs
         for tensor in graph.tensors
     ]
@@ -74,44 +76,61 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payload, 4 * HEADER_WORDS), strict=True))
 
 
-def fixed_offsets(model: Model, problem: LayoutProblem) -> dict[tuple[int, int], int]:
+def fixed_offsets(model: Model, times: Timeline) -> dict[tuple[int, int], int]:
     """The offsets by (subgraph, tensor) that the file's own plan fixes, judged; empty when it has none.
 
-    Raises InvalidModelError when two live tensors overlap in it, or an offset is negative or unaligned: TFLM
-    would follow it all the same.
+    Offsets of constants and of empty tensors mean nothing and are left out. Raises InvalidModelError when two live
+    tensors overlap in it, an offset is negative or unaligned, or a variable tensor would lose its contents or its
+    memory: TFLM would follow it all the same.
     """
-    offsets = decode_plan(model) or {}
-    fixed = [b for b in problem.buffers if offsets.get((b.subgraph, b.tensor), -1) != PLANNED_AT_RUN_TIME]
+    offsets = {key: offset for key, offset in (decode_plan(model) or {}).items() if offset != PLANNED_AT_RUN_TIME}
+    if not offsets:
+        return {}
+    fixed = [
+        replace(buffer, lifetime=_ALWAYS)
+        if model.subgraphs[buffer.subgraph].tensors[buffer.tensor].is_variable
+        else buffer
+        for buffer in layout_problem(model, times, fixed=offsets).buffers
+        if (buffer.subgraph, buffer.tensor) in offsets
+    ]
     placed = tuple(offsets[b.subgraph, b.tensor] for b in fixed)
     height = max((offset + b.aligned_bytes for offset, b in zip(placed, fixed, strict=True)), default=0)
-    violations = [
-        violation
+    problems = [
+        violation.message
         for violation in check_layout(LayoutProblem(tuple(fixed)), Layout(placed, height, 0, "none"))
         if violation.rule != "overlap" or not _may_overlap(model, *(fixed[i] for i in violation.buffers))
     ]
-    if violations:
+    problems += _variables_without_memory(model, offsets)
+    if problems:
         raise InvalidModelError(
-            f"the plan is unsafe: {violations[0].message}",
+            f"the plan is unsafe: {problems[0]}",
             where=f"metadata {METADATA_NAME}",
-            fix="write the plan anew with 'edgetool plan -o'",
-            details=tuple(violation.message for violation in violations[1:6]),
+            fix="make a plan anew with --replan",
+            details=tuple(problems[1:6]),
         )
     return {(b.subgraph, b.tensor): offset for b, offset in zip(fixed, placed, strict=True)}
 
 
-def layout_in_file(model: Model, problem: LayoutProblem) -> Layout | None:
-    """The layout that the file's own plan fixes; None when it has none, or leaves a tensor to the runtime.
+def _variables_without_memory(model: Model, offsets: Mapping[tuple[int, int], int]) -> list[str]:
+    """Variables of later subgraphs that TFLM gives no memory: it looks up their offset as if they were in the first."""
+    keys = [(graph.index, tensor.index) for graph in model.subgraphs for tensor in graph.tensors]
+    return [
+        f"the variable {tensor.name!r} (tensor {tensor.index} of subgraph {graph.index}) gets no memory"
+        for graph in model.subgraphs[1:]
+        for tensor in graph.tensors
+        if tensor.is_variable and (graph.index, tensor.index) not in offsets and keys[tensor.index] in offsets
+    ]
 
-    Where compiled operators lay tensors over each other, the largest tensor is the bound. Raises
-    InvalidModelError as fixed_offsets does.
+
+def judged_layout(model: Model, problem: LayoutProblem, layout: Layout) -> Layout:
+    """The layout with the bound that holds for it: compiled operators lay tensors over each other.
+
+    Where they do, the largest tensor is all that is certain.
     """
-    offsets = fixed_offsets(model, problem)
-    if not offsets or len(offsets) < len(problem.buffers):
-        return None
-    placed = tuple(offsets[b.subgraph, b.tensor] for b in problem.buffers)
-    height = max((offset + b.aligned_bytes for offset, b in zip(placed, problem.buffers, strict=True)), default=0)
-    bound = max(b.aligned_bytes for b in problem.buffers) if keeps_own_plan(model) else lower_bound(problem)
-    return Layout(placed, height, bound, "bound met" if height == bound else "none")
+    if not keeps_own_plan(model):
+        return layout
+    bound = max((b.aligned_bytes for b in problem.buffers), default=0)
+    return Layout(layout.offsets, layout.height, bound, "bound met" if layout.height == bound else "none")
 
 
 def keeps_own_plan(model: Model) -> bool:

@@ -38,13 +38,22 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of the arena: what it holds, its bytes before alignment, and when it is alive."""
+    """A piece of the head: what it holds, its bytes before alignment, and when it is alive.
+
+    tensor is -1 for a scratch buffer, operator the index of the operator that asked for it; -1 for a tensor.
+    """
 
     subgraph: int
     tensor: int
     name: str
     size_bytes: int
     lifetime: Lifetime
+    operator: int = -1
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether a kernel asked for it in Prepare: TFLM alone places it."""
+        return self.tensor < 0
 
     @property
     def aligned_bytes(self) -> int:

@@ -70,10 +70,10 @@ def check_shape_signature(name: str, record: Record) -> None:
 
 
 def check_quantization(name: str, record: Record, shape: Sequence[int]) -> None:
-    """One scale, or one for each index of the quantized dimension; as many zero points, or none."""
+    """One scale, or one for each index of the quantized dimension; as many zero points, one for all, or none."""
     scales, zero_points = len(record["scale"]), len(record["zero_point"])
     axis = record["quantized_dimension"]
-    if zero_points and zero_points != scales:
+    if zero_points and zero_points != scales and not (zero_points == 1 and scales):
         invalid(name, record, "zero_point", f"{zero_points} zero points for {scales} scales")
     if scales > 1 and 0 <= axis < len(shape) and shape[axis] != scales:
         invalid(name, record, "scale", f"{scales} scales for dimension {axis}, which is {shape[axis]} long")

@@ -26,6 +26,18 @@ def with_metadata(model: Model, name: str, data: bytes) -> Model:
     return replace(model, data=payloads, metadata=tuple(others))
 
 
+def without_metadata(model: Model, name: str) -> Model:
+    """The model without its metadata entries of that name, and without their payloads where nothing else uses them.
+
+    Indices of other payloads stay: one in between becomes empty, one at the end goes.
+    """
+    gone = {entry.buffer for entry in model.metadata if entry.name == name and not _used_elsewhere(model, entry)}
+    payloads = [None if index in gone else payload for index, payload in enumerate(model.data)]
+    while len(payloads) - 1 in gone:
+        payloads.pop()
+    return replace(model, data=tuple(payloads), metadata=tuple(e for e in model.metadata if e.name != name))
+
+
 def _used_elsewhere(model: Model, entry: Metadata) -> bool:
     """Whether the payload of a metadata entry is also that of a tensor or of another entry."""
     return (

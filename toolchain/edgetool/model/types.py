@@ -87,8 +87,8 @@ class Options:
 class Quantization:
     """real = scale * (quantized - zero_point), per tensor or per index of dimension `axis`.
 
-    scales and zero_points are of equal length, or zero_points is empty (all 0); both empty for a tensor
-    that only records its range. `details` is a further quantization table, where the file has one.
+    There are as many zero_points as scales, one for all of them, or none (all 0); neither for a tensor that only
+    records its range. `details` is a further quantization table, where the file has one.
     """
 
     scales: tuple[float, ...]

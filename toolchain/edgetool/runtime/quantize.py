@@ -105,7 +105,7 @@ def _parameters(quantization: Quantization | None, rank: int) -> tuple[Array, Ar
     if not quantization.per_channel:
         return scale[0], zero_point[0]
     shape = tuple(len(scale) if axis == quantization.axis else 1 for axis in range(rank))
-    return scale.reshape(shape), zero_point.reshape(shape)
+    return scale.reshape(shape), np.broadcast_to(zero_point, scale.shape).reshape(shape)
 
 
 def _rounded(values: Array) -> Array:

@@ -1,0 +1,338 @@
+"""The account of the arena: what TFLM allocates for a model, in TFLM's own order, to the byte.
+
+Source: micro_interpreter.cc, micro_allocator.cc, micro_allocation_info.cc and single_arena_buffer_allocator.cc.
+The tail grows downwards from the end of the arena; the head holds the table of scratch requests, above it what is
+temporary in Prepare and in planning, and in the end the planned tensors and scratch buffers. Nothing is
+allocated in Invoke. The smallest arena is the highest sum of both sides at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetool.memory.account_types import ArenaAccount, ArenaRow, Peak, Unaccounted
+from edgetool.memory.bound import lower_bound
+from edgetool.memory.greedy import layout_of, realise
+from edgetool.memory.lifetimes import DEAD, Timeline, arena_bytes, layout_problem, timeline
+from edgetool.memory.tail import (
+    EVAL_TENSORS,
+    NODES,
+    PERSISTENT_BUFFERS,
+    PERSISTENT_QUANTIZATION,
+    PERSISTENT_TENSORS,
+    VARIABLES,
+    Tail,
+)
+from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
+from edgetool.model.types import Model, Tensor
+from edgetool.operators.kernel import Call, KernelRefusal, Request
+from edgetool.operators.registry import entry_of
+from edgetool.operators.types import OperatorEntry
+from edgetool.target.abi import StructSize
+from edgetool.target.platform import Platform
+
+# The requests that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h): room for so many more is kept.
+SCRATCH_REQUESTS_PER_OPERATOR = 12
+INT_BYTES = 4
+
+Offsets = Mapping[tuple[int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that TFLM does before it plans the head: it depends on the model and the build, not on a plan."""
+
+    model: Model
+    platform: Platform
+    times: Timeline
+    rows: tuple[ArenaRow, ...]
+    tail_bytes: int
+    scratch: tuple[Buffer, ...]
+    peaks: tuple[Peak, ...]
+    unaccounted: tuple[Unaccounted, ...]
+
+    @property
+    def request_table_bytes(self) -> int:
+        """The head between Prepare and planning: the table of scratch requests."""
+        return _request_table_bytes(self.platform, len(self.scratch))
+
+
+def account_model(
+    model: Model,
+    platform: Platform,
+    *,
+    offsets: Offsets | None = None,
+    custom: Mapping[str, OperatorEntry] | None = None,
+) -> ArenaAccount:
+    """The account of a model on a build of TFLM; `offsets`, by (subgraph, tensor), is the offline plan in the file.
+
+    Raises UnsupportedModelError for control flow that never ends.
+    """
+    return account_plan(prepare(model, platform, custom=custom), offsets)
+
+
+def prepare(model: Model, platform: Platform, *, custom: Mapping[str, OperatorEntry] | None = None) -> Prepared:
+    """Everything until planning: StartModelAllocation, parsing of options, Init and Prepare of every operator.
+
+    custom: entries of operators that the user describes, by custom code.
+    """
+    times = timeline(model)
+    tail = Tail()
+    peaks: list[Peak] = []
+    unaccounted: list[Unaccounted] = []
+    scratch: list[Buffer] = []
+    _start(model, platform, tail)
+    _parse_options(model, platform, tail)
+    peaks.append(Peak("reading the model", _request_table_bytes(platform, 0), tail.bytes))
+    entries = {(graph.index, op.index): entry_of(op, custom) for graph in model.subgraphs for op in graph.operators}
+    _init(model, platform, entries, tail)
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            table = _request_table_bytes(platform, len(scratch))
+            entry = entries[graph.index, operator.index]
+            if entry is None or entry.prepare is None:
+                unaccounted.append(Unaccounted(graph.index, operator.index, operator.label))
+                continue
+            temporary, refusal = _prepare_operator(
+                Call(model, graph, operator, platform), entry, table, tail, scratch, times
+            )
+            if refusal is not None:
+                unaccounted.append(Unaccounted(graph.index, operator.index, operator.label, refusal))
+            peaks.append(Peak(f"Prepare of {operator.label}", temporary, tail.bytes, graph.index, operator.index))
+    return Prepared(
+        model, platform, times, tuple(tail.rows), tail.bytes, tuple(scratch), tuple(peaks), tuple(unaccounted)
+    )
+
+
+def account_plan(prepared: Prepared, offsets: Offsets | None = None) -> ArenaAccount:
+    """The account when TFLM plans the head around the fixed offsets (none without an offline plan)."""
+    model, platform = prepared.model, prepared.platform
+    tail = Tail(prepared.tail_bytes, list(prepared.rows))
+    if prepared.scratch:
+        handle = platform.structs["ScratchBufferHandle"]
+        tail.take("ScratchBufferHandle array", handle.size_bytes * len(prepared.scratch), handle.alignment)
+    temporary = _planning_bytes(prepared)
+    peaks = [*prepared.peaks, Peak("listing allocations", temporary, tail.bytes)]
+    _variables(model, offsets, tail)
+    problem = head_problem(prepared, offsets)
+    layout = realised_layout(problem, offsets)
+    planner_bytes = platform.size_of("GreedyMemoryPlannerBuffer") * len(problem.buffers)
+    # The planner gets what lies between both sides, each aligned to 16, and needs a record for each buffer.
+    peaks.append(Peak("planning", aligned(temporary) + planner_bytes, aligned(tail.bytes)))
+    _interface("input", model, model.main.inputs, platform, tail)
+    _interface("output", model, model.main.outputs, platform, tail)
+    peaks.append(Peak("Invoke", layout.height, tail.bytes))
+    return ArenaAccount(
+        head_bytes=layout.height,
+        tail_bytes=tail.bytes,
+        peak=max(peaks, key=lambda peak: peak.bytes),
+        peaks=tuple(peaks),
+        rows=tuple(tail.rows),
+        problem=problem,
+        layout=layout,
+        unaccounted=prepared.unaccounted,
+        categories=tail.categories(),
+    )
+
+
+def head_problem(prepared: Prepared, offsets: Offsets | None = None) -> LayoutProblem:
+    """The tensors and scratch buffers that TFLM plans, in its order."""
+    return layout_problem(prepared.model, prepared.times, scratch=prepared.scratch, fixed=offsets or {})
+
+
+def realised_layout(problem: LayoutProblem, offsets: Offsets | None = None) -> Layout:
+    """Where TFLM's greedy planner puts every buffer, around those that the plan fixes."""
+    fixed = {
+        index: offsets[buffer.subgraph, buffer.tensor]
+        for index, buffer in enumerate(problem.buffers)
+        if offsets and not buffer.is_scratch and offsets.get((buffer.subgraph, buffer.tensor), -1) != -1
+    }
+    return layout_of(problem, realise(problem, fixed), lower_bound(problem))
+
+
+def _start(model: Model, platform: Platform, tail: Tail) -> None:
+    """The allocators themselves, and the tables of tensors and operators (MicroAllocator::StartModelAllocation)."""
+    structs = platform.structs
+    for name in ("SingleArenaBufferAllocator", "GreedyMemoryPlanner", "MicroAllocator"):
+        tail.take(name, structs[name].size_bytes, structs[name].alignment)
+    variables = resource_variable_count(model)
+    if variables:
+        for part, count in (("MicroResourceVariables", 1), ("MicroResourceVariable", variables)):
+            size = structs[part].size_bytes * count
+            tail.take(part, size, ARENA_ALIGNMENT, category=PERSISTENT_BUFFERS)
+    for part, count in (("MicroBuiltinDataAllocator", 1), ("SubgraphAllocations", len(model.subgraphs))):
+        tail.take(part, structs[part].size_bytes * count, structs[part].alignment)
+    evaluated = structs["TfLiteEvalTensor"]
+    for graph in model.subgraphs:
+        tail.take(
+            "TfLiteEvalTensor array",
+            evaluated.size_bytes * len(graph.tensors),
+            evaluated.alignment,
+            subgraph=graph.index,
+            category=EVAL_TENSORS,
+            count=len(graph.tensors),
+        )
+    node = structs["NodeAndRegistration"]
+    # The recording allocator counts tensors above and operators here, not allocations.
+    for graph in model.subgraphs:
+        tail.take(
+            "NodeAndRegistration array",
+            node.size_bytes * len(graph.operators),
+            node.alignment,
+            subgraph=graph.index,
+            category=NODES,
+            count=len(graph.operators),
+        )
+
+
+def resource_variable_count(model: Model) -> int:
+    """The distinct resource variables, for which the firmware must make room in MicroResourceVariables."""
+    return len(
+        {
+            (op.options["container"], op.options["shared_name"])
+            for graph in model.subgraphs
+            for op in graph.operators
+            if op.code == "VAR_HANDLE" and op.options is not None
+        }
+    )
+
+
+def _parse_options(model: Model, platform: Platform, tail: Tail) -> None:
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            struct = platform.options.get(operator.code)
+            if struct is not None and struct.size_bytes:
+                tail.take(
+                    "parsed options", struct.size_bytes, struct.alignment, subgraph=graph.index, operator=operator.index
+                )
+
+
+def _init(
+    model: Model, platform: Platform, entries: Mapping[tuple[int, int], OperatorEntry | None], tail: Tail
+) -> None:
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            entry = entries[graph.index, operator.index]
+            # What the profile says of a name is TFLM's own kernel, not one that the user describes under that name.
+            own = entry is not None and entry is entry_of(operator)
+            struct = platform.op_data.get(operator.label) if own else None
+            sizes = [struct.size_bytes] if struct is not None and struct.size_bytes else []
+            for size in (*sizes, *(entry.init_bytes if entry is not None else ())):
+                tail.take(
+                    "OpData",
+                    size,
+                    ARENA_ALIGNMENT,
+                    subgraph=graph.index,
+                    operator=operator.index,
+                    category=PERSISTENT_BUFFERS,
+                )
+
+
+def _prepare_operator(
+    call: Call, entry: OperatorEntry, table: int, tail: Tail, scratch: list[Buffer], times: Timeline
+) -> tuple[int, str | None]:
+    """Prepare of one operator: how far its temporaries push the head, and the kernel's refusal if it has one.
+
+    A persistent buffer is not checked against them (SingleArenaBufferAllocator::AllocatePersistentBuffer): it may lie
+    over the last bytes of the last one, which nobody reads any more.
+    """
+    top, unread = table, 0
+    most = table + tail.bytes
+    key = (call.graph.index, call.operator.index)
+    try:
+        for request in entry.prepare(call) if entry.prepare is not None else ():
+            if request.kind == "persistent":
+                tail.take(
+                    request.what,
+                    request.size_bytes,
+                    ARENA_ALIGNMENT,
+                    subgraph=key[0],
+                    operator=key[1],
+                    category=PERSISTENT_BUFFERS,
+                )
+                most = max(most, top - unread + tail.bytes)
+            elif request.kind == "scratch":
+                lifetime = times.operators.get(key, DEAD)
+                scratch.append(Buffer(key[0], -1, request.what, request.size_bytes, lifetime, key[1]))
+            else:
+                top, unread = _temporary_top(top, request, call)
+                most = max(most, top + tail.bytes)
+    except KernelRefusal as refusal:
+        return most - tail.bytes, str(refusal)
+    return most - tail.bytes, None
+
+
+def _temporary_top(top: int, request: Request, call: Call) -> tuple[int, int]:
+    """The top of the temporaries with this one, and the bytes below it that nobody reads once it is made.
+
+    Those are the array of zero points and before it, in TfLiteAffineQuantization, what follows two pointers.
+    """
+    if request.kind == "temporary buffer":
+        return aligned(top, request.alignment) + request.size_bytes, 0
+    structs = tensor_structs(call.graph.tensors[request.tensor], call.platform)
+    for size in structs:
+        top = aligned(top, size.alignment) + size.size_bytes
+    if len(structs) == 1:
+        return top, 0
+    _, parameters, zero_points = structs
+    return top, zero_points.size_bytes + parameters.size_bytes - 2 * call.platform.abi.pointer_bytes
+
+
+def tensor_structs(tensor: Tensor, platform: Platform) -> tuple[StructSize, ...]:
+    """The allocations of one TfLiteTensor: itself and, when it is quantized, its parameters and zero points."""
+    sizes = (platform.structs["TfLiteTensor"],)
+    quantization = tensor.quantization
+    if quantization is None or not quantization.scales or not quantization.zero_points:
+        return sizes
+    zero_points = INT_BYTES * (1 + len(quantization.scales))
+    return (*sizes, platform.structs["TfLiteAffineQuantization"], StructSize(zero_points, INT_BYTES))
+
+
+def _request_table_bytes(platform: Platform, requests: int) -> int:
+    return platform.size_of("ScratchBufferRequest") * (requests + SCRATCH_REQUESTS_PER_OPERATOR)
+
+
+def _planning_bytes(prepared: Prepared) -> int:
+    """The head while allocations are listed (AllocationInfoBuilder::CreateAllocationInfo)."""
+    platform, model = prepared.platform, prepared.model
+    word = platform.abi.pointer_bytes
+    tensors = sum(len(graph.tensors) for graph in model.subgraphs)
+    info = platform.structs["AllocationInfo"]
+    top = aligned(prepared.request_table_bytes, word) + word * len(model.subgraphs)
+    return aligned(top, info.alignment) + info.size_bytes * (tensors + len(prepared.scratch))
+
+
+def _variables(model: Model, offsets: Offsets | None, tail: Tail) -> None:
+    """Variable tensors go to the tail, unless the offline plan gives them an offset.
+
+    TFLM looks into the plan by the tensor's index within its subgraph, as if it were in the main one
+    (MicroAllocator::AllocateVariables).
+    """
+    words = [] if offsets is None else [offsets.get(key, -1) for key in tensor_keys(model)]
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            if tensor.is_variable and (offsets is None or words[tensor.index] == -1):
+                tail.take(
+                    "variable tensor",
+                    arena_bytes(tensor),
+                    ARENA_ALIGNMENT,
+                    subgraph=graph.index,
+                    category=VARIABLES,
+                )
+
+
+def tensor_keys(model: Model) -> list[tuple[int, int]]:
+    """(subgraph, tensor) in the order of an offline plan's words."""
+    return [(graph.index, tensor.index) for graph in model.subgraphs for tensor in graph.tensors]
+
+
+def _interface(what: str, model: Model, indices: tuple[int, ...], platform: Platform, tail: Tail) -> None:
+    """The TfLiteTensors that input() or output() of the interpreter give."""
+    pointers = platform.abi.pointer_bytes * len(indices)
+    tail.take(f"{what} tensor pointers", pointers, ARENA_ALIGNMENT, category=PERSISTENT_BUFFERS)
+    for index in indices:
+        first, *parameters = tensor_structs(model.main.tensors[index], platform)
+        tail.take(f"{what} TfLiteTensor", first.size_bytes, first.alignment, category=PERSISTENT_TENSORS)
+        for size in parameters:
+            tail.take(f"{what} quantization", size.size_bytes, size.alignment, category=PERSISTENT_QUANTIZATION)
