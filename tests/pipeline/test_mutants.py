@@ -10,12 +10,11 @@ import pytest
 
 from edgetool.errors import ModelError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.offline_plan import fixed_offsets
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.firmware import firmware_files
-from edgetool.pipeline.plan import planned_file
+from edgetool.pipeline.planned import planned_source
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from tests.conftest import SHARED, over_models
@@ -38,11 +37,10 @@ def survive(blobs: list[bytes]) -> tuple[int, int]:
         try:
             source = Source("mutant.tflite", blob, read_model(blob))
             analysis = analyse(source, TARGET)
-            offsets = fixed_offsets(source.model, analysis.plan.problem)
-            files = firmware_files("mutant", source, analysis.plan, TARGET, offsets=offsets)
+            planned = planned_source(source, analysis.plan, TARGET)
+            files = firmware_files("mutant", planned, analysis.plan, TARGET)
             assert check_layout(analysis.plan.problem, analysis.plan.layout) == ()
             assert all(content.isascii() for content in files.values())
-            planned_file(source.model, analysis.plan)
             accepted += 1
         except ModelError as error:
             refusals.append(str(error))

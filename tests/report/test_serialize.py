@@ -19,6 +19,16 @@ from edgetool.report.document import (
     TargetInfo,
 )
 from edgetool.report.serialize import document, documents, to_json
+from edgetool.report.verification import (
+    CheckInfo,
+    DifferenceInfo,
+    HostArena,
+    OutputDistance,
+    RuntimeInfo,
+    SampleInfo,
+    VerifiedFile,
+    VerifyInfo,
+)
 
 REPORT = Report(
     Provenance("edgetool 0", {"python": "3"}, {"command": "plan"}, False),
@@ -31,12 +41,18 @@ REPORT = Report(
         Band(1.0, 0.5, 2.0), None, 9, 8, 7, 6, 13, 0.1, 1.0, 0.1, 0.1, None, "compute", "unvalidated",
         operators=(OperatorInfo(0, "CONV_2D", 8, 7, 6, 13, None, 9, Band(1.0, 0.5, 2.0), "compute"),),
     ),
+    verify=VerifyInfo(
+        True, VerifiedFile("m.tflite", "00", 10), VerifiedFile("m.tflite", "01", 12), "edgetool", SampleInfo(8, 0, 0),
+        (CheckInfo("outputs-equal", False, "text", DifferenceInfo(0, "y", (0, 1), 1, 2)),),
+        HostArena("x86-64", False, 32, 30, 10, 20, 30, 10, 20),
+        (RuntimeInfo("LiteRT", None, (OutputDistance("y", "lsb", 1, 1, 2),)),),
+    ),
     findings=(FindingInfo("rule", "note", "text", None),),
 )  # fmt: skip
 
 # The names that other programs build on.
 NAMES = {
-    "": "schema provenance model quantization target arena plan memory estimate findings",
+    "": "schema provenance model quantization target arena plan memory estimate verify findings",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",
@@ -47,6 +63,7 @@ NAMES = {
     "estimate": "latency_ms energy_uj cycles macs parameter_bytes activation_bytes bytes_moved bandwidth_gbps "
     "configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "
     "precision_tradeoffs constraints operators",
+    "verify": "passed original planned planner samples checks arena runtimes",
 }
 
 
@@ -63,6 +80,22 @@ def test_operators_and_tensors_have_their_names() -> None:
         "index operator macs parameter_bytes activation_bytes memory_bytes instructions cycles ms bound".split()
     )
     assert set(value["findings"][0]) == set("rule level message where".split())
+
+
+def test_the_parts_of_verify_have_their_names() -> None:
+    value = document(REPORT)["verify"]
+    parts = {
+        "name sha256 bytes": value["planned"],
+        "random seed from_file": value["samples"],
+        "check passed message difference": value["checks"][0],
+        "sample output element original planned": value["checks"][0]["difference"],
+        "abi is_lower_bound predicted_bytes predicted_used_bytes predicted_head_bytes predicted_tail_bytes used_bytes "
+        "head_bytes tail_bytes": value["arena"],
+        "runtime not_run outputs": value["runtimes"][0],
+        "output unit max_difference differing elements": value["runtimes"][0]["outputs"][0],
+    }
+    for names, part in parts.items():
+        assert list(part) == names.split()
 
 
 def test_one_report_is_a_document_and_several_are_a_list() -> None:

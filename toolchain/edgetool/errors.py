@@ -33,6 +33,12 @@ class EdgetoolError(Exception):
         return f"{head}; {self.fix}" if self.fix else head
 
 
+class FailedCheckError(EdgetoolError):
+    """A check that was made and failed; the results are out already."""
+
+    exit_code = 1
+
+
 class UsageError(EdgetoolError):
     """Wrong options or arguments."""
 

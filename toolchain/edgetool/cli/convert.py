@@ -11,6 +11,7 @@ from edgetool.cli.options import (
     PATH,
     SIZE,
     Numbers,
+    custom_operators_option,
     force_option,
     json_option,
     quiet_options,
@@ -45,11 +46,13 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 @click.option("--samples", type=click.IntRange(1), default=100, show_default=True, help="Synthetic samples.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the synthetic samples.")
 @click.option("--evaluate", type=PATH, help="An .npz with x and y: float and quantized accuracy are measured.")
-@click.option("--no-offline-plan", is_flag=True, help="Leave the memory plan out of the .tflite.")
+@click.option("--no-offline-plan", is_flag=True, help="Write the .tflite as it is, without a memory plan.")
+@click.option("--replan", is_flag=True, help="Ignore the memory plan of a given .tflite and make a new one.")
 @click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
 @click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")
 @click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on any error found: it does not fit, or cannot run.")
+@custom_operators_option
 @json_option
 @force_option
 @quiet_options
@@ -59,9 +62,11 @@ def command(
     output: Path | None,
     name: str | None,
     no_offline_plan: bool,
+    replan: bool,
     time_limit: float,
     memory_limit: int,
     strict: bool,
+    custom_operators: Path | None,
     as_json: bool,
     force: bool,
     quiet: bool,
@@ -92,6 +97,8 @@ def command(
             name=name,
             force=force,
             offline_plan=not no_offline_plan,
+            replan=replan,
+            custom_operators=custom_operators,
             progress=progress,
         )
     report = converted.report

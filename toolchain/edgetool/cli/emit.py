@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
+from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, print_lines
 
 
@@ -16,6 +16,7 @@ from edgetool.cli.output import deliver, print_lines
 @target_options(required=False)
 @click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
 @click.option("--name", help="What the files and C names are called; the model's file name when not given.")
+@custom_operators_option
 @json_option
 @force_option
 @quiet_options
@@ -24,6 +25,7 @@ def command(
     target: str | None,
     output: Path | None,
     name: str | None,
+    custom_operators: Path | None,
     as_json: bool,
     force: bool,
     quiet: bool,
@@ -40,7 +42,14 @@ def command(
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
 
-    emitted = emit_files(model, resolve_named(target, **overrides), output=output, name=name, force=force)
+    emitted = emit_files(
+        model,
+        resolve_named(target, **overrides),
+        output=output,
+        name=name,
+        custom_operators=custom_operators,
+        force=force,
+    )
     if as_json:
         deliver(to_json(document(emitted.report)), None)
     elif not quiet:

@@ -82,6 +82,12 @@ def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F
     )
 
 
+custom_operators_option = click.option(
+    "--custom-operators",
+    type=PATH,
+    metavar="FILE.toml",
+    help="What custom operators of yours allocate and compute, in [[operator]] tables.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the JSON document and nothing else.")
 force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
 quiet_options = stacked(

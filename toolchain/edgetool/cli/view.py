@@ -64,19 +64,26 @@ def verdict(report: Report) -> list[str]:
     if memory.sram_bytes is None and memory.flash_bytes is None:
         return fact("Fits", "not judged: a bare core has no memory limits (give --sram and --flash, or a board)")
     model = "the model fits the flash" if memory.model_fits else "no flash limit is known"
-    arena = (
-        "no SRAM limit is known" if memory.sram_bytes is None else "the layout fits, the exact arena is not known yet"
-    )
+    arena = "no SRAM limit is known"
+    if memory.sram_bytes is not None:
+        arena = "the arena fits" if memory.arena_fits else "the arena is only known from below"
     return fact("Fits", f"{model}; {arena}", style={"fg": "yellow"})
 
 
 def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
     """The arena, its layout, and the region that it must fit."""
-    size = kib(arena.bytes) if arena.bytes is not None else f"more than {kib(arena.layout_bytes)}"
+    exact = arena.bytes is not None and not arena.is_lower_bound
+    size = kib(arena.bytes) if exact else f"more than {kib(arena.bytes or arena.layout_bytes)}"
     region = ""
     if memory is not None and memory.sram_bytes is not None:
         region = f" of {kib(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
     lines = fact("Arena", size + region)
+    if arena.used_bytes is not None:
+        text = f"head {grouped(arena.head_bytes, 'B')} + tail {grouped(arena.tail_bytes, 'B')}"
+        text += f" = {grouped(arena.used_bytes, 'B')} used"
+        if arena.stock_bytes is not None and arena.stock_bytes != arena.bytes:
+            text += f"; by TFLM's own planner the arena would be {grouped(arena.stock_bytes, 'B')}"
+        lines += fact("", text)
     proof = (
         "optimal (meets the lower bound)"
         if arena.optimal

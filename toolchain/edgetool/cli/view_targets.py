@@ -36,7 +36,9 @@ def target_view(target: Target) -> list[str]:
     fpu = {"none": "no FPU", "sp": "single-precision FPU", "dp": "double-precision FPU"}[core.fpu]
     lines += fact("Core", ", ".join([core.name, core.isa, *features, fpu]))
     lines += fact("Clock", f"{target.clock_hz / MHZ:g} MHz ({printable(target.clock_source, 200)})")
-    lines += fact("Runtime", f"{target.runtime.name}, {target.kernels} kernels")
+    lines += fact("Runtime", f"{target.runtime.name}, {target.kernels} kernels{_unmodelled(target)}")
+    abi = target.runtime.abi(core.abi)
+    lines += fact("Arena", f"{abi.basis} on the {abi.name} ABI")
     rate = core.roofline
     state = "validated" if rate.validated else "unvalidated"
     lines += fact(
@@ -55,6 +57,10 @@ def target_view(target: Target) -> list[str]:
         note = f" ({printable(source.note, 200)})" if source.note else ""
         lines += fact(state, f"{', '.join(source.covers)}: {printable(source.document, 200)}{note}")
     return lines
+
+
+def _unmodelled(target: Target) -> str:
+    return f"; {target.usual_kernels} kernels, usual there, are not modelled" if target.usual_kernels else ""
 
 
 def _regions(target: Target) -> list[str]:

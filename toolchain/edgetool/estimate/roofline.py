@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgetool.estimate.types import Bound, Estimate, OperatorEstimate
 from edgetool.figure import Figure
 from edgetool.model.types import Model
 from edgetool.operators.cost import OperatorCost, operator_costs
+from edgetool.operators.types import OperatorEntry
 from edgetool.target.types import Target
 
 VALIDATION = "unvalidated"
@@ -16,13 +19,14 @@ VALIDATION = "unvalidated"
 BANDS: dict[str, tuple[float, float]] = {"cmsis-nn": (0.8, 5.0), "reference": (0.8, 120.0)}
 
 
-def estimate_model(model: Model, target: Target) -> Estimate:
+def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None = None) -> Estimate:
     """Cycles and time of one inference, each operator of every subgraph run once.
 
-    An operator costs max(macs / macs_per_cycle, bytes / bytes_per_cycle); both rates are the core's.
+    An operator costs max(macs / macs_per_cycle, bytes / bytes_per_cycle); both rates are the core's. custom: entries
+    of operators that the user describes, by custom code.
     """
     core = target.core
-    operators = tuple(_estimate_operator(cost, target) for cost in operator_costs(model))
+    operators = tuple(_estimate_operator(cost, target) for cost in operator_costs(model, custom))
     cycles = sum(item.cycles for item in operators)
     compute_cycles = sum(item.cycles for item in operators if item.bound == "compute")
     parameter_bytes = sum(item.parameter_bytes for item in operators)

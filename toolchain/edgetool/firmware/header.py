@@ -57,7 +57,7 @@ def _banner(spec: HeaderSpec, macro: str) -> str:
     if spec.exact_arena_bytes is None:
         lines += [
             "",
-            "!!! THE EXACT ARENA IS NOT KNOWN: TFLM needs more than the lower bound below.",
+            "!!! THE EXACT ARENA IS NOT KNOWN: TFLM may need more than the lower bound below.",
             f"!!! {macro}_ARENA_LOWER_BOUND_BYTES is no size to declare an arena with.",
         ]
     if spec.notes:
@@ -87,27 +87,36 @@ def _target(spec: HeaderSpec, macro: str) -> str:
 
 
 def _arena(spec: HeaderSpec, macro: str) -> str:
-    exact = spec.exact_arena_bytes
+    exact, target = spec.exact_arena_bytes, spec.target
     layout = (
-        f"Activations take {spec.layout_bytes} bytes of it; in this order of operators no layout can take"
+        f"Activations and scratch take {spec.layout_bytes} bytes of it; in this order of operators no layout can take"
         f" less than {spec.lower_bound_bytes}."
     )
     if exact is None:
         lines = [
-            "Tensor arena: the exact size is not known yet. This is what it needs at the very least; TFLM's own",
-            "structures come on top.",
+            "Tensor arena: the exact size is not known. This is what it needs at the very least; what is not",
+            "accounted for comes on top.",
         ]
         size = (f"{macro}_ARENA_LOWER_BOUND_BYTES", spec.least_arena_bytes)
     else:
         lines = [
             "Tensor arena: the smallest size with which AllocateTensors and Invoke work on this target. Declare",
             f"  static uint8_t arena[{macro}_ARENA_BYTES];",
-            f"aligned to {macro}_ARENA_ALIGNMENT bytes.",
+            f"aligned to {macro}_ARENA_ALIGNMENT bytes. It and the memory plan in the model hold for",
+            f"{comment_text(target.core)} with {comment_text(target.kernels)} kernels"
+            f" ({comment_text(target.runtime or 'any runtime')}): with others the model runs,",
+            "but may need another size.",
         ]
         size = (f"{macro}_ARENA_BYTES", exact)
-    alignment = (f"{macro}_ARENA_ALIGNMENT", ARENA_ALIGNMENT)
-    lower_bound = (f"{macro}_ARENA_IS_LOWER_BOUND", int(exact is None))
-    return _comment([*lines, layout]) + _defines(size, alignment, lower_bound)
+    values: list[tuple[str, int | str]] = [
+        size,
+        (f"{macro}_ARENA_ALIGNMENT", ARENA_ALIGNMENT),
+        (f"{macro}_ARENA_IS_LOWER_BOUND", int(exact is None)),
+    ]
+    if exact is not None:
+        values.append((f"{macro}_ARENA_CORE", f'"{comment_text(target.core)}"'))
+        values.append((f"{macro}_ARENA_KERNELS", f'"{comment_text(target.kernels)}"'))
+    return _comment([*lines, layout]) + _defines(*values)
 
 
 def _fit(spec: HeaderSpec, name: str, macro: str) -> str:

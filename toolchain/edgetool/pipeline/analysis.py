@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetool.estimate.roofline import estimate_model
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.fit import Fit, judge_fit
-from edgetool.memory.planner import MemoryPlan, plan_memory
+from edgetool.memory.planner import MemoryPlan, Wanted, plan_memory
 from edgetool.model.findings import model_findings
 from edgetool.model.types import Model
 from edgetool.operators.cost import operator_costs
+from edgetool.operators.types import OperatorEntry
+from edgetool.pipeline.arena_findings import arena_findings, counted
 from edgetool.pipeline.source import Source
+from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
-
-NAMES_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +34,48 @@ class Analysis:
 
 
 def analyse(
-    source: Source, target: Target | None, *, with_estimate: bool = True, plan: MemoryPlan | None = None
+    source: Source,
+    target: Target | None,
+    *,
+    with_estimate: bool = True,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    wanted: Wanted = "best",
+    plan: MemoryPlan | None = None,
 ) -> Analysis:
     """Plan (unless a plan is given), estimate and judge.
 
-    Raises UnsupportedModelError for control flow that never ends.
+    custom: entries of operators that the user describes, by custom code. Raises UnsupportedModelError for control flow
+    that never ends, InvalidModelError for an unsafe plan in the file.
     """
     model = source.model
-    plan = plan or plan_memory(model)
-    findings = [*model_findings(model), *_cost_findings(model), *_control_flow_findings(model)]
-    findings += _runtime_findings(model, target)
-    findings.append(
-        Finding(
-            "arena-lower-bound",
-            "note",
-            "the exact arena is not known yet: persistent and scratch buffers are not counted, "
-            f"so it is more than {plan.layout.height:,} bytes",
-        )
-    )
-    estimate = estimate_model(model, target) if target is not None and with_estimate else None
+    platform = None if target is None else platform_of(target)
+    plan = plan or plan_memory(model, platform, custom=custom, wanted=wanted)
+    findings = [*model_findings(model), *_cost_findings(model, custom), *_control_flow_findings(model)]
+    findings += _runtime_findings(model, target, custom)
+    findings += arena_findings(plan, target)
+    estimate = estimate_model(model, target, custom) if target is not None and with_estimate else None
     fit = None
     if target is not None:
         fit, judged = judge_fit(
             target,
             model_bytes=len(source.blob),
-            arena_bytes=None,
-            arena_lower_bound_bytes=plan.layout.height,
+            arena_bytes=plan.account.bytes if plan.account is not None and not plan.account.is_lower_bound else None,
+            arena_lower_bound_bytes=plan.account.bytes if plan.account is not None else plan.layout.height,
         )
         findings.extend(judged)
         findings.extend(_target_findings(target))
     return Analysis(model, target, plan, estimate, fit, tuple(findings))
 
 
-def _cost_findings(model: Model) -> list[Finding]:
-    unknown = Counter(cost.operator for cost in operator_costs(model) if not cost.known)
+def _cost_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
+    unknown = Counter(cost.operator for cost in operator_costs(model, custom) if not cost.known)
     if not unknown:
         return []
-    text = f"no cost rule for {_counted(unknown)}: bytes are counted, arithmetic is not"
+    text = f"no cost rule for {counted(unknown)}: bytes are counted, arithmetic is not"
     return [Finding("operator-not-modelled", "warning", text)]
 
 
-def _runtime_findings(model: Model, target: Target | None) -> list[Finding]:
+def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
     if target is None:
         return []
     runtime = target.runtime
@@ -81,15 +84,19 @@ def _runtime_findings(model: Model, target: Target | None) -> list[Finding]:
         for graph in model.subgraphs
         for operator in graph.operators
         if runtime.resolver_method(operator.code, operator.custom_code) is None
+        and (operator.code != "CUSTOM" or operator.custom_code not in (custom or {}))
     ]
     missing = Counter(operator.label for operator in lacking if operator.code != "CUSTOM")
-    custom = Counter(operator.label for operator in lacking if operator.code == "CUSTOM")
+    foreign = Counter(operator.label for operator in lacking if operator.code == "CUSTOM")
     findings = []
     if missing:
-        text = f"{runtime.name} has no {_counted(missing)}: AllocateTensors will fail on the device"
+        text = f"{runtime.name} has no {counted(missing)}: AllocateTensors will fail on the device"
         findings.append(Finding("operator-not-in-runtime", "error", text))
-    if custom:
-        text = f"{runtime.name} has no custom operator {_counted(custom)}: register a kernel of your own"
+    if foreign:
+        text = (
+            f"{runtime.name} has no custom operator {counted(foreign)}: register a kernel of your own, and tell what "
+            "it allocates with --custom-operators"
+        )
         findings.append(Finding("custom-operator", "warning", text))
     return findings
 
@@ -105,13 +112,6 @@ def _control_flow_findings(model: Model) -> list[Finding]:
         text = f"the body of {loops} loop{'s' if loops > 1 else ''} is counted once: work and time are lower bounds"
         findings.append(Finding("loop-counted-once", "warning", text))
     return findings
-
-
-def _counted(names: Counter[str]) -> str:
-    """As in "GELU (2x), TILE (1x) and 3 more"."""
-    shown = ", ".join(f"{name} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
-    left = len(names) - NAMES_SHOWN
-    return f"{shown} and {left} more" if left > 0 else shown
 
 
 def _target_findings(target: Target) -> list[Finding]:

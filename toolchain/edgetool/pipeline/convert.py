@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.offline_plan import fixed_offsets, keeps_own_plan
-from edgetool.memory.planner import MemoryPlan, plan_memory
+from edgetool.memory.planner import Wanted
 from edgetool.model.reader import read_model
-from edgetool.pipeline.analysis import analyse
+from edgetool.operators.types import OperatorEntry
+from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.compare import measure_quality
-from edgetool.pipeline.emit import NO_PLAN
+from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.files import check_readable, check_writable, write_files
 from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
-from edgetool.pipeline.plan import own_plan_findings, planned_file
+from edgetool.pipeline.planned import NO_PLAN, plan_findings, planned_source
 from edgetool.pipeline.reporting import model_info, report
 from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
@@ -45,20 +45,23 @@ def convert_file(
     name: str | None = None,
     force: bool = False,
     offline_plan: bool = True,
+    replan: bool = False,
+    custom_operators: Path | None = None,
     progress: Progress | None = None,
 ) -> Converted:
     """Convert, plan, estimate, judge, and write every file into `output` (by default NAME-firmware).
 
-    A .tflite is taken as it is. Without `offline_plan` the model file carries no memory plan, and the
-    header no offsets.
+    A .tflite is taken as it is, and a memory plan in it is honoured unless `replan` says otherwise. Without
+    `offline_plan` the model file is left as it is. custom_operators: the user's description of custom operators.
     """
     path = request.path
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     names = (f"{name}.tflite", f"{name}.json", *firmware_names(name))
-    inputs = tuple(p for p in (path, request.calibration, request.evaluate) if p is not None)
+    inputs = tuple(p for p in (path, request.calibration, request.evaluate, custom_operators) if p is not None)
     for item in inputs:
         check_readable(item)
+    custom = read_custom_operators(custom_operators)
     check_writable(directory, names, force=force, inputs=inputs)
     say = progress or (lambda step: None)
     if path.suffix.lower() == ".tflite" and path.is_file():
@@ -68,21 +71,17 @@ def convert_file(
     else:
         source, found = _convert_and_compare(request, name, say)
     say("planning")
-    plan = plan_memory(source.model, as_in_file=not offline_plan)
-    written = offline_plan and not keeps_own_plan(source.model)
-    planned, plan_findings = _planned(source, plan) if written else (source, ())
-    findings = (*found.findings, *plan_findings)
-    if offline_plan and not plan_findings:
-        findings += own_plan_findings(source.model, written=True)
-    offsets = fixed_offsets(planned.model, plan.problem)
-    analysis = analyse(planned, target, plan=plan)
+    wanted: Wanted = "as in file" if not offline_plan else "anew" if replan else "best"
+    analysis, planned, unwritten = _planned(source, target, custom, wanted)
+    plan = analysis.plan
+    findings = (*found.findings, *unwritten, *plan_findings(source.model, plan, target))
     made = report(
         planned,
         analysis,
-        options=_options(request, name, offline_plan=offline_plan),
+        options=_options(request, name, offline_plan=offline_plan, custom_operators=custom_operators),
         original=replace(found.original, output=OutputInfo(planned.sha256, len(planned.blob))),
         quantization=found.quantization,
-        findings=findings if offsets else (*findings, NO_PLAN),
+        findings=findings if plan.offsets else (*findings, NO_PLAN),
         versions=found.versions,
         trust_model_code=request.trust_model_code,
     )
@@ -90,7 +89,7 @@ def convert_file(
     uncalibrated = quantization is not None and not quantization.calibrated
     files = {
         f"{name}.tflite": planned.blob,
-        **firmware_files(name, planned, plan, target, offsets=offsets, uncalibrated=uncalibrated),
+        **firmware_files(name, planned, plan, target, uncalibrated=uncalibrated),
         f"{name}.json": to_json(document(made)).encode("ascii"),
     }
     say("writing")
@@ -146,13 +145,17 @@ def _convert_and_compare(request: ConvertRequest, name: str, say: Progress) -> t
     return source, Found(original, quality, (*notes, *findings), conversion.versions)
 
 
-def _planned(source: Source, plan: MemoryPlan) -> tuple[Source, tuple[Finding, ...]]:
-    """The source with its plan in the file, or as it is, with a finding that says why."""
+def _planned(
+    source: Source, target: Target, custom: Mapping[str, OperatorEntry] | None, wanted: Wanted
+) -> tuple[Analysis, Source, tuple[Finding, ...]]:
+    """The analysis of the planned file, and that file; where none can be written, the file as it was and why."""
+    analysis = analyse(source, target, custom=custom, wanted=wanted)
     try:
-        blob = planned_file(source.model, plan)
+        planned = planned_source(source, analysis.plan, target)
     except UnsupportedModelError as error:
-        return source, (Finding("plan-not-written", "warning", f"no plan of ours is in the file: {error}"),)
-    return Source(source.name, blob, read_model(blob, name=source.name)), ()
+        finding = Finding("plan-not-written", "warning", f"no plan of ours is in the file: {error}")
+        return analyse(source, target, custom=custom, wanted="as in file"), source, (finding,)
+    return analyse(planned, target, custom=custom, plan=analysis.plan), planned, ()
 
 
 def _original_info(path: Path, source: Source) -> ModelInfo:
@@ -174,7 +177,9 @@ def hash_of_path(path: Path) -> tuple[str, int]:
     return digest.hexdigest(), total
 
 
-def _options(request: ConvertRequest, name: str, *, offline_plan: bool) -> dict[str, object]:
+def _options(
+    request: ConvertRequest, name: str, *, offline_plan: bool, custom_operators: Path | None
+) -> dict[str, object]:
     """What the user asked for, files by name alone: the same input gives the same report anywhere."""
     return {
         "command": "convert",
@@ -191,4 +196,5 @@ def _options(request: ConvertRequest, name: str, *, offline_plan: bool) -> dict[
         "seed": request.seed,
         "evaluate": request.evaluate.name if request.evaluate is not None else None,
         "offline_plan": offline_plan,
+        "custom_operators": file_name(custom_operators),
     }

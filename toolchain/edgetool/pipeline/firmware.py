@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgetool import __version__
@@ -48,11 +49,10 @@ def firmware_files(
     plan: MemoryPlan,
     target: Target | None,
     *,
-    offsets: dict[tuple[int, int], int],
     uncalibrated: bool = False,
 ) -> dict[str, bytes]:
-    """The C files by name. `offsets` are those that the .tflite itself fixes, by (subgraph, tensor)."""
-    spec = header_spec(name, source, plan, target, offsets=offsets, uncalibrated=uncalibrated)
+    """The C files by name. The source's .tflite has the plan in it, when the plan has offsets."""
+    spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated)
     data_c, data_h = model_data(name, source.blob)
     texts = dict(zip(firmware_names(name), (header(spec), data_c, data_h), strict=True))
     return {file: text.encode("ascii") for file, text in texts.items()}
@@ -64,19 +64,20 @@ def header_spec(
     plan: MemoryPlan,
     target: Target | None,
     *,
-    offsets: dict[tuple[int, int], int],
     uncalibrated: bool,
 ) -> HeaderSpec:
     """What the header says of the model."""
     main = source.model.main
+    offsets = plan.offsets or {}
+    account = plan.account
     return HeaderSpec(
         name=name,
         tool_version=__version__,
         model_sha256=source.sha256,
         model_bytes=len(source.blob),
         target=_target_spec(target),
-        arena_bytes=None,
-        arena_is_lower_bound=True,
+        arena_bytes=account.bytes if account is not None else None,
+        arena_is_lower_bound=account is None or account.is_lower_bound,
         layout_bytes=plan.layout.height,
         lower_bound_bytes=plan.layout.lower_bound,
         tensors=tuple(
@@ -90,6 +91,7 @@ def header_spec(
                 last_op=buffer.lifetime.operators[1],
             )
             for buffer in plan.problem.buffers
+            if not buffer.is_scratch
         ),
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
@@ -113,7 +115,7 @@ def _target_spec(target: Target | None) -> TargetSpec:
     )
 
 
-def _io(model: Model, indices: tuple[int, ...], offsets: dict[tuple[int, int], int]) -> tuple[IoSpec, ...]:
+def _io(model: Model, indices: tuple[int, ...], offsets: Mapping[tuple[int, int], int]) -> tuple[IoSpec, ...]:
     graph, specs = model.main, []
     for index in indices:
         tensor = graph.tensors[index]

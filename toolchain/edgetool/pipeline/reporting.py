@@ -10,8 +10,10 @@ from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.gate.fit import Fit
 from edgetool.memory.planner import MemoryPlan
+from edgetool.model.types import Model
 from edgetool.operators.cost import parameter_count
 from edgetool.pipeline.analysis import Analysis
+from edgetool.pipeline.breakdown import breakdown
 from edgetool.pipeline.source import Source
 from edgetool.report import document as doc
 from edgetool.target.types import Target
@@ -33,13 +35,13 @@ def report(
         provenance=doc.Provenance(
             tool=f"edgetool {__version__}",
             versions={"python": platform.python_version(), **(versions or {})},
-            options={**options, **_device_options(analysis.target)},
+            options={**options, **device_options(analysis.target)},
             trust_model_code=trust_model_code,
         ),
         model=original or model_info(source),
         quantization=quantization,
-        target=_target_info(analysis.target),
-        arena=_arena_info(analysis.plan),
+        target=target_info(analysis.target),
+        arena=_arena_info(analysis.model, analysis.plan),
         plan=_plan_info(analysis.plan),
         memory=_memory_info(analysis.fit),
         estimate=_estimate_info(analysis.estimate),
@@ -47,7 +49,7 @@ def report(
     )
 
 
-def _device_options(target: Target | None) -> dict[str, object]:
+def device_options(target: Target | None) -> dict[str, object]:
     """What decides the figures beside the model: the target as it was used, overrides included."""
     if target is None:
         return {}
@@ -82,43 +84,48 @@ def finding_infos(findings: tuple[Finding, ...]) -> tuple[doc.FindingInfo, ...]:
     return tuple(doc.FindingInfo(f.rule, f.level, f.message, f.where) for f in ordered)
 
 
-def _target_info(target: Target | None) -> doc.TargetInfo | None:
+def target_info(target: Target | None) -> doc.TargetInfo | None:
+    """The device; None without a target."""
     if target is None:
         return None
     return doc.TargetInfo(target.name, target.core.name, target.board, target.runtime.name, target.kernels)
 
 
-def _arena_info(plan: MemoryPlan) -> doc.ArenaInfo:
-    layout = plan.layout
+def _arena_info(model: Model, plan: MemoryPlan) -> doc.ArenaInfo:
+    layout, account, stock = plan.layout, plan.account, plan.stock
     return doc.ArenaInfo(
-        bytes=None,
-        used_bytes=None,
-        head_bytes=None,
-        tail_bytes=None,
+        bytes=account.bytes if account is not None else None,
+        used_bytes=account.used_bytes if account is not None else None,
+        head_bytes=account.head_bytes if account is not None else None,
+        tail_bytes=account.tail_bytes if account is not None else None,
         layout_bytes=layout.height,
         lower_bound_bytes=layout.lower_bound,
         optimal=layout.optimal,
         proof=layout.proof,
-        stock_bytes=None,
-        is_lower_bound=True,
+        stock_bytes=stock.bytes if stock is not None else None,
+        is_lower_bound=account is None or account.is_lower_bound,
+        breakdown=breakdown(model, account) if account is not None else (),
     )
 
 
 def _plan_info(plan: MemoryPlan) -> doc.PlanInfo:
+    placed = [
+        doc.PlannedTensor(
+            subgraph=buffer.subgraph,
+            index=buffer.operator if buffer.is_scratch else buffer.tensor,
+            name=buffer.name,
+            offset=offset,
+            bytes=buffer.size_bytes,
+            first_op=buffer.lifetime.operators[0],
+            last_op=buffer.lifetime.operators[1],
+        )
+        for buffer, offset in zip(plan.problem.buffers, plan.layout.offsets, strict=True)
+    ]
+    scratch = [buffer.is_scratch for buffer in plan.problem.buffers]
     return doc.PlanInfo(
         order=plan.order,
-        tensors=tuple(
-            doc.PlannedTensor(
-                subgraph=buffer.subgraph,
-                index=buffer.tensor,
-                name=buffer.name,
-                offset=offset,
-                bytes=buffer.size_bytes,
-                first_op=buffer.lifetime.operators[0],
-                last_op=buffer.lifetime.operators[1],
-            )
-            for buffer, offset in zip(plan.problem.buffers, plan.layout.offsets, strict=True)
-        ),
+        tensors=tuple(item for item, is_scratch in zip(placed, scratch, strict=True) if not is_scratch),
+        scratch=tuple(item for item, is_scratch in zip(placed, scratch, strict=True) if is_scratch),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 from dataclasses import dataclass, field
 
+from edgetool.report.verification import VerifyInfo
+
 SCHEMA = "edgetool/1"
 
 
@@ -81,12 +83,21 @@ class TargetInfo:
 
 @dataclass(frozen=True, slots=True)
 class BreakdownEntry:
-    """One part of the arena."""
+    """One part of the arena: part is "tail", "head" or "transient", where says what it holds.
+
+    The tail's entries sum to tail_bytes, padding included. The head's are the buffers alive where most are, and what
+    lies between them; they sum to head_bytes. A transient entry is the arena that a moment of AllocateTensors or
+    Invoke takes, of which the largest is arena.bytes. requested_bytes is without padding, for all `count` allocations.
+    """
 
     part: str
     where: str
     operator: int | None
     bytes: int
+    subgraph: int | None = None
+    label: str | None = None
+    count: int = 1
+    requested_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +119,10 @@ class ArenaInfo:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTensor:
-    """A tensor of the head: its offset, and the operator positions between which it is alive."""
+    """A tensor or scratch buffer of the head: its offset, and the operators between which it is alive.
+
+    index is that of the tensor, of a scratch buffer that of the operator that asks for it.
+    """
 
     subgraph: int
     index: int
@@ -220,4 +234,5 @@ class Report:
     plan: PlanInfo | None = None
     memory: MemoryInfo | None = None
     estimate: EstimateInfo | None = None
+    verify: VerifyInfo | None = None
     findings: tuple[FindingInfo, ...] = ()

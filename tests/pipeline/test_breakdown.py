@@ -1,0 +1,47 @@
+"""The breakdown explains every byte: its parts sum to the figures that they explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetool.memory.account import account_model
+from edgetool.memory.account_types import ArenaAccount
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+from edgetool.pipeline.breakdown import breakdown
+from edgetool.report.document import BreakdownEntry
+from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
+from tests.conftest import model_files, over_models
+from tests.model.builders import conv_model, if_model
+
+TARGETS = ("cortex-m0plus", "cortex-m7", "cortex-m55", "x86-64")
+
+
+def check(model: Model, account: ArenaAccount) -> None:
+    entries = breakdown(model, account)
+
+    def total(part: str) -> list[BreakdownEntry]:
+        return [entry for entry in entries if entry.part == part]
+
+    assert sum(entry.bytes for entry in total("tail")) == account.tail_bytes
+    assert sum(entry.bytes for entry in total("head")) == account.head_bytes
+    assert max(entry.bytes for entry in total("transient")) == account.bytes
+    assert all(entry.bytes >= 0 for entry in entries)
+    for entry in entries:
+        if entry.operator is not None:
+            assert entry.label == model.subgraphs[entry.subgraph or 0].operators[entry.operator].label
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("model", [conv_model(), if_model()], ids=["conv", "if"])
+def test_parts_sum_to_the_figures(model: Model, target: str) -> None:
+    check(model, account_model(model, platform_of(load_target(target))))
+
+
+@over_models(model_files())
+def test_parts_sum_to_the_figures_of_real_files(path: Path) -> None:
+    model = read_model(path.read_bytes())
+    check(model, account_model(model, platform_of(load_target("cortex-m7"))))

@@ -1,0 +1,52 @@
+"""What is to be said of an arena's account."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from edgetool.finding import Finding
+from edgetool.memory.planner import MemoryPlan
+from edgetool.target.types import Target
+
+NAMES_SHOWN = 6
+
+
+def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
+    """Why the arena is not exact, where it is not, and on what the figures rest where they were not measured."""
+    account = plan.account
+    if account is None or target is None:
+        text = (
+            "the exact arena depends on the core and its kernels: without a target it is only known to be more than "
+            f"{plan.layout.height:,} bytes; name one with --target"
+        )
+        return [Finding("arena-lower-bound", "note", text)]
+    findings = []
+    for item in account.unaccounted:
+        if item.refusal is not None:
+            where = f"operator {item.operator} ({item.label})"
+            if item.subgraph:
+                where += f" of subgraph {item.subgraph}"
+            text = f"AllocateTensors will fail with {target.kernels} kernels: {item.refusal}"
+            findings.append(Finding("kernel-refuses", "error", text, where))
+    unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
+    if unknown:
+        text = f"what {counted(unknown)} allocates is not known: the arena of {account.bytes:,} bytes is a lower bound"
+        findings.append(Finding("arena-lower-bound", "warning", text))
+    abi = target.runtime.abi(target.core.abi)
+    if abi.basis != "measured":
+        text = f"the arena is derived from the {abi.name} ABI; it was not measured on such a processor"
+        findings.append(Finding("arena-derived", "note", text))
+    if target.usual_kernels is not None:
+        text = (
+            f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, usual on "
+            f"{target.name}, scratch buffers and speed differ"
+        )
+        findings.append(Finding("kernels-not-modelled", "warning", text))
+    return findings
+
+
+def counted(names: Counter[str]) -> str:
+    """As in "GELU (2x), TILE (1x) and 3 more"."""
+    shown = ", ".join(f"{name} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
+    left = len(names) - NAMES_SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown

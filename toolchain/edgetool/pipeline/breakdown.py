@@ -1,0 +1,85 @@
+"""The account of an arena as the document's breakdown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgetool.memory.account_types import ArenaAccount, Peak
+from edgetool.memory.types import Buffer
+from edgetool.model.types import Model
+from edgetool.report.document import BreakdownEntry
+
+
+def breakdown(model: Model, account: ArenaAccount) -> tuple[BreakdownEntry, ...]:
+    """Tail, head and the moments that decide the size; see BreakdownEntry for what sums to what."""
+    return tuple(
+        entry if entry.operator is None else replace(entry, label=_label(model, entry))
+        for entry in (*_tail(account), *_head(account), *_moments(account))
+    )
+
+
+def _label(model: Model, entry: BreakdownEntry) -> str:
+    assert entry.subgraph is not None
+    assert entry.operator is not None
+    return model.subgraphs[entry.subgraph].operators[entry.operator].label
+
+
+def _tail(account: ArenaAccount) -> list[BreakdownEntry]:
+    """Equal rows of one operator together, in the order in which TFLM first allocates one of them."""
+    totals: dict[tuple[str, int | None, int | None, int], tuple[int, int]] = {}
+    for row in account.rows:
+        key = (row.part, row.subgraph, row.operator, row.requested_bytes)
+        size, count = totals.get(key, (0, 0))
+        totals[key] = (size + row.bytes, count + 1)
+    return [
+        BreakdownEntry("tail", part, operator, size, subgraph, count=count, requested_bytes=requested * count)
+        for (part, subgraph, operator, requested), (size, count) in totals.items()
+    ]
+
+
+def _head(account: ArenaAccount) -> list[BreakdownEntry]:
+    position = busiest_position(account)
+    alive = [buffer for buffer in account.problem.buffers if buffer.lifetime.first <= position <= buffer.lifetime.last]
+    entries = [
+        BreakdownEntry("head", _content(buffer), _operator(buffer), buffer.aligned_bytes, buffer.subgraph)
+        for buffer in sorted(alive, key=lambda item: -item.aligned_bytes)
+    ]
+    between = account.head_bytes - sum(entry.bytes for entry in entries)
+    if between:
+        entries.append(BreakdownEntry("head", "what lies between and above them", None, between))
+    return entries
+
+
+def busiest_position(account: ArenaAccount) -> int:
+    """The first position at which most bytes of the head are alive; -1 for an empty head."""
+    changes: dict[int, int] = {}
+    for buffer in account.problem.buffers:
+        changes[buffer.lifetime.first] = changes.get(buffer.lifetime.first, 0) + buffer.aligned_bytes
+        changes[buffer.lifetime.last + 1] = changes.get(buffer.lifetime.last + 1, 0) - buffer.aligned_bytes
+    live = most = 0
+    busiest = -1
+    for position in sorted(changes):
+        live += changes[position]
+        if live > most:
+            most, busiest = live, position
+    return busiest
+
+
+def _content(buffer: Buffer) -> str:
+    return f"scratch: {buffer.name}" if buffer.is_scratch else f"tensor {buffer.tensor}: {buffer.name}"
+
+
+def _operator(buffer: Buffer) -> int | None:
+    return buffer.operator if buffer.is_scratch else None
+
+
+def _moments(account: ArenaAccount) -> list[BreakdownEntry]:
+    """Each kind of moment at its highest; of all the Prepares the one that takes most."""
+    highest: dict[str, Peak] = {}
+    for peak in account.peaks:
+        kind = "Prepare" if peak.operator is not None else peak.when
+        if kind not in highest or peak.bytes > highest[kind].bytes:
+            highest[kind] = peak
+    return [
+        BreakdownEntry("transient", peak.when, peak.operator, peak.bytes, peak.subgraph) for peak in highest.values()
+    ]

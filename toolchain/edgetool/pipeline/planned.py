@@ -1,0 +1,103 @@
+"""The planned file: a model with a memory plan in it, and what is to be said of plans in files."""
+
+from __future__ import annotations
+
+from edgetool import __version__
+from edgetool.errors import UnsupportedModelError
+from edgetool.finding import Finding
+from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan, keeps_own_plan
+from edgetool.memory.plan_record import METADATA_NAME as RECORD_NAME
+from edgetool.memory.plan_record import PlanRecord, decode_record, encode_record
+from edgetool.memory.planner import MemoryPlan
+from edgetool.model.edit import with_metadata, without_metadata
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+from edgetool.model.writer import write_model
+from edgetool.pipeline.source import Source
+from edgetool.target.types import Target
+
+WHERE = f"metadata {METADATA_NAME}"
+NO_PLAN = Finding(
+    "no-plan", "note", "the file has no memory plan: TFLM places the tensors by itself, and the header has no offsets"
+)
+
+
+def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> Source:
+    """The source with the plan in its file: as it is where the plan is the file's own.
+
+    Where TFLM's own planner is to decide, a plan in the file is taken out. Raises UnsupportedModelError when the file
+    holds fields that the writer does not know.
+    """
+    model = source.model
+    if plan.planner == "file" or (plan.offsets is None and decode_plan(model) is None):
+        return source
+    if plan.offsets is None:
+        planned = without_metadata(without_metadata(model, METADATA_NAME), RECORD_NAME)
+    else:
+        planned = with_metadata(model, METADATA_NAME, encode_plan(model, plan.offsets))
+        if target is not None:
+            planned = with_metadata(planned, RECORD_NAME, encode_record(_record(plan, target)))
+        else:
+            planned = without_metadata(planned, RECORD_NAME)
+    return Source(source.name, _written(planned), planned)
+
+
+def _written(model: Model) -> bytes:
+    """The file of the model, read back and compared before it leaves."""
+    blob = write_model(model)
+    if read_model(blob) != model:
+        raise UnsupportedModelError(
+            "the model does not read back equal after writing",
+            fix="please report this with the model",
+        )
+    return blob
+
+
+def _record(plan: MemoryPlan, target: Target) -> PlanRecord:
+    exact = plan.account is not None and not plan.account.is_lower_bound
+    return PlanRecord(
+        tool=f"edgetool {__version__}",
+        core=target.core.name,
+        kernels=target.kernels,
+        runtime=target.runtime.name,
+        arena_bytes=plan.account.bytes if plan.account is not None and exact else None,
+    )
+
+
+def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tuple[Finding, ...]:
+    """Notes on the plan that the input file has, and on the one that was chosen."""
+    findings = []
+    has_plan = decode_plan(model) is not None
+    if keeps_own_plan(model):
+        findings.append(
+            Finding("plan-kept", "note", "the file's own plan is kept: its compiled operators rely on it", WHERE)
+        )
+    elif plan.planner == "file":
+        findings += _file_plan_findings(model, plan, target)
+    elif has_plan:
+        findings.append(Finding("plan-replaced", "note", "the file's own memory plan is not used", WHERE))
+    if plan.planner == "runtime" and plan.stock is not None and plan.account is plan.stock:
+        text = "no plan of ours needs less than TFLM's own planner, which therefore places the tensors"
+        findings.append(Finding("plan-not-needed", "note", text))
+    return tuple(findings)
+
+
+def _file_plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> list[Finding]:
+    findings = [Finding("plan-in-file", "note", "the memory plan in the file is used; --replan makes a new one", WHERE)]
+    record = decode_record(model)
+    if record is not None and target is not None:
+        made_for = (record.core, record.kernels, record.runtime)
+        if made_for != (target.core.name, target.kernels, target.runtime.name):
+            text = (
+                f"the plan in the file was made for {record.core} with {record.kernels} kernels ({record.runtime}); "
+                "the arena is that of this target all the same, but --replan may find a smaller one"
+            )
+            findings.append(Finding("plan-for-other-build", "warning", text, WHERE))
+    stock, account = plan.stock, plan.account
+    if stock is not None and account is not None and account.bytes > stock.bytes:
+        text = (
+            f"the plan in the file needs an arena of {account.bytes:,} bytes, TFLM's own planner {stock.bytes:,}: "
+            "use --replan"
+        )
+        findings.append(Finding("plan-worse-than-stock", "warning", text, WHERE))
+    return findings
