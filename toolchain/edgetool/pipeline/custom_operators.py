@@ -47,7 +47,7 @@ def _document(path: Path) -> dict[str, Any]:
         return tomllib.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError("is not a UTF-8 text file", where=where, fix=EXAMPLE) from error
-    except ValueError as error:  # also integers of more digits than Python reads
+    except ValueError as error:
         raise UsageError(f"is not TOML: {str(error).splitlines()[0][:200]}", where=where, fix=EXAMPLE) from None
     except RecursionError:
         raise UsageError("is not TOML: nested too deeply", where=where, fix=EXAMPLE) from None
