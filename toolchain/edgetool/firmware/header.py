@@ -88,6 +88,8 @@ def _target(spec: HeaderSpec, macro: str) -> str:
 
 def _arena(spec: HeaderSpec, macro: str) -> str:
     exact, target = spec.exact_arena_bytes, spec.target
+    planned = any(tensor.offset is not None for tensor in spec.tensors)
+    subject = "It and the memory plan in the model hold" if planned else "It holds"
     layout = (
         f"Activations and scratch take {spec.layout_bytes} bytes of it; in this order of operators no layout can take"
         f" less than {spec.lower_bound_bytes}."
@@ -102,10 +104,9 @@ def _arena(spec: HeaderSpec, macro: str) -> str:
         lines = [
             "Tensor arena: the smallest size with which AllocateTensors and Invoke work on this target. Declare",
             f"  static uint8_t arena[{macro}_ARENA_BYTES];",
-            f"aligned to {macro}_ARENA_ALIGNMENT bytes. It and the memory plan in the model hold for",
-            f"{comment_text(target.core)} with {comment_text(target.kernels)} kernels"
-            f" ({comment_text(target.runtime or 'any runtime')}): with others the model runs,",
-            "but may need another size.",
+            f"aligned to {macro}_ARENA_ALIGNMENT bytes. {subject} for {comment_text(target.core)} with",
+            f"{comment_text(target.kernels)} kernels ({comment_text(target.runtime or 'any runtime')}):"
+            " elsewhere the model runs, but may need another size.",
         ]
         size = (f"{macro}_ARENA_BYTES", exact)
     values: list[tuple[str, int | str]] = [
