@@ -26,7 +26,8 @@ from edgetool.memory.tail import (
 )
 from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import Model, Tensor
-from edgetool.operators.kernel import Call, KernelRefusal, Request
+from edgetool.operators.kernel import Call, KernelRefusal, Request, persistent
+from edgetool.operators.prepare.control import resource_variables
 from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.abi import StructSize
@@ -86,7 +87,7 @@ def prepare(model: Model, platform: Platform, *, custom: Mapping[str, OperatorEn
     _parse_options(model, platform, tail)
     peaks.append(Peak("reading the model", _request_table_bytes(platform, 0), tail.bytes))
     entries = {(graph.index, op.index): entry_of(op, custom) for graph in model.subgraphs for op in graph.operators}
-    _init(model, platform, entries, tail)
+    unaccounted += _init(model, platform, entries, tail)
     for graph in model.subgraphs:
         for operator in graph.operators:
             table = _request_table_bytes(platform, len(scratch))
@@ -156,7 +157,7 @@ def _start(model: Model, platform: Platform, tail: Tail) -> None:
     structs = platform.structs
     for name in ("SingleArenaBufferAllocator", "GreedyMemoryPlanner", "MicroAllocator"):
         tail.take(name, structs[name].size_bytes, structs[name].alignment)
-    variables = resource_variable_count(model)
+    variables = len(resource_variables(model))
     if variables:
         for part, count in (("MicroResourceVariables", 1), ("MicroResourceVariable", variables)):
             size = structs[part].size_bytes * count
@@ -186,18 +187,6 @@ def _start(model: Model, platform: Platform, tail: Tail) -> None:
         )
 
 
-def resource_variable_count(model: Model) -> int:
-    """The distinct resource variables, for which the firmware must make room in MicroResourceVariables."""
-    return len(
-        {
-            (op.options["container"], op.options["shared_name"])
-            for graph in model.subgraphs
-            for op in graph.operators
-            if op.code == "VAR_HANDLE" and op.options is not None
-        }
-    )
-
-
 def _parse_options(model: Model, platform: Platform, tail: Tail) -> None:
     for graph in model.subgraphs:
         for operator in graph.operators:
@@ -210,23 +199,30 @@ def _parse_options(model: Model, platform: Platform, tail: Tail) -> None:
 
 def _init(
     model: Model, platform: Platform, entries: Mapping[tuple[int, int], OperatorEntry | None], tail: Tail
-) -> None:
+) -> list[Unaccounted]:
+    """Init of every operator; the operators whose Init fails."""
+    refused = []
     for graph in model.subgraphs:
         for operator in graph.operators:
             entry = entries[graph.index, operator.index]
             # What the profile says of a name is TFLM's own kernel, not one that the user describes under that name.
             own = entry is not None and entry is entry_of(operator)
             struct = platform.op_data.get(operator.label) if own else None
-            sizes = [struct.size_bytes] if struct is not None and struct.size_bytes else []
-            for size in (*sizes, *(entry.init_bytes if entry is not None else ())):
+            requests = [persistent("OpData", struct.size_bytes)] if struct is not None and struct.size_bytes else []
+            try:
+                requests += entry.init(Call(model, graph, operator, platform)) if entry is not None else ()
+            except KernelRefusal as refusal:
+                refused.append(Unaccounted(graph.index, operator.index, operator.label, str(refusal)))
+            for request in requests:
                 tail.take(
-                    "OpData",
-                    size,
+                    request.what,
+                    request.size_bytes,
                     ARENA_ALIGNMENT,
                     subgraph=graph.index,
                     operator=operator.index,
                     category=PERSISTENT_BUFFERS,
                 )
+    return refused
 
 
 def _prepare_operator(
@@ -260,7 +256,19 @@ def _prepare_operator(
                 most = max(most, top + tail.bytes)
     except KernelRefusal as refusal:
         return most - tail.bytes, str(refusal)
-    return most - tail.bytes, None
+    return most - tail.bytes, _dynamic_output(call)
+
+
+def _dynamic_output(call: Call) -> str | None:
+    """What TFLM says of an empty output, which it takes for a dynamic tensor; None when there is none.
+
+    Source: CheckDynamicTensors (micro_interpreter_graph.cc); the shape (0) stands for a scalar there.
+    """
+    for index in call.operator.outputs:
+        shape = call.graph.tensors[index].shape if index >= 0 else ()
+        if shape != (0,) and any(extent <= 0 for extent in shape):
+            return f"{call.operator.label} has an output without elements, of shape {list(shape)}"
+    return None
 
 
 def _temporary_top(top: int, request: Request, call: Call) -> tuple[int, int]:

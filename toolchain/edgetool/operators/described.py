@@ -107,11 +107,15 @@ def _entry(section: Section) -> OperatorEntry:
         code=name,
         macs=None if macs is None else partial(_macs, macs),
         prepare=partial(_prepare, prepare) if any(section.has(key) for key in ALLOCATION_KEYS) else None,
-        init_bytes=init,
+        init=partial(_init, init),
         resolver_method=_method(section),
     )
     section.finish()
     return entry
+
+
+def _init(sizes: tuple[int, ...], _: Call) -> tuple[Request, ...]:
+    return tuple(persistent("OpData", size) for size in sizes)
 
 
 def _method(section: Section) -> str | None:

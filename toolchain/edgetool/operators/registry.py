@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from edgetool.model.types import Operator
 from edgetool.operators import macs
-from edgetool.operators.kernel import PrepareRule
+from edgetool.operators.kernel import PrepareRule, nothing
 from edgetool.operators.prepare import (
     activation,
     arithmetic,
@@ -24,6 +24,7 @@ from edgetool.operators.prepare import (
     reduction,
     selection,
     shape,
+    signal,
 )
 from edgetool.operators.types import OperatorEntry, Rule
 
@@ -85,7 +86,8 @@ OPERATORS: dict[str, OperatorEntry] = {
 
 # The custom operators that TFLM brings, by their custom code.
 CUSTOM_OPERATORS: dict[str, OperatorEntry] = {
-    name: OperatorEntry(name, None, rule) for name, rule in sorted(custom.RULES.items())
+    name: OperatorEntry(name, None, rule, signal.INIT_RULES.get(name, nothing))
+    for name, rule in sorted({**custom.RULES, **signal.RULES}.items())
 }
 
 

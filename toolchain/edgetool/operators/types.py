@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgetool.model.types import Graph, Operator
-from edgetool.operators.kernel import PrepareRule
+from edgetool.operators.kernel import PrepareRule, nothing
 
 Rule = Callable[[Operator, Graph], int]
 
@@ -17,12 +17,12 @@ class OperatorEntry:
 
     macs: its multiply-accumulates for one run; None for an operator that does none.
     prepare: what its kernel asks of the arena; None where that is not known, so that an arena with it is only
-    bounded from below. init_bytes: buffers that Init allocates beside those that the runtime's profile names.
+    bounded from below. init: what Init asks for beside the OpData that the runtime's profile describes.
     resolver_method: what registers it, where no runtime's profile says so.
     """
 
     code: str
     macs: Rule | None = None
     prepare: PrepareRule | None = None
-    init_bytes: tuple[int, ...] = ()
+    init: PrepareRule = nothing
     resolver_method: str | None = None

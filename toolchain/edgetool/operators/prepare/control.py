@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgetool.model.types import DType, Graph, Operator, Tensor
+from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.operators.kernel import Call, PrepareRule, Request, nothing, persistent
 from edgetool.operators.prepare.conditions import counts, looks_at
 from edgetool.operators.prepare.inspection import demand, input_type, integer, words
@@ -83,6 +83,15 @@ def _prepared_before(call: Call) -> Iterator[tuple[Graph, Operator]]:
 def _bytes(tensor: Tensor) -> int:
     width = WIDER_ELEMENT_BYTES.get(tensor.dtype)
     return tensor.size_bytes if width is None else width * tensor.element_count
+
+
+def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
+    """The resource variables by (container, shared name), as TFLM numbers them: the firmware makes room for each."""
+    variables = _Variables()
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            variables.prepare(graph, operator)
+    return tuple(variables.names)
 
 
 class _Variables:

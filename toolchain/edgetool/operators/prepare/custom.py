@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.kernel import Call, PrepareRule, Request, persistent, scratch
-from edgetool.operators.prepare import signal
+from edgetool.operators.kernel import Call, PrepareRule, Request, persistent, scratch, temporary_buffer
 from edgetool.operators.prepare.conditions import counts, looks_at, output_alike
 from edgetool.operators.prepare.inspection import INT_BYTES, constant_input, demand, input_rank, input_type
 from edgetool.operators.prepare.options import named_size
@@ -63,6 +62,8 @@ def _decode(call: Call) -> Iterator[Request]:
         ancillary, result = call.required_input(2 * position + 1), call.required_output(position)
         yield from call.temporary_inputs(2 * position, 2 * position + 1)
         yield from call.temporary_outputs(position)
+        # Its axis and zero points are read after the persistent buffers are made, which must not lie over them.
+        yield temporary_buffer("quantization that is read later", 0, 1)
         constant_input(2 * position, "codes")(call)
         constant_input(2 * position + 1, "tables")(call)
         header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
@@ -103,5 +104,4 @@ RULES: dict[str, PrepareRule] = {
     "CIRCULAR_BUFFER": looks_at((0,), (0,), _one_more_slice, output_alike, input_type(0, DType.INT8)),
     "TFLM_DECODE": _decode,
     "TFLite_Detection_PostProcess": _detection_postprocess,
-    **signal.RULES,
 }

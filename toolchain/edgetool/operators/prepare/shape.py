@@ -101,5 +101,4 @@ RULES: dict[str, PrepareRule] = {
     "RESHAPE": _reshape,
     "SHAPE": _shape,
     "SQUEEZE": looks_at((0,), (0,), counts(1), _squeezed),
-    "ZEROS_LIKE": looks_at((0,), (0,), counts(1)),
 }

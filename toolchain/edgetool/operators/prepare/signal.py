@@ -1,7 +1,7 @@
 """TFLM's custom operators of signal processing: what their kernels ask for in Init and Prepare, by custom code.
 
 Sources: signal/micro/kernels/*.cc, signal/src/circular_buffer.cc, signal/src/*rfft_*.cc, kiss_fft.c, kiss_fftr.c.
-What Init allocates beyond its OpData stands before Prepare's requests. Options are read by position, sorted by name.
+What Init allocates beyond its OpData is in INIT_RULES. Options are read by position, sorted by name.
 """
 
 from __future__ import annotations
@@ -82,23 +82,17 @@ def _circular_buffer(call: Call, capacity: int) -> Request:
     return persistent("circular buffer", 4 * call.platform.abi.pointer_bytes + 2 * 4 + 2 * 2 * capacity)
 
 
-def _stacker(call: Call) -> Iterator[Request]:
+def _stacker_init(call: Call) -> Iterator[Request]:
     channels, left, right = (flex_size(call, position) for position in range(3))
     yield _circular_buffer(call, channels * (left + right + 1))
-    conditions = (*_inputs((INT16, 1)), *_outputs((INT16, 1), (DType.BOOL, 0)))
-    yield from looks_at((0,), (0, 1), counts(1, 2), *conditions)(call)
 
 
-def _filter_bank(call: Call) -> Iterator[Request]:
+def _filter_bank_init(call: Call) -> Iterator[Request]:
     yield persistent("work area", (flex_size(call, 0) + 1) * 8)
-    kinds = ((UINT32, 1), *[(INT16, 1)] * 5)
-    yield from looks_at(range(6), (0,), counts(6), *_inputs(*kinds), *_outputs((UINT64, 1)))(call)
 
 
-def _spectral_subtraction(call: Call) -> Iterator[Request]:
+def _spectral_subtraction_init(call: Call) -> Iterator[Request]:
     yield persistent("noise estimate", flex_size(call, 4) * 4)
-    conditions = (*_inputs((UINT32, 1)), *_outputs((UINT32, 1), (UINT32, 1)))
-    yield from looks_at((0,), (0, 1), counts(1, 2), *conditions)(call)
 
 
 def _overlap_add(call: Call) -> Iterator[Request]:
@@ -119,20 +113,26 @@ def _sample_type(call: Call) -> DType:
     return BY_CODE[code]
 
 
+def _rfft_init(call: Call) -> Iterator[Request]:
+    yield persistent("FFT state", _fft_bytes(call, _sample_type(call), flex_size(call, FFT_LENGTH)))
+
+
 def _rfft(call: Call) -> Iterator[Request]:
-    dtype, length = _sample_type(call), flex_size(call, FFT_LENGTH)
-    yield persistent("FFT state", _fft_bytes(call, dtype, length))
+    dtype = _sample_type(call)
     yield from _transformed(dtype)(call)
     output_rank(0, len(call.required_input(0).shape))(call)
-    yield scratch("FFT input", length * SAMPLE_BYTES[dtype])
+    yield scratch("FFT input", flex_size(call, FFT_LENGTH) * SAMPLE_BYTES[dtype])
+
+
+def _irfft_init(call: Call) -> Iterator[Request]:
+    dtype = _sample_type(call)
+    # The float version keeps the length and a pointer in front.
+    own = 2 * call.platform.abi.pointer_bytes if dtype == DType.FLOAT32 else 0
+    yield persistent("FFT state", own + _fft_bytes(call, dtype, flex_size(call, FFT_LENGTH)))
 
 
 def _irfft(call: Call) -> Iterator[Request]:
-    dtype, length = _sample_type(call), flex_size(call, FFT_LENGTH)
-    # The float version keeps the length and a pointer in front.
-    own = 2 * call.platform.abi.pointer_bytes if dtype == DType.FLOAT32 else 0
-    yield persistent("FFT state", own + _fft_bytes(call, dtype, length))
-    yield from _transformed(dtype)(call)
+    yield from _transformed(_sample_type(call))(call)
     output_rank(0, len(call.required_input(0).shape))(call)
 
 
@@ -155,9 +155,13 @@ RULES: dict[str, PrepareRule] = {
     "SignalDelay": _delay,
     "SignalEnergy": looks_at((0,), (0,), counts(1), *_inputs((INT16, 1)), *_outputs((UINT32, 1))),
     "SignalFftAutoScale": looks_at((0,), (0, 1), counts(1, 2), *_inputs((INT16, 1)), *_outputs((INT16, 1), (INT32, 0))),
-    "SignalFilterBank": _filter_bank,
+    "SignalFilterBank": looks_at(
+        range(6), (0,), counts(6), *_inputs((UINT32, 1), *[(INT16, 1)] * 5), *_outputs((UINT64, 1))
+    ),
     "SignalFilterBankLog": looks_at((0,), (0,), counts(1), *_inputs((UINT32, 1)), *_outputs((INT16, 1))),
-    "SignalFilterBankSpectralSubtraction": _spectral_subtraction,
+    "SignalFilterBankSpectralSubtraction": looks_at(
+        (0,), (0, 1), counts(1, 2), *_inputs((UINT32, 1)), *_outputs((UINT32, 1), (UINT32, 1))
+    ),
     "SignalFilterBankSquareRoot": looks_at(
         (0, 1), (0,), counts(2), *_inputs((UINT64, 1), (INT32, 0)), *_outputs((UINT32, 1))
     ),
@@ -168,8 +172,16 @@ RULES: dict[str, PrepareRule] = {
         (0, 1, 2), (0,), counts(3), *_inputs((UINT32, 1), (UINT32, 1), (INT16, 1)), *_outputs((UINT32, 1))
     ),
     "SignalRfft": _rfft,
-    "SignalStacker": _stacker,
+    "SignalStacker": looks_at((0,), (0, 1), counts(1, 2), *_inputs((INT16, 1)), *_outputs((INT16, 1), (DType.BOOL, 0))),
     "SignalWindow": looks_at(
         (0, 1), (0,), counts(2), input_rank(1, 1), *(input_type(p, INT16) for p in (0, 1)), output_type(0, INT16)
     ),
+}
+
+INIT_RULES: dict[str, PrepareRule] = {
+    "SignalFilterBank": _filter_bank_init,
+    "SignalFilterBankSpectralSubtraction": _spectral_subtraction_init,
+    "SignalIrfft": _irfft_init,
+    "SignalRfft": _rfft_init,
+    "SignalStacker": _stacker_init,
 }

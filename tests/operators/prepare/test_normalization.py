@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.kernel import KernelRefusal
+from edgetool.target.platform import Platform
+from tests.operators.prepare.calls import tensor
+from tests.operators.prepare.layers import CORTEX_M, HOST, REFERENCE, asked, kept, looked_at
+
+X, Y = tensor(1, 4, scale=0.5), tensor(1, 4, scale=1 / 256, zero_point=-128)
+X16, Y16 = (tensor(1, 4, dtype=DType.INT16, scale=scale) for scale in (0.5, 1 / 32768))
+WIDE = tensor(1, 4, dtype=DType.INT16, scale=1 / 65536, zero_point=-32768)
+FLOAT = tensor(1, 4, dtype=DType.FLOAT32)
+LOG = tensor(1, 4, scale=1 / 16, zero_point=127)
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize(("source", "result"), [(X, Y), (X, WIDE), (FLOAT, FLOAT)])
+def test_softmax_looks_at_each_tensor_once_and_keeps_nothing(build: Platform, source: Tensor, result: Tensor) -> None:
+    requests = asked("SOFTMAX", [source], result, build, beta=1.0)
+    assert (looked_at(requests), kept(requests)) == ([0, 1], [])
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+def test_softmax_of_int16_keeps_two_tables(build: Platform) -> None:
+    # 512 steps and their end, of two bytes each.
+    assert kept(asked("SOFTMAX", [X16], Y16, build, beta=1.0)) == [("persistent", 1026)] * 2
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize(
+    ("source", "result", "why"),
+    [
+        (X, tensor(1, 4, scale=1 / 128, zero_point=-128), "a scale of 0.00390625 and a zero point of -128"),
+        (X, tensor(1, 4, scale=1 / 256, zero_point=0), "a zero point of -128"),
+        (X, Y16, "a zero point of -32768"),
+        (X16, Y, "int8 from int16"),
+        (X16, tensor(1, 4, dtype=DType.INT16, scale=1 / 32700), "a zero point of 0"),
+        (tensor(1, 4, dtype=DType.INT16, scale=0.5, zero_point=1), Y16, "zero points of 0"),
+        (X, FLOAT, "float32 from int8"),
+        (tensor(dtype=DType.FLOAT32), tensor(dtype=DType.FLOAT32), "no scalar"),
+        (tensor(1, 4, scale=2**-26), Y, "no input scale"),
+    ],
+)
+def test_softmax_refuses(build: Platform, source: Tensor, result: Tensor, why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        asked("SOFTMAX", [source], result, build, beta=1.0)
+
+
+def test_softmax_of_int16_takes_a_scale_within_a_thousandth() -> None:
+    near = tensor(1, 4, dtype=DType.INT16, scale=1.0009 / 32768)
+    assert kept(asked("SOFTMAX", [X16], near, beta=1.0)) == [("persistent", 1026)] * 2
+
+
+def test_softmax_of_int8_without_options_has_a_beta_of_0() -> None:
+    with pytest.raises(KernelRefusal, match="beta of 0"):
+        asked("SOFTMAX", [X], Y)
+
+
+def test_log_softmax_keeps_parameters_for_int8_only() -> None:
+    assert kept(asked("LOG_SOFTMAX", [X], LOG)) == [("persistent", 28)]
+    assert kept(asked("LOG_SOFTMAX", [X], LOG, HOST)) == [("persistent", 40)]  # two sizes of 8 bytes, aligned
+    assert kept(asked("LOG_SOFTMAX", [FLOAT], FLOAT)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "why"),
+    [(X, Y, "a zero point of 127"), (X, tensor(4, scale=1 / 16, zero_point=127), "shape"), (X, FLOAT, "together")],
+)
+def test_log_softmax_refuses(source: Tensor, result: Tensor, why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        asked("LOG_SOFTMAX", [source], result)
+
+
+def test_l2_normalization_looks_at_each_tensor_once_and_keeps_nothing() -> None:
+    requests = asked("L2_NORMALIZATION", [X], Y)
+    assert (looked_at(requests), kept(requests)) == ([0, 1], [])
+
+
+@pytest.mark.parametrize(
+    ("source", "activation", "why"),
+    [
+        (X16, "NONE", "int16"),
+        (tensor(1, 1, 1, 1, 4, scale=0.5), "NONE", "0 to 4 dimensions"),
+        (X, "RELU", "no fused activation"),
+    ],
+)
+def test_l2_normalization_refuses(source: Tensor, activation: str, why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        asked("L2_NORMALIZATION", [source], replace(source), REFERENCE, fused_activation_function=activation)

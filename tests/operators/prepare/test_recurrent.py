@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgetool.model.types import DType, OptionValue, Tensor
+from edgetool.operators.kernel import KernelRefusal, Request
+from edgetool.target.platform import Platform
+from tests.operators.prepare.calls import tensor
+from tests.operators.prepare.layers import (
+    CORTEX_M,
+    DSP,
+    MVE,
+    PLAIN,
+    REFERENCE,
+    asked,
+    constant,
+    kept,
+    looked_at,
+    variable,
+)
+
+BATCH, FEATURES, FILTERS, MEMORY, UNITS = 2, 5, 6, 4, 3
+SVDF_OUTPUT = tensor(BATCH, UNITS, scale=0.5)
+
+
+def svdf(build: Platform = REFERENCE, *, output: Tensor = SVDF_OUTPUT, **changed: Tensor | None) -> list[Request]:
+    """An int8 SVDF of rank 2, with some tensors changed."""
+    inputs: dict[str, Tensor | None] = {
+        "source": tensor(BATCH, FEATURES, scale=0.5),
+        "features": constant(tensor(FILTERS, FEATURES, scale=0.5)),
+        "times": constant(tensor(FILTERS, MEMORY, dtype=DType.INT16, scale=0.5)),
+        "bias": constant(tensor(UNITS, dtype=DType.INT32, scale=0.25)),
+        "state": variable(tensor(BATCH, MEMORY * FILTERS, dtype=DType.INT16, scale=0.5)),
+    }
+    return asked("SVDF", list({**inputs, **changed}.values()), output, build, rank=2)
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+def test_svdf_looks_at_each_tensor_once(build: Platform) -> None:
+    assert looked_at(svdf(build)) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("build", [REFERENCE, PLAIN, DSP])
+def test_svdf_of_int8_accumulates_filters_and_units(build: Platform) -> None:
+    assert kept(svdf(build)) == [("scratch", 4 * BATCH * FILTERS), ("scratch", 4 * BATCH * UNITS)]
+
+
+def test_svdf_on_mve_keeps_sums_of_feature_weights() -> None:
+    assert kept(svdf(MVE))[2:] == [("persistent", 4 * FILTERS)]
+    changing = tensor(FILTERS, FEATURES, scale=0.5)
+    assert kept(svdf(features=changing)) == kept(svdf())
+    with pytest.raises(KernelRefusal, match="constant feature weights"):
+        svdf(MVE, features=changing)
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+def test_svdf_of_floats_needs_no_room_for_units(build: Platform) -> None:
+    shapes = ((BATCH, FEATURES), (FILTERS, FEATURES), (FILTERS, MEMORY), (UNITS,), (BATCH, MEMORY * FILTERS))
+    source, features, times, bias, state = (tensor(*shape, dtype=DType.FLOAT32) for shape in shapes)
+    requests = svdf(
+        build,
+        output=tensor(BATCH, UNITS, dtype=DType.FLOAT32),
+        source=source,
+        features=features,
+        times=times,
+        bias=bias,
+        state=variable(state),
+    )
+    assert kept(requests) == [("scratch", 4 * BATCH * FILTERS)]
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"bias": None}, "crashes where the bias is left out"),
+        ({"bias": tensor(UNITS, dtype=DType.INT32, scale=0.5)}, "bias with the product"),
+        ({"bias": tensor(UNITS + 1, dtype=DType.INT32, scale=0.25)}, "do not fit together"),
+        ({"features": tensor(FILTERS - 1, FEATURES, scale=0.5)}, "5 filters with a rank of 2"),
+        ({"source": tensor(BATCH, FEATURES, dtype=DType.INT16, scale=0.5)}, "input 0 of type float32, int8"),
+        ({"state": tensor(BATCH, MEMORY * FILTERS, dtype=DType.INT16, scale=0.5)}, "variable tensor"),
+    ],
+)
+def test_svdf_refuses(build: Platform, changed: dict[str, Tensor | None], why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        svdf(build, **changed)
+
+
+def test_svdf_without_options_has_a_rank_of_0() -> None:
+    with pytest.raises(KernelRefusal, match="rank of 0"):
+        asked("SVDF", [tensor(1, 1)] * 5, tensor(1, 1))
+
+
+STEPS, CELLS = 4, 3
+
+
+def lstm(
+    build: Platform = REFERENCE,
+    kind: DType = DType.INT8,
+    *,
+    scales: int = 1,
+    changed: dict[int, Tensor | None] | None = None,
+    **options: OptionValue,
+) -> list[Request]:
+    """An LSTM on input of this type, with some tensors changed by their position."""
+    is_float = kind == DType.FLOAT32
+    scale = None if is_float else 0.5
+    weights, cell = (DType.FLOAT32, DType.FLOAT32) if is_float else (DType.INT8, DType.INT16)
+    bias = {DType.FLOAT32: DType.FLOAT32, DType.INT8: DType.INT32, DType.INT16: DType.INT64}[kind]
+    inputs: list[Tensor | None] = [None] * 24
+    inputs[0] = tensor(BATCH, STEPS, FEATURES, dtype=kind, scale=scale)
+    for position in range(1, 9):
+        depth = FEATURES if position < 5 else CELLS
+        inputs[position] = constant(tensor(CELLS, depth, dtype=weights, scale=scale, scales=scales))
+    for position in range(12, 16):
+        inputs[position] = constant(tensor(CELLS, dtype=bias, scale=scale))
+    inputs[18] = variable(tensor(BATCH, CELLS, dtype=kind, scale=scale))
+    inputs[19] = variable(tensor(BATCH, CELLS, dtype=cell, scale=scale))
+    for position, other in (changed or {}).items():
+        inputs[position] = other
+    return asked(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, tensor(BATCH, STEPS, CELLS, dtype=kind, scale=scale), build, **options
+    )
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+def test_lstm_looks_at_the_15_tensors_it_has_and_the_output(build: Platform) -> None:
+    assert looked_at(lstm(build)) == [*range(15), 15]
+
+
+def test_lstm_of_the_reference_kernel_has_four_buffers_of_the_cells_type() -> None:
+    for kind in (DType.INT8, DType.INT16):
+        assert kept(lstm(kind=kind)) == [("scratch", 2 * BATCH * CELLS)] * 4
+    assert kept(lstm(kind=DType.FLOAT32)) == [("scratch", 4 * BATCH * CELLS)] * 4
+
+
+@pytest.mark.parametrize("build", [PLAIN, DSP, MVE])
+def test_lstm_of_cmsis_nn_keeps_eight_sums_of_the_biases_type(build: Platform) -> None:
+    buffers = [("scratch", 2 * BATCH * CELLS)] * 3
+    assert kept(lstm(build)) == [("persistent", 4 * CELLS)] * 8 + buffers
+    assert kept(lstm(build, DType.INT16)) == [("persistent", 8 * CELLS)] * 8 + buffers
+    assert kept(lstm(build, DType.FLOAT32)) == [("scratch", 4 * BATCH * CELLS)] * 4
+
+
+def test_lstm_per_channel_keeps_multipliers_and_shifts_for_eight_matrices() -> None:
+    assert kept(lstm(scales=CELLS))[:-4] == [("persistent", 4 * CELLS)] * 16
+
+
+def test_a_time_major_lstm_has_its_batch_second() -> None:
+    states = {
+        position: variable(tensor(STEPS, CELLS, dtype=t)) for position, t in ((18, DType.INT8), (19, DType.INT16))
+    }
+    assert kept(lstm(changed=dict(states), time_major=True)) == [("scratch", 2 * STEPS * CELLS)] * 4
+    with pytest.raises(KernelRefusal, match="do not fit"):
+        lstm(time_major=True)
+
+
+@pytest.mark.parametrize("build", CORTEX_M)
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({9: tensor(CELLS, scale=0.5)}, r"peephole.*\[9\]"),
+        ({12: None}, "no input 12"),
+        ({3: constant(tensor(CELLS, FEATURES, dtype=DType.INT16, scale=0.5))}, "weights of one type"),
+        ({18: tensor(BATCH, CELLS, scale=0.5)}, "variable tensors"),
+        ({18: variable(tensor(BATCH, CELLS, dtype=DType.INT16, scale=0.5))}, "one type for input"),
+        ({19: variable(tensor(BATCH, CELLS, scale=0.5))}, "input 19 of type float32, int16"),
+        ({5: constant(tensor(CELLS, FEATURES, scale=0.5))}, "do not fit"),
+    ],
+)
+def test_lstm_refuses(build: Platform, changed: dict[int, Tensor | None], why: str) -> None:
+    with pytest.raises(KernelRefusal, match=why):
+        lstm(build, changed=changed)
+
+
+def test_cmsis_nn_takes_constant_weights_only() -> None:
+    changing = tensor(CELLS, FEATURES, scale=0.5)
+    assert kept(lstm(changed={1: changing})) == kept(lstm())
+    with pytest.raises(KernelRefusal, match="constant weights"):
+        lstm(DSP, changed={1: replace(changing, data=None)})

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.kernel import KernelRefusal
+from tests.operators.prepare.asked import F, asked, constant
+from tests.operators.prepare.calls import tensor
+
+SOURCE = tensor(2, 3, 4, dtype=F)
+
+
+def test_reshape_looks_at_its_shape_input_in_no_way() -> None:
+    assert asked("RESHAPE", [SOURCE], [tensor(24, dtype=F)]) == ["t0", "t1"]
+    computed = tensor(2, dtype=DType.INT32)
+    assert asked("RESHAPE", [SOURCE, computed], [tensor(6, 4, dtype=F)]) == ["t0", "t2"]
+
+
+def test_an_open_dimension_needs_a_copy_of_the_dimensions() -> None:
+    assert asked("RESHAPE", [SOURCE], [tensor(-1, 4, dtype=F)]) == ["t0", "t1", ("persistent", 12)]
+
+
+def test_old_files_give_a_scalar_the_shape_of_nothing() -> None:
+    one, scalar = tensor(1, 1, dtype=F), tensor(0, dtype=F)
+    assert asked("RESHAPE", [one], [scalar]) == ["t0", "t1"]
+    with pytest.raises(KernelRefusal, match="does not make"):
+        asked("RESHAPE", [one, constant(0)], [scalar])
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (tensor(23, dtype=F), "does not make"),
+        (tensor(-1, 5, dtype=F), "does not make"),
+        (tensor(-1, -1, dtype=F), "two dimensions of -1"),
+        (tensor(-1, 0, dtype=F), "cannot tell"),
+        (tensor(24), "float32 together with int8"),
+    ],
+)
+def test_what_reshape_does_not_take(result: Tensor, reason: str) -> None:
+    with pytest.raises(KernelRefusal, match=reason):
+        asked("RESHAPE", [SOURCE], [result])
+
+
+@pytest.mark.parametrize(
+    ("axes", "result"), [((), (3, 4)), ((0,), (3, 1, 4)), ((-2,), (1, 3, 4)), ((0, 2), (3, 4)), (None, (3, 4))]
+)
+def test_squeeze(axes: tuple[int, ...] | None, result: tuple[int, ...]) -> None:
+    assert asked("SQUEEZE", [tensor(1, 3, 1, 4)], [tensor(*result)], squeeze_dims=axes) == ["t0", "t1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "axes", "result", "reason"),
+    [
+        (tensor(1, 3), (1,), (1,), "no dimension 1 out of"),
+        (tensor(1, 3), (2,), (3,), "no dimension 2 out of"),
+        (tensor(1, 3), (0,), (2,), "does not fit"),
+        (tensor(*[1] * 9), (), (), "at most 8 dimensions, not 9"),
+    ],
+)
+def test_what_squeeze_does_not_take(
+    source: Tensor, axes: tuple[int, ...], result: tuple[int, ...], reason: str
+) -> None:
+    with pytest.raises(KernelRefusal, match=reason):
+        asked("SQUEEZE", [source], [tensor(*result)], squeeze_dims=axes)
+
+
+@pytest.mark.parametrize(("axis", "result"), [(0, (1, 5, 6)), (1, (5, 1, 6)), (-1, (5, 6, 1)), (-3, (1, 5, 6))])
+def test_expand_dims(axis: int, result: tuple[int, ...]) -> None:
+    assert asked("EXPAND_DIMS", [tensor(5, 6), constant(axis)], [tensor(*result)]) == ["t0", "t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "result", "reason"),
+    [
+        (tensor(1, dtype=DType.INT32), (1, 5, 6), "no axis that the file does not hold"),
+        (constant(0, dtype=DType.INT64), (1, 5, 6), "int32, not int64"),
+        (constant(0, shape=(1, 1)), (1, 5, 6), "0 to 1 dimensions, not 2"),
+        (constant(3), (5, 6, 1), "no axis 3 of 2 dimensions"),
+        (constant(0), (5, 1, 6), "does not make"),
+        (constant(-4), (1, 5, 6), "does not make"),
+    ],
+)
+def test_what_expand_dims_does_not_take(axis: Tensor, result: tuple[int, ...], reason: str) -> None:
+    with pytest.raises(KernelRefusal, match=reason):
+        asked("EXPAND_DIMS", [tensor(5, 6), axis], [tensor(*result)])
+
+
+def test_shape_looks_at_nothing() -> None:
+    assert asked("SHAPE", [SOURCE], [tensor(3, dtype=DType.INT64)]) == []
+    with pytest.raises(KernelRefusal, match="1 inputs and 1 outputs"):
+        asked("SHAPE", [SOURCE, SOURCE], [tensor(3)])
+
+
+def test_zeros_like_takes_any_type() -> None:
+    assert asked("ZEROS_LIKE", [SOURCE], [tensor(3)]) == ["t0", "t1"]
+
+
+def test_broadcast_args() -> None:
+    shape = tensor(3, dtype=DType.INT64)
+    assert asked("BROADCAST_ARGS", [shape, shape], [shape]) == ["t0", "t1", "t2"]
+    with pytest.raises(KernelRefusal, match="int32, int64, not int16"):
+        asked("BROADCAST_ARGS", [tensor(3, dtype=DType.INT16)] * 2, [tensor(3, dtype=DType.INT16)])
+    with pytest.raises(KernelRefusal, match="input 1 of 1 dimensions, not 2"):
+        asked("BROADCAST_ARGS", [shape, tensor(3, 1, dtype=DType.INT64)], [shape])
