@@ -129,7 +129,7 @@ def test_an_operator_that_tflm_lacks_is_named() -> None:
 
 @pytest.mark.parametrize("blob", [b"", b"no model at all", b"\x1c\0\0\0TFL3" + b"\0" * 40])
 def test_a_file_that_is_no_model(engine: Engine, blob: bytes, tmp_path: Path) -> None:
-    with pytest.raises((errors.UnsupportedModelError, errors.ConversionError)):
+    with pytest.raises((errors.ModelError, errors.ConversionError)):
         run_model(blob, [np.zeros((1, 1), np.float32)], engine=engine, workdir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 

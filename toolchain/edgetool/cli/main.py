@@ -21,6 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("edgetool.cli.plan", "The arena: when tensors live and where they lie."),
     "estimate": ("edgetool.cli.estimate", "How long an inference takes, and where the time goes."),
     "emit": ("edgetool.cli.emit", "The C files of a .tflite."),
+    "verify": (
+        "edgetool.cli.verify",
+        "The planned model on real TFLM: same outputs as the original, in exactly the arena that was told.",
+    ),
     "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +13,18 @@ import numpy.typing as npt
 
 from edgetool import child
 from edgetool.runtime import worker
+from edgetool.runtime.allocations import TflmAllocation, parse_allocations
 
 Engine = Literal["litert-reference", "litert", "tflm"]
 DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TflmRun:
+    """The raw outputs of a run on TFLM, as run_model gives them, and what AllocateTensors took of the arena."""
+
+    outputs: tuple[npt.NDArray[Any], ...]
+    allocation: TflmAllocation
 
 
 def run_model(
@@ -41,19 +51,67 @@ def run_model(
     model, UnsupportedModelError when the runtime refuses to prepare or run it, and ConversionError when
     the child process dies or exceeds a limit.
     """
+    outputs, _ = _run(model, inputs, engine, arena_bytes, workdir, limits, progress)
+    return outputs
+
+
+def run_tflm(
+    model: bytes,
+    inputs: Sequence[npt.NDArray[Any]],
+    *,
+    arena_bytes: int | None = None,
+    workdir: Path | None = None,
+    limits: child.Limits = DEFAULT_LIMITS,
+    progress: child.Progress | None = None,
+) -> TflmRun:
+    """run_model on TFLM, with what it allocated."""
+    outputs, allocations = _run(model, inputs, "tflm", arena_bytes, workdir, limits, progress)
+    return TflmRun(outputs, parse_allocations(allocations))
+
+
+def measure_tflm(
+    model: bytes,
+    *,
+    arena_bytes: int | None = None,
+    workdir: Path | None = None,
+    limits: child.Limits = DEFAULT_LIMITS,
+) -> TflmAllocation:
+    """What AllocateTensors takes of TFLM's arena on this 64-bit machine, with reference kernels; nothing is invoked.
+
+    Raises as run_model does.
+    """
+    _, allocations = _run(model, None, "tflm", arena_bytes, workdir, limits, None)
+    return parse_allocations(allocations)
+
+
+def _run(
+    model: bytes,
+    inputs: Sequence[npt.NDArray[Any]] | None,
+    engine: Engine,
+    arena_bytes: int | None,
+    workdir: Path | None,
+    limits: child.Limits,
+    progress: child.Progress | None,
+) -> tuple[tuple[npt.NDArray[Any], ...], str]:
+    """The outputs, and what TFLM printed of its arena; without inputs nothing is invoked."""
     with tempfile.TemporaryDirectory(prefix="edgetool-run-", dir=workdir) as name:
         folder = Path(name)
         (folder / worker.MODEL_NAME).write_bytes(model)
-        for index, array in enumerate(inputs):
+        for index, array in enumerate(inputs or ()):
             np.save(folder / worker.input_name(index), array, allow_pickle=False)
         result = child.run(
             "edgetool.runtime.worker",
-            {"engine": engine, "inputs": len(inputs), "arena_bytes": arena_bytes},
+            {
+                "engine": engine,
+                "inputs": None if inputs is None else len(inputs),
+                "arena_bytes": arena_bytes,
+            },
             workdir=folder,
             limits=limits,
             doing=f"running the model on {worker.ENGINES[engine][0]}",
             progress=progress,
         )
-        return tuple(
+        outputs = tuple(
             np.load(folder / worker.output_name(index), allow_pickle=False) for index in range(result["outputs"])
         )
+        return outputs, result["allocations"] or ""

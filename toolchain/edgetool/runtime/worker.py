@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool import child, errors
+from edgetool.model.reader import read_model
+from edgetool.operators.prepare.control import resource_variables
 
 Array = npt.NDArray[Any]
 TensorKind = tuple[tuple[int, ...], "np.dtype[Any]"]
@@ -70,6 +72,8 @@ class Tflm:
 
     def __init__(self, model: bytes, *, arena_bytes: int | None) -> None:
         module = _import("tflite_micro.runtime", package="tflite_micro")
+        # Its own count takes variables of one name in two containers for one.
+        module.count_resource_variables = lambda blob: len(resource_variables(read_model(blob)))
         self._interpreter = _tflm_interpreter(module.Interpreter, model, arena_bytes)
         self.inputs = tuple(_kind(detail) for detail in _all_details(self._interpreter.get_input_details))
         self._output_count = len(_all_details(self._interpreter.get_output_details))
@@ -80,6 +84,12 @@ class Tflm:
             self._interpreter.set_input(array, index)
         self._interpreter.invoke()
         return tuple(np.array(self._interpreter.get_output(index)) for index in range(self._output_count))
+
+    def allocations(self, log: Path) -> str:
+        """What TFLM prints of its arena. It prints on the C level's stderr alone, which is `log` in a child."""
+        start = log.stat().st_size
+        self._interpreter.print_allocations()
+        return log.read_bytes()[start:].decode("utf-8", "replace")
 
 
 # By the name that `run_model` takes: what to call it in messages, and how to get a runner.
@@ -167,11 +177,15 @@ def _refusal(name: str, doing: str, error: Exception, workdir: Path) -> errors.E
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Run the model in `workdir` on the inputs there; leave one file per output and say how many."""
+    """Run the model in `workdir` on the inputs there, None for AllocateTensors alone; leave one file per output.
+
+    The answer says how many, and for TFLM what it printed of its arena.
+    """
     name, prepare = ENGINES[request["engine"]]
     model = (workdir / MODEL_NAME).read_bytes()
     inputs = tuple(
-        np.load(workdir / input_name(index), mmap_mode="r", allow_pickle=False) for index in range(request["inputs"])
+        np.load(workdir / input_name(index), mmap_mode="r", allow_pickle=False)
+        for index in range(request["inputs"] or 0)
     )
     progress(f"{name} prepares the model")
     try:
@@ -180,6 +194,9 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         raise
     except Exception as error:  # the runtimes raise whatever their bindings do, for an invalid file too
         raise _refusal(name, "prepare", error, workdir) from error
+    allocations = runner.allocations(workdir / child.LOG_NAME) if isinstance(runner, Tflm) else None
+    if request["inputs"] is None:
+        return {"outputs": 0, "allocations": allocations}
     count = _check_inputs(inputs, runner.inputs)
     samples: list[tuple[Array, ...]] = []
     for sample in range(count):
@@ -191,7 +208,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             raise _refusal(name, "run", error, workdir) from error
     for index, output in enumerate(zip(*samples, strict=True)):
         np.save(workdir / output_name(index), np.stack(output), allow_pickle=False)
-    return {"outputs": len(samples[0])}
+    return {"outputs": len(samples[0]), "allocations": allocations}
 
 
 if __name__ == "__main__":

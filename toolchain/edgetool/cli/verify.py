@@ -1,0 +1,75 @@
+"""edgetool verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
+from edgetool.cli.output import ProgressLine, deliver, print_lines
+from edgetool.errors import FailedCheckError
+
+
+@click.command("verify")
+@click.argument("model", type=PATH)
+@target_options(required=False)
+@click.option(
+    "--original", type=PATH, help="Compare MODEL, as it is, with this .tflite; with itself without a plan if not given."
+)
+@click.option("--inputs", type=PATH, help="An .npz (or .npy for one input) with samples to run after the random ones.")
+@click.option("--samples", type=click.IntRange(1), default=8, show_default=True, help="Random samples.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random samples.")
+@click.option("--run-unsafe-plan", is_flag=True, help="Run a plan that the checker refuses, to see the damage.")
+@json_option
+@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
+@force_option
+@quiet_options
+def command(
+    model: Path,
+    target: str | None,
+    original: Path | None,
+    inputs: Path | None,
+    samples: int,
+    seed: int,
+    run_unsafe_plan: bool,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **overrides: Any,
+) -> None:
+    """Run MODEL, a .tflite file, with and without its memory plan on real TensorFlow Lite Micro.
+
+    A model without a plan gets ours, made for the target if one is given. All samples run in a row, so that state
+    counts. Outputs must be equal bit for bit, and the arena exactly as large as predicted for this machine: it runs
+    in that size, and not in 16 bytes less. LiteRT's results are shown beside them and not judged. Exit code 1 when a
+    check fails.
+    """
+    from edgetool.cli.view_verify import verify_view
+    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.verify import verify_model
+    from edgetool.report.serialize import document, to_json
+
+    with ProgressLine(quiet=quiet or as_json) as progress:
+        report = verify_model(
+            model,
+            resolve_named(target, **overrides),
+            original=original,
+            inputs=inputs,
+            samples=samples,
+            seed=seed,
+            run_unsafe_plan=run_unsafe_plan,
+            progress=progress,
+        )
+    read = tuple(path for path in (model, original, inputs) if path is not None)
+    if as_json or output is not None:
+        deliver(to_json(document(report)), output, force=force, quiet=quiet, inputs=read)
+    elif not quiet:
+        print_lines(verify_view(report))
+    assert report.verify is not None
+    failed = [f"{check.check}: {check.message}" for check in report.verify.checks if check.passed is False]
+    if failed:
+        raise FailedCheckError(failed[0], where=report.model.name, details=tuple(failed[1:]))

@@ -1,0 +1,87 @@
+"""The view of `edgetool verify`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from edgetool.cli.text import fact, grouped, printable, significant
+from edgetool.cli.view import finding_lines
+from edgetool.report.document import Report
+from edgetool.report.verification import OutputDistance, RuntimeInfo, VerifyInfo
+
+# What the document's checks are called here.
+LABELS = {
+    "planned-runs": "Runs",
+    "outputs-equal": "Outputs",
+    "arena-used": "Arena",
+    "arena-sufficient": "",
+    "arena-smallest": "",
+}
+PLANNERS = {
+    "file": "the plan in the file against the same file without it",
+    "edgetool": "the file as it is against the same with our plan",
+    "runtime": "no plan does better than TFLM's own planner: the file as it is, twice",
+}
+STYLES: dict[bool | None, dict[str, Any] | None] = {
+    True: None,
+    False: {"fg": "red", "bold": True},
+    None: {"fg": "yellow"},
+}
+
+
+def verify_view(report: Report) -> list[str]:
+    """The verdict, every check, and how far other runtimes are from TFLM."""
+    verified = report.verify
+    assert verified is not None
+    lines = [click.style(printable(report.model.name), bold=True), ""]
+    lines += _verdict(verified)
+    lines += fact("Compared", _compared(report, verified))
+    shown = {check.message for check in verified.checks if check.check == "planned-runs" and check.passed}
+    for check in verified.checks:
+        if check.message not in shown:
+            lines += fact(LABELS[check.check], printable(check.message, 400), style=STYLES[check.passed])
+        shown.add(check.message)  # the reason why checks were left out is said once
+    for runtime in verified.runtimes:
+        lines += _runtime(runtime)
+    return lines + finding_lines(report.findings)
+
+
+def _verdict(verified: VerifyInfo) -> list[str]:
+    if not verified.passed:
+        return fact("Verified", "no", style=STYLES[False])
+    if any(check.passed is None for check in verified.checks):
+        return fact("Verified", "in part", style=STYLES[None])
+    return fact("Verified", "yes", style={"fg": "green", "bold": True})
+
+
+def _compared(report: Report, verified: VerifyInfo) -> str:
+    """The two files, and what ran them."""
+    what = PLANNERS[verified.planner]
+    if report.provenance.options.get("original") is not None:
+        what = f"the model as it is against {printable(verified.original.name)}"
+    elif verified.planner == "edgetool" and report.target is not None:
+        what += f" for {printable(report.target.name)}"
+    return f"{what}, on TFLM for {verified.arena.abi} with reference kernels"
+
+
+def _runtime(runtime: RuntimeInfo) -> list[str]:
+    if runtime.not_run is not None:
+        return fact(runtime.runtime, f"not compared: {printable(runtime.not_run, 400)}", style=STYLES[None])
+    lines = []
+    for number, output in enumerate(runtime.outputs):
+        lines += fact("" if number else runtime.runtime, f"{printable(output.output, 30)}: {_distance(output)}")
+    return lines
+
+
+def _distance(output: OutputDistance) -> str:
+    """As in "2 of 80 elements differ from TFLM's, by at most 1 LSB"."""
+    if not output.differing:
+        return "equal to TFLM's"
+    by = {
+        "lsb": lambda value: f"at most {value:.0f} LSB",
+        "absolute": lambda value: f"at most {significant(value)}",
+    }
+    most = "infinity or NaN" if output.max_difference is None else by[output.unit](output.max_difference)
+    return f"{grouped(output.differing)} of {grouped(output.elements)} elements differ from TFLM's, by {most}"

@@ -1,0 +1,256 @@
+"""A .tflite and the same with its memory plan, both run on real TFLM: equal to the bit, in the arena that was told."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool import __version__
+from edgetool.child import ChildDiedError
+from edgetool.errors import ConversionError, EdgetoolError, MissingExtraError, ModelError, UnsupportedModelError
+from edgetool.memory.account_types import ArenaAccount
+from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info
+from edgetool.pipeline.samples import load_samples
+from edgetool.pipeline.source import Source
+from edgetool.pipeline.verify_files import HOST_ABI, Files, choose_files
+from edgetool.report.document import Provenance, Report
+from edgetool.report.verification import (
+    CheckInfo,
+    DifferenceInfo,
+    HostArena,
+    OutputDistance,
+    RuntimeInfo,
+    SampleInfo,
+    VerifiedFile,
+    VerifyInfo,
+)
+from edgetool.runtime.difference import distance, first_difference
+from edgetool.runtime.quantize import random_inputs
+from edgetool.runtime.run import TflmRun, run_model, run_tflm
+from edgetool.target.types import Target
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str], None]
+DEFAULT_SAMPLES = 8
+# The step in which arenas are measured: TFLM aligns both ends of its arena to it.
+ARENA_STEP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What both files are run on, in this order on one interpreter, and how to name one of them."""
+
+    info: SampleInfo
+    arrays: tuple[Array, ...]
+    file: str
+
+    def name(self, index: int) -> str:
+        """As in "random sample 3" or "data.npz sample 0"."""
+        from_file = index - self.info.random
+        return f"random sample {index}" if from_file < 0 else f"{self.file} sample {from_file}"
+
+
+def verify_model(
+    path: Path,
+    target: Target | None = None,
+    *,
+    original: Path | None = None,
+    inputs: Path | None = None,
+    samples: int = DEFAULT_SAMPLES,
+    seed: int = 0,
+    run_unsafe_plan: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Run original and planned file on TFLM, each in a process of its own, and judge; the report has `verify`.
+
+    A file with a memory plan is compared with the same file without it, a file without one with the file that has
+    our plan, made for the target or else for this machine. `original` names another file to compare with. inputs: an
+    .npz with further samples, run after `samples` random ones.
+
+    Raises UnsupportedModelError when TFLM does not run the original, InvalidModelError for an unsafe plan in the
+    file (unless run_unsafe_plan), MissingExtraError when TFLM is not installed. A failed check is no error.
+    """
+    say = progress or (lambda step: None)
+    files = choose_files(path, target, original=original, run_unsafe_plan=run_unsafe_plan)
+    run_on = _samples(files.original, inputs, samples, seed)
+    reference = _run_original(files.original, run_on, say)
+    checks, planned = _judge(files, run_on, reference, say)
+    say("running the original on LiteRT")
+    verified = VerifyInfo(
+        passed=all(check.passed is not False for check in checks),
+        original=_file(files.original),
+        planned=_file(files.planned),
+        planner=files.planner,
+        samples=run_on.info,
+        checks=checks,
+        arena=_host_arena(files.account, planned),
+        runtimes=(_on_litert(files.original, run_on, reference),),
+    )
+    options: dict[str, object] = {
+        "command": "verify",
+        "samples": samples,
+        "seed": seed,
+        "original": original.name if original is not None else None,
+        "inputs": inputs.name if inputs is not None else None,
+        "run_unsafe_plan": run_unsafe_plan,
+    }
+    return Report(
+        provenance=Provenance(
+            tool=f"edgetool {__version__}",
+            versions={"python": platform.python_version()},
+            options={**options, **device_options(target)},
+            trust_model_code=False,
+        ),
+        model=model_info(files.source),
+        target=target_info(target),
+        verify=verified,
+        findings=finding_infos(files.findings),
+    )
+
+
+def _samples(source: Source, path: Path | None, count: int, seed: int) -> Samples:
+    random = random_inputs(source.model, count, seed)
+    if path is None:
+        return Samples(SampleInfo(count, seed, 0), random, "")
+    given = load_samples(path, source.model)
+    both = tuple(np.concatenate(pair) for pair in zip(random, given, strict=True))
+    return Samples(SampleInfo(count, seed, len(given[0]) if given else 0), both, path.name)
+
+
+def _run_original(source: Source, samples: Samples, say: Progress) -> TflmRun:
+    try:
+        return run_tflm(source.blob, samples.arrays, progress=lambda step: say(f"the original: {step}"))
+    except (ChildDiedError, UnsupportedModelError) as error:
+        raise UnsupportedModelError(error.what, where=source.name, details=error.details) from error
+
+
+def _judge(
+    files: Files, samples: Samples, reference: TflmRun, say: Progress
+) -> tuple[tuple[CheckInfo, ...], TflmRun | None]:
+    """Every check, in the order in which they were made, and the planned file's run in an arena of ample size."""
+    account = files.account
+    names = ("outputs-equal", "arena-used", "arena-sufficient", "arena-smallest")
+    try:
+        run = run_tflm(files.planned.blob, samples.arrays, progress=lambda step: say(f"the planned file: {step}"))
+    except (ModelError, ConversionError) as error:
+        failed = CheckInfo("planned-runs", False, f"the planned file does not run: {_told(error)}")
+        skipped = (CheckInfo(name, None, "not checked: the planned file does not run") for name in names)
+        return (failed, *skipped), None
+    checks = [CheckInfo("planned-runs", True, "the planned file runs"), _outputs_check(files, samples, reference, run)]
+    if account.is_lower_bound:
+        reason = f"not checked: the predicted arena is only a lower bound ({_unaccounted(account)})"
+        return (*checks, *(CheckInfo(name, None, reason) for name in names[1:])), run
+    checks.append(_used_check(account, run))
+    for name, size in (("arena-sufficient", account.bytes), ("arena-smallest", account.bytes - ARENA_STEP)):
+        say(f"the planned file in an arena of {size:,} bytes")
+        failure = _failure_in(files.planned, samples, run, size)
+        checks.append(_arena_check(name, size, failure))
+    return tuple(checks), run
+
+
+def _outputs_check(files: Files, samples: Samples, reference: TflmRun, run: TflmRun) -> CheckInfo:
+    found = first_difference(reference.outputs, run.outputs)
+    count = samples.info.random + samples.info.from_file
+    if found is None:
+        return CheckInfo("outputs-equal", True, f"{count} samples in a row: every output equal bit for bit")
+    name = _output_names(files.original)[found.output]
+    was, became = found.values
+    message = (
+        f"{samples.name(found.sample)}, output {name!r}, element {list(found.element)}: "
+        f"{was} in the original, {became} in the planned file"
+    )
+    difference = DifferenceInfo(found.sample, name, found.element, _number(was), _number(became))
+    return CheckInfo("outputs-equal", False, message, difference)
+
+
+def _used_check(account: ArenaAccount, run: TflmRun) -> CheckInfo:
+    told = run.allocation
+    predicted = (account.used_bytes, account.head_bytes, account.tail_bytes)
+    same = predicted == (told.total, told.head, told.tail)
+    message = f"on {HOST_ABI} TFLM takes {told.total:,} bytes of its arena ({told.head:,} head, {told.tail:,} tail)"
+    if not same:
+        message += " and {:,} ({:,} head, {:,} tail) were predicted".format(*predicted)
+    return CheckInfo("arena-used", same, message)
+
+
+def _failure_in(planned: Source, samples: Samples, run: TflmRun, size: int) -> str | None:
+    """Why the planned file does not work in an arena of that size; None when it does."""
+    if size <= 0:
+        return "there is no such arena"
+    try:
+        outputs = run_model(planned.blob, samples.arrays, engine="tflm", arena_bytes=size)
+    except (ModelError, ConversionError) as error:  # a refusal, or the death of the process
+        return _told(error)
+    return None if first_difference(run.outputs, outputs) is None else "its outputs are wrong"
+
+
+def _arena_check(name: str, size: int, failure: str | None) -> CheckInfo:
+    if name == "arena-sufficient":
+        if failure is None:
+            return CheckInfo(name, True, f"it runs in the predicted arena of {size:,} bytes")
+        return CheckInfo(name, False, f"it does not run in the predicted arena of {size:,} bytes: {failure}")
+    if failure is None:
+        text = f"it also runs in {size:,} bytes: the predicted arena is not the smallest"
+        return CheckInfo(name, False, text)
+    return CheckInfo(name, True, f"it does not run in {size:,} bytes")
+
+
+def _on_litert(original: Source, samples: Samples, reference: TflmRun) -> RuntimeInfo:
+    """The distance of LiteRT's reference kernels from TFLM's: they round differently here and there."""
+    try:
+        outputs = run_model(original.blob, samples.arrays, engine="litert-reference")
+    except (ModelError, ConversionError, MissingExtraError) as error:
+        return RuntimeInfo("LiteRT", _told(error))
+    rows = []
+    for name, micro, lite in zip(_output_names(original), reference.outputs, outputs, strict=True):
+        if micro.shape != lite.shape or micro.dtype != lite.dtype:
+            told = f"its output {name!r} is {lite.dtype} {list(lite.shape[1:])}, not {micro.dtype}"
+            return RuntimeInfo("LiteRT", f"{told} {list(micro.shape[1:])}")
+        apart = distance(micro, lite)
+        rows.append(OutputDistance(name, apart.unit, apart.largest, apart.differing, apart.elements))
+    return RuntimeInfo("LiteRT", None, tuple(rows))
+
+
+def _host_arena(account: ArenaAccount, run: TflmRun | None) -> HostArena:
+    return HostArena(
+        abi=HOST_ABI,
+        is_lower_bound=account.is_lower_bound,
+        predicted_bytes=account.bytes,
+        predicted_used_bytes=account.used_bytes,
+        predicted_head_bytes=account.head_bytes,
+        predicted_tail_bytes=account.tail_bytes,
+        used_bytes=run.allocation.total if run is not None else None,
+        head_bytes=run.allocation.head if run is not None else None,
+        tail_bytes=run.allocation.tail if run is not None else None,
+    )
+
+
+def _output_names(source: Source) -> tuple[str, ...]:
+    graph = source.model.main
+    return tuple(source.model.argument_name(0, index) or graph.tensors[index].name for index in graph.outputs)
+
+
+def _file(source: Source) -> VerifiedFile:
+    return VerifiedFile(source.name, source.sha256, len(source.blob))
+
+
+def _number(value: object) -> int | float | None:
+    """The value as JSON has it; None for NaN and infinity."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _told(error: EdgetoolError) -> str:
+    """The error in a line, with what the runtime itself said last."""
+    return f"{error.what} ({error.details[-1].strip()})" if error.details else error.what
+
+
+def _unaccounted(account: ArenaAccount) -> str:
+    labels = dict.fromkeys(item.refusal or item.label for item in account.unaccounted)
+    return ", ".join(labels)
