@@ -13,6 +13,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+from tests.model.builders import Builder
+
 from edgetool.memory.account import account_model
 from edgetool.memory.planner import plan_memory
 from edgetool.model.reader import read_model
@@ -20,7 +22,6 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
-from tests.model.builders import Builder
 
 
 def residual_chain(operators: int) -> Model:
