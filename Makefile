@@ -3,7 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 EXAMPLE := examples/keyword_spotting
-
+# Measurements of real TFLM, where they are at hand; see benchmarks/arena.py.
+DATA ?= ../shared/data
 
 .PHONY: demo test lint types unit benchmark clean
 
@@ -27,6 +28,8 @@ unit: $(VENV)/.test-installed
 benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/conversion.py
+	$(BIN)/python -m benchmarks.account
+	@if [ -d "$(DATA)" ]; then $(BIN)/python -m benchmarks.arena "$(DATA)"; fi
 
 $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
