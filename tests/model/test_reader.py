@@ -214,7 +214,7 @@ def test_a_broken_sparse_constant_is_refused(changes: dict[str, Any], message: s
         (b"", "empty"),
         (b"\x89HDF\r\n\x1a\n" + bytes(64), "HDF5"),
         (b"PK\x03\x04" + bytes(64), "zip archive"),
-        (gzip.compress(b"x"), "gzip"),
+        (gzip.compress(b"x", mtime=0), "gzip"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
         (b"<!DOCTYPE html>\n<title>404</title>", "text file"),
         (b"TFL3", "text file"),
