@@ -31,6 +31,15 @@ def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
     assert times.lifetimes[0, 4] == Lifetime(2, 2)
 
 
+def test_what_is_read_and_never_made_is_alive_from_before_the_start() -> None:
+    """TFLM leaves its first scope at -1: the inputs, which come at 0, may not lie there."""
+    tensors = [tensor(i, 16) for i in range(4)]
+    operators = [operator(0, "RELU", [0], [1]), operator(1, "ADD", [1, 2], [3])]
+    times = timeline(model(graph(tensors, operators, [0], [3])))
+    assert times.lifetimes[0, 2] == Lifetime(-2, 1)
+    assert times.lifetimes[0, 0] == Lifetime(-1, 0)
+
+
 def test_constants_variables_and_empty_tensors_are_not_planned_and_dead_ones_are() -> None:
     tensors = [
         tensor(0, 16),

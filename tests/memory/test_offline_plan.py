@@ -84,12 +84,26 @@ def test_a_plan_that_compiled_operators_rely_on_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offsets", "message"), [((0, 48, -1), "overlap"), ((0, 72, -1), "lies at 72"), ((0, 64, -32), "lies at -32")]
+    ("offsets", "message"),
+    [
+        ((0, 48, -1), r"tensor 0 \('t0'\) and tensor 1 \('t1'\) overlap"),
+        ((0, 72, -1), r"tensor 1 \('t1'\) lies at 72, not at a multiple of 16"),
+        ((0, 64, -32), r"tensor 2 \('t2'\) lies at -32, before the arena"),
+    ],
 )
 def test_an_unsafe_plan_is_refused_by_name(offsets: tuple[int, ...], message: str) -> None:
     small = chain([64, 128, 64])
     unsafe = with_plan(small, struct.pack("<6i", 1, 1, 3, *offsets))
     with pytest.raises(InvalidModelError, match=message):
+        fixed_offsets(unsafe, timeline(unsafe))
+
+
+def test_a_refusal_names_tensors_in_short() -> None:
+    small = chain([64, 128])
+    fused = tuple(replace(item, name=f"layer{item.index}/Relu;" + "x" * 300) for item in small.main.tensors)
+    long = replace(small, subgraphs=(replace(small.main, tensors=fused),))
+    unsafe = with_plan(long, struct.pack("<5i", 1, 1, 2, 0, 0))
+    with pytest.raises(InvalidModelError, match=r"tensor 0 \('layer0/Relu'\) and tensor 1 \('layer1/Relu'\) overlap"):
         fixed_offsets(unsafe, timeline(unsafe))
 
 

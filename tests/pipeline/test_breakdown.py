@@ -15,6 +15,7 @@ from edgetool.report.document import BreakdownEntry
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.conftest import model_files, over_models
+from tests.memory.test_offline_plan import compiled
 from tests.model.builders import conv_model, if_model
 
 TARGETS = ("cortex-m0plus", "cortex-m7", "cortex-m55", "x86-64")
@@ -39,6 +40,18 @@ def check(model: Model, account: ArenaAccount) -> None:
 @pytest.mark.parametrize("model", [conv_model(), if_model()], ids=["conv", "if"])
 def test_parts_sum_to_the_figures(model: Model, target: str) -> None:
     check(model, account_model(model, platform_of(load_target(target))))
+
+
+def test_bytes_that_tensors_share_count_once() -> None:
+    # Compiled operators lay their operands over each other: 64 bytes at 0, 128 at 0, 16 at 112.
+    model, platform = compiled(0, 0, 112), platform_of(load_target("cortex-m55"))
+    account = account_model(model, platform, offsets={(0, 0): 0, (0, 1): 0, (0, 2): 112})
+    check(model, account)
+    head = [(entry.where, entry.bytes) for entry in breakdown(model, account) if entry.part == "head"]
+    over = "which lies over those above"
+    assert head == [("tensor 1: t1", 128), (f"tensor 0: t0, {over}", 0), (f"tensor 2: t2, {over}", 0)]
+    apart = account_model(model, platform, offsets={(0, 0): 96, (0, 1): 0, (0, 2): 192})
+    assert [entry.bytes for entry in breakdown(model, apart) if entry.part == "head"] == [128, 32, 16, 32]
 
 
 @over_models(model_files())

@@ -78,13 +78,14 @@ def test_integers_without_a_scale_must_be_kept() -> None:
         ({"input_0": np.zeros((2, 1, 4, 4, 2)), "input_1": np.zeros((3, 1, 4, 4, 2))}, "2, 3 samples"),
         ({"input_0": np.zeros((0, 1, 4, 4, 2)), "input_1": np.zeros((0, 1, 4, 4, 2))}, "0 samples"),
         ({"input_0": np.zeros((2, 1, 4, 4, 2), complex), "input_1": np.zeros((2, 1, 4, 4, 2))}, "complex128"),
-        ({"input_0": np.full((2, 1, 4, 4, 2), np.nan), "input_1": np.zeros((2, 1, 4, 4, 2))}, "NaN"),
+        ({"input_0": np.full((2, 1, 4, 4, 2), np.nan), "input_1": np.zeros((2, 1, 4, 4, 2))}, "data.npz: has NaN for"),
         ({}, "it has none"),
     ],
 )
 def test_what_does_not_fit_is_said(arrays: dict[str, np.ndarray], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError) as caught:
         raw(add_model(), **arrays)
+    assert message in str(caught.value)
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

@@ -309,6 +309,12 @@ def test_samples_of_a_file_come_after_the_random_ones(tmp_path: Path) -> None:
         verify_model(saved(tmp_path, dense_model()), inputs=data)
 
 
+@pytest.mark.parametrize("samples", [10**7, 10**30])
+def test_more_random_samples_than_memory_holds_are_refused(samples: int, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give fewer"):
+        verify_model(saved(tmp_path, residual_model()), samples=samples)
+
+
 def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
     path = saved(tmp_path, overlapping(add_model()))
     one, again, other = (verified(path, seed=seed, run_unsafe_plan=True) for seed in (1, 1, 2))

@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetool.errors import ModelError
 from edgetool.model.reader import read_model
 from edgetool.runtime.allocations import TflmAllocation, parse_allocations
 from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.worker import Tflm
+from edgetool.runtime.worker import Array, Tflm
 from tests.runtime.arenas import smallest_that_works
 
 ENOUGH_BYTES = 2**20
@@ -68,42 +67,42 @@ def _measure(folder: Path, index: int) -> None:
     """Leave the smallest arena and what TFLM printed in index.txt, and the outputs in index.out."""
     model = (folder / f"{index}.tflite").read_bytes()
     log, output, trial = (folder / f"{index}.{end}" for end in ("log", "out", "trial"))
-    if not _attempt(model, ENOUGH_BYTES, log, output):
+    inputs = random_inputs(read_model(model), INVOKES, seed=1)
+    if not _attempt(model, inputs, ENOUGH_BYTES, log, output):
         (folder / f"{index}.txt").write_bytes(b"\n" + log.read_bytes())
         return
     printed, expected = log.read_bytes(), output.read_bytes()
     used = parse_allocations(printed.decode("utf-8", "replace")).total
 
     def works(size: int) -> bool:
-        return _attempt(model, size, log, trial) and trial.read_bytes() == expected
+        return _attempt(model, inputs, size, log, trial) and trial.read_bytes() == expected
 
     smallest = smallest_that_works(used, works)
     (folder / f"{index}.txt").write_bytes(f"{smallest}\n".encode() + printed)
 
 
-def _attempt(model: bytes, arena_bytes: int, log: Path, output: Path) -> bool:
+def _attempt(model: bytes, inputs: Sequence[Array], arena_bytes: int, log: Path, output: Path) -> bool:
     """Whether a fork of this process allocates and invokes; it leaves what TFLM printed and the outputs."""
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS_PER_ATTEMPT)
         code = 1
         try:
-            _run(model, arena_bytes, log, output)
+            _run(model, inputs, arena_bytes, log, output)
             code = 0
-        except (RuntimeError, ValueError, ModelError):  # what TFLM's bindings raise; it has printed why
+        except (RuntimeError, ValueError):  # what TFLM's bindings raise; it has printed why
             pass
         finally:
             os._exit(code)
     return os.waitpid(child, 0)[1] == 0
 
 
-def _run(model: bytes, arena_bytes: int, log: Path, output: Path) -> None:
+def _run(model: bytes, inputs: Sequence[Array], arena_bytes: int, log: Path, output: Path) -> None:
     with log.open("wb") as file:
         for standard in (1, 2):
             os.dup2(file.fileno(), standard)
     runner = Tflm(model, arena_bytes=arena_bytes)
     runner.allocations(log)
-    inputs = random_inputs(read_model(model), INVOKES, seed=1)
     made = [runner.invoke(tuple(array[sample] for array in inputs)) for sample in range(INVOKES)]
     output.write_bytes(b"".join(array.tobytes() for arrays in made for array in arrays))
 

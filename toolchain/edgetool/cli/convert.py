@@ -46,7 +46,7 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 @click.option("--samples", type=click.IntRange(1), default=100, show_default=True, help="Synthetic samples.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the synthetic samples.")
 @click.option("--evaluate", type=PATH, help="An .npz with x and y: float and quantized accuracy are measured.")
-@click.option("--no-offline-plan", is_flag=True, help="Write the .tflite as it is, without a memory plan.")
+@click.option("--no-offline-plan", is_flag=True, help="Write the .tflite as it is, with no plan of ours.")
 @click.option("--replan", is_flag=True, help="Ignore the memory plan of a given .tflite and make a new one.")
 @click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
 @click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import click
 
-from edgetool.cli.text import color
+from edgetool.cli.text import color, printable
 from edgetool.pipeline.files import write_file
 
 
@@ -28,7 +28,7 @@ def deliver(
         return
     write_file(output, text.encode("utf-8"), force=force, inputs=inputs)
     if not quiet:
-        notice(f"wrote {output}")
+        notice(f"wrote {printable(str(output), 400)}")
 
 
 def notice(text: str) -> None:

@@ -9,6 +9,7 @@ import click
 
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.text import printable
 
 
 @click.command("plan")
@@ -54,4 +55,4 @@ def command(
     elif not quiet:
         print_lines(explain_view(report) if explain else plan_view(report, everything=verbose > 0))
     if output is not None and not quiet:
-        notice(f"wrote {output}")
+        notice(f"wrote {printable(str(output), 400)}")

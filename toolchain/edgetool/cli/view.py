@@ -73,7 +73,9 @@ def verdict(report: Report) -> list[str]:
 def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
     """The arena, its layout, and the region that it must fit."""
     exact = arena.bytes is not None and not arena.is_lower_bound
-    size = kib(arena.bytes) if exact else f"more than {kib(arena.bytes or arena.layout_bytes)}"
+    size = kib(arena.bytes if arena.bytes is not None else arena.layout_bytes)
+    if not exact:
+        size = f"{'more than' if arena.bytes is None else 'at least'} {size}"
     region = ""
     if memory is not None and memory.sram_bytes is not None:
         region = f" of {kib(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"

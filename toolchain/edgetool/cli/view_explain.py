@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from edgetool.cli.text import printable, table, wrapped
+from edgetool.cli.text import printable, table, width, wrapped
 from edgetool.cli.view import arena_facts, finding_lines, heading
 from edgetool.report.document import ArenaInfo, BreakdownEntry, Report
 
 NAME_COLUMNS = 48
+LEAST_NAME_COLUMNS = 16
 
 
 def explain_view(report: Report) -> list[str]:
@@ -72,12 +73,20 @@ def _scratch(report: Report) -> dict[tuple[int, int], str]:
     found: dict[tuple[int, int], str] = {}
     for item in report.plan.scratch:
         key = (item.subgraph, item.index)
-        found[key] = found.get(key, "; head:") + f" {item.bytes:,} B scratch ({printable(item.name, 40)})"
+        start = f"{found[key]}," if key in found else "; head:"
+        found[key] = f"{start} {item.bytes:,} B scratch ({printable(item.name, 40)})"
     return found
 
 
 def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
-    rows = [(f"{entry.bytes:,}", printable(entry.where, NAME_COLUMNS), _asked_by(entry)) for entry in entries]
+    asked = [_asked_by(entry) for entry in entries]
+    taken = 2 + len(f"{arena.head_bytes:,}") + 2 + max((2 + len(name) for name in asked if name), default=0)
+    room = min(NAME_COLUMNS, max(LEAST_NAME_COLUMNS, width() - taken))
+    names = [
+        printable(entry.where if name else _place(entry) + entry.where, room)
+        for entry, name in zip(entries, asked, strict=True)
+    ]
+    rows = [(f"{entry.bytes:,}", name, by) for entry, name, by in zip(entries, names, asked, strict=True)]
     header = ("head", f"of {arena.head_bytes:,} B, where most is alive", "")
     gap = arena.layout_bytes - arena.lower_bound_bytes
     verdict = (

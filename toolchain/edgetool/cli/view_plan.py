@@ -31,7 +31,7 @@ def tensor_map(tensors: tuple[PlannedTensor, ...], shown: int) -> list[str]:
     chosen = sorted(tensors, key=lambda item: -item.bytes)[:shown]
     several = any(tensor.subgraph for tensor in tensors)
     listed = sorted(chosen, key=lambda item: (item.offset, item.first_op))
-    header = ("offset", "bytes", "tensor", "ops", f"op 0 to {last}")
+    header = ("offset", "bytes", "tensor", "ops", f"op 0 to {last}" if last >= 0 else "no op")
     rows = [
         (
             f"{tensor.offset:,}",

@@ -25,7 +25,7 @@ from edgetool.memory.tail import (
     Tail,
 )
 from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
-from edgetool.model.types import Model, Tensor
+from edgetool.model.types import DType, Model, Tensor
 from edgetool.operators.kernel import Call, KernelRefusal, Request, persistent
 from edgetool.operators.prepare.control import resource_variables
 from edgetool.operators.registry import entry_of
@@ -36,6 +36,9 @@ from edgetool.target.platform import Platform
 # The requests that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h): room for so many more is kept.
 SCRATCH_REQUESTS_PER_OPERATOR = 12
 INT_BYTES = 4
+
+# Types for which TFLM knows no size (TfLiteTypeSizeOf, memory_helpers.cc).
+WITHOUT_SIZE = frozenset([DType.STRING, DType.VARIANT, DType.INT2, DType.UINT4, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2])
 
 Offsets = Mapping[tuple[int, int], int]
 
@@ -101,6 +104,7 @@ def prepare(model: Model, platform: Platform, *, custom: Mapping[str, OperatorEn
             if refusal is not None:
                 unaccounted.append(Unaccounted(graph.index, operator.index, operator.label, refusal))
             peaks.append(Peak(f"Prepare of {operator.label}", temporary, tail.bytes, graph.index, operator.index))
+    unaccounted += _refused_in_planning(model)
     return Prepared(
         model, platform, times, tuple(tail.rows), tail.bytes, tuple(scratch), tuple(peaks), tuple(unaccounted)
     )
@@ -235,6 +239,7 @@ def _prepare_operator(
     """
     top, unread = table, 0
     most = table + tail.bytes
+    requested = len(scratch)
     key = (call.graph.index, call.operator.index)
     try:
         for request in entry.prepare(call) if entry.prepare is not None else ():
@@ -256,6 +261,9 @@ def _prepare_operator(
                 most = max(most, top + tail.bytes)
     except KernelRefusal as refusal:
         return most - tail.bytes, str(refusal)
+    if len(scratch) > requested and key not in times.operators:
+        # TFLM sets a request's size where its operator runs, and plans the others with what lies in memory.
+        return most - tail.bytes, f"{call.operator.label} asks for scratch in a subgraph that nothing runs"
     return most - tail.bytes, _dynamic_output(call)
 
 
@@ -269,6 +277,21 @@ def _dynamic_output(call: Call) -> str | None:
         if shape != (0,) and any(extent <= 0 for extent in shape):
             return f"{call.operator.label} has an output without elements, of shape {list(shape)}"
     return None
+
+
+def _refused_in_planning(model: Model) -> list[Unaccounted]:
+    """Tensors that AllocationInfoBuilder::InitializeAllocationInfo does not take, constants among them."""
+    refused = []
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            if tensor.dtype in WITHOUT_SIZE:
+                text = f"TFLM knows no size of {tensor.dtype.name.lower()}"
+                refused.append(Unaccounted(graph.index, None, f"tensor {tensor.index}", text))
+        for operator in graph.operators:
+            if any(arena_bytes(graph.tensors[index]) for index in operator.intermediates if index >= 0):
+                text = f"{operator.label} has an intermediate tensor that is not empty"
+                refused.append(Unaccounted(graph.index, operator.index, operator.label, text))
+    return refused
 
 
 def _temporary_top(top: int, request: Request, call: Call) -> tuple[int, int]:

@@ -47,10 +47,13 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Unaccounted:
-    """An operator whose allocations are not in the account: no rule is known, or its kernel refuses it (why)."""
+    """What is not in the account: an operator without a rule, or what TFLM refuses (why), an operator or a tensor.
+
+    operator is None for a tensor.
+    """
 
     subgraph: int
-    operator: int
+    operator: int | None
     label: str
     refusal: str | None = None
 

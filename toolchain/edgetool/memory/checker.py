@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from edgetool.errors import InternalError
-from edgetool.memory.types import ARENA_ALIGNMENT, Layout, LayoutProblem
+from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem
+
+MAX_NAME_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,10 @@ def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...
     for i, (buffer, offset) in enumerate(zip(buffers, layout.offsets, strict=True)):
         top = max(top, offset + buffer.size_bytes)
         if offset < 0:
-            found.append(Violation("negative", f"{buffer.name!r} lies at {offset}", (i,)))
+            found.append(Violation("negative", f"{_told(buffer)} lies at {offset}, before the arena", (i,)))
         if offset % ARENA_ALIGNMENT:
-            found.append(Violation("alignment", f"{buffer.name!r} lies at {offset}", (i,)))
+            text = f"{_told(buffer)} lies at {offset}, not at a multiple of {ARENA_ALIGNMENT}"
+            found.append(Violation("alignment", text, (i,)))
     found.extend(_overlaps(problem, layout.offsets))
     if not top <= layout.height <= -(-top // ARENA_ALIGNMENT) * ARENA_ALIGNMENT:
         found.append(Violation("height", f"the height is {layout.height}, the highest end {top}", ()))
@@ -57,6 +60,13 @@ def require_sound(problem: LayoutProblem, layout: Layout) -> Layout:
             details=tuple(violation.message for violation in violations[1:6]),
         )
     return layout
+
+
+def _told(buffer: Buffer) -> str:
+    """The buffer by index and name; converters join the names of all that they fused with semicolons."""
+    place = f" of subgraph {buffer.subgraph}" if buffer.subgraph else ""
+    kind = f"scratch of operator {buffer.operator}" if buffer.is_scratch else f"tensor {buffer.tensor}"
+    return f"{kind}{place} ({buffer.name.partition(';')[0][:MAX_NAME_SHOWN]!a})"
 
 
 def _busiest(problem: LayoutProblem) -> int:
@@ -86,7 +96,7 @@ def _overlaps(problem: LayoutProblem, offsets: tuple[int, ...]) -> list[Violatio
                 found.append(
                     Violation(
                         "overlap",
-                        f"{other.name!r} (tensor {other.tensor}) and {mine.name!r} (tensor {mine.tensor}) overlap",
+                        f"{_told(other)} and {_told(mine)} overlap",
                         (min(i, j), max(i, j)),
                     )
                 )

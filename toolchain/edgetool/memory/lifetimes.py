@@ -73,7 +73,11 @@ def timeline(model: Model) -> Timeline:
     marks = _Marks()
     _mark_subgraph(model, 0, marks, ())
     return Timeline(
-        {key: Lifetime(_position(first), _position(marks.last[key])) for key, first in marks.first.items()},
+        {
+            # What an operator reads and nothing creates is alive before everything else.
+            key: Lifetime(_position(marks.first[key]) if key in marks.first else DEAD.first, _position(last))
+            for key, last in marks.last.items()
+        },
         {key: Lifetime(_position(start), _position(end)) for key, (start, end) in marks.spans.items()},
     )
 
@@ -121,7 +125,6 @@ class _Marks:
 
     def use(self, key: tuple[int, int]) -> None:
         self.pay()
-        self.first.setdefault(key, self.scope)
         self.last[key] = self.scope
 
     def run(self, key: tuple[int, int], start: int) -> None:
@@ -161,6 +164,7 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
         )
     graph: Graph = model.subgraphs[index]
     for tensor in graph.inputs:
+        marks.create((index, tensor))
         marks.use((index, tensor))
     for operator in graph.operators:
         marks.enter_scope()
@@ -175,4 +179,5 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
                 marks.use((index, tensor))
         marks.run((index, operator.index), start)
     for tensor in graph.outputs:
+        marks.create((index, tensor))
         marks.use((index, tensor))

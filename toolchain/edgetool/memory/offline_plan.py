@@ -54,6 +54,11 @@ def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
     return struct.pack(f"<{HEADER_WORDS + len(words)}i", PLAN_VERSION, len(model.subgraphs), len(words), *words)
 
 
+def has_plan(model: Model) -> bool:
+    """Whether the file has a plan, of the right length or not."""
+    return any(entry.name == METADATA_NAME for entry in model.metadata)
+
+
 def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
     """Offsets by (subgraph, tensor) of the plan in the file; None when it has none.
 
@@ -71,7 +76,7 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
         raise InvalidModelError(
             f"the plan has {max(count, 0)} offsets and claims {claimed}; the model has {len(keys)} tensors",
             where=f"metadata {METADATA_NAME}",
-            fix="remove the entry, or write the plan anew",
+            fix="make a plan anew with 'edgetool plan --replan'",
         )
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payload, 4 * HEADER_WORDS), strict=True))
 

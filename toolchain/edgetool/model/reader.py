@@ -30,7 +30,11 @@ PLACEHOLDER_CODE = 127  # stands in the old one-byte field for every later opera
 
 # How the files start that people take for a .tflite.
 _OTHER_FORMATS = (
-    (b"\x89HDF", "an HDF5 file, as Keras writes .h5 files", "give it the ending .h5 to have it converted"),
+    (
+        b"\x89HDF",
+        "an HDF5 file, as Keras writes .h5 files",
+        "make a .tflite of it with 'edgetool convert', which knows it by its ending .h5",
+    ),
     (b"PK\x03\x04", "a zip archive, as Keras writes .keras files", "give it the ending .keras, or unpack it"),
     (b"\x1f\x8b", "a gzip archive", "unpack it"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull`"),

@@ -165,10 +165,10 @@ def _macs(per_output: float, operator: Operator, graph: Graph) -> int:
 
 
 def _prepare(described: DescribedPrepare, call: Call) -> Iterator[Request]:
-    """The order does not matter: nothing that Prepare takes is given back before it ends."""
-    yield from call.temporary_inputs(*described.temporary_inputs)
-    yield from call.temporary_outputs(*described.temporary_outputs)
+    """Temporaries last, so that none is taken to lie under a persistent buffer: what the kernel reads is not known."""
     for number, size in enumerate(described.persistent):
         yield persistent(f"persistent buffer {number}", size.of(call))
     for number, size in enumerate(described.scratch):
         yield scratch(f"buffer {number}", size.of(call))
+    yield from call.temporary_inputs(*described.temporary_inputs)
+    yield from call.temporary_outputs(*described.temporary_outputs)

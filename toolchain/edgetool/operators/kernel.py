@@ -94,11 +94,6 @@ class Call:
         for position in positions:
             yield from _temporary(self.output(position))
 
-    def temporary_intermediates(self, *positions: int) -> Iterator[Request]:
-        """AllocateTempIntermediateTensor for each position."""
-        for position in positions:
-            yield from _temporary(self._tensor(self.operator.intermediates, position))
-
     def _tensor(self, indices: tuple[int, ...], position: int) -> Tensor | None:
         if not 0 <= position < len(indices) or indices[position] < 0:
             return None

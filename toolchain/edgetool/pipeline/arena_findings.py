@@ -9,6 +9,7 @@ from edgetool.memory.planner import MemoryPlan
 from edgetool.target.types import Target
 
 NAMES_SHOWN = 6
+MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
 
 
 def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
@@ -23,7 +24,7 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
     findings = []
     for item in account.unaccounted:
         if item.refusal is not None:
-            where = f"operator {item.operator} ({item.label})"
+            where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
             if item.subgraph:
                 where += f" of subgraph {item.subgraph}"
             text = f"AllocateTensors will fail with {target.kernels} kernels: {item.refusal}"
@@ -32,6 +33,9 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
     if unknown:
         text = f"what {counted(unknown)} allocates is not known: the arena of {account.bytes:,} bytes is a lower bound"
         findings.append(Finding("arena-lower-bound", "warning", text))
+    if account.bytes > MOST_BYTES:
+        text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner counts in 32 bits"
+        findings.append(Finding("arena-too-large", "error", text))
     abi = target.runtime.abi(target.core.abi)
     if abi.basis != "measured":
         text = f"the arena is derived from the {abi.name} ABI; it was not measured on such a processor"

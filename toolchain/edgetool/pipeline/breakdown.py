@@ -39,15 +39,29 @@ def _tail(account: ArenaAccount) -> list[BreakdownEntry]:
 
 def _head(account: ArenaAccount) -> list[BreakdownEntry]:
     position = busiest_position(account)
-    alive = [buffer for buffer in account.problem.buffers if buffer.lifetime.first <= position <= buffer.lifetime.last]
-    entries = [
-        BreakdownEntry("head", _content(buffer), _operator(buffer), buffer.aligned_bytes, buffer.subgraph)
-        for buffer in sorted(alive, key=lambda item: -item.aligned_bytes)
-    ]
+    placed = zip(account.problem.buffers, account.layout.offsets, strict=True)
+    alive = [(buffer, offset) for buffer, offset in placed if buffer.lifetime.first <= position <= buffer.lifetime.last]
+    entries: list[BreakdownEntry] = []
+    counted: list[tuple[int, int]] = []
+    for buffer, offset in sorted(alive, key=lambda item: -item[0].aligned_bytes):
+        own = _bytes_outside(counted, offset, offset + buffer.aligned_bytes)
+        counted.append((offset, offset + buffer.aligned_bytes))
+        shared = "" if own == buffer.aligned_bytes else ", which lies over those above"
+        entries.append(BreakdownEntry("head", _content(buffer) + shared, _operator(buffer), own, buffer.subgraph))
     between = account.head_bytes - sum(entry.bytes for entry in entries)
     if between:
         entries.append(BreakdownEntry("head", "what lies between and above them", None, between))
     return entries
+
+
+def _bytes_outside(ranges: list[tuple[int, int]], start: int, end: int) -> int:
+    """Bytes from start to end that lie in none of the ranges: compiled operators lay tensors over each other."""
+    outside = 0
+    for low, high in sorted(ranges):
+        if low < end and high > start:
+            outside += max(0, low - start)
+            start = high
+    return outside + max(0, end - start)
 
 
 def busiest_position(account: ArenaAccount) -> int:

@@ -55,6 +55,8 @@ def convert_file(
     `offline_plan` the model file is left as it is. custom_operators: the user's description of custom operators.
     """
     path = request.path
+    if replan and not offline_plan:
+        raise UsageError("--no-offline-plan leaves the file as it is, --replan does not", fix="give one of them")
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     names = (f"{name}.tflite", f"{name}.json", *firmware_names(name))
@@ -74,11 +76,14 @@ def convert_file(
     wanted: Wanted = "as in file" if not offline_plan else "anew" if replan else "best"
     analysis, planned, unwritten = _planned(source, target, custom, wanted)
     plan = analysis.plan
-    findings = (*found.findings, *unwritten, *plan_findings(source.model, plan, target))
+    # Where the file is left as it is, no plan of ours was weighed against TFLM's own planner.
+    weighed = offline_plan and not unwritten
+    chosen = plan_findings(source.model, plan, target) if plan.offsets or weighed else ()
+    findings = (*found.findings, *unwritten, *chosen)
     made = report(
         planned,
         analysis,
-        options=_options(request, name, offline_plan=offline_plan, custom_operators=custom_operators),
+        options=_options(request, name, offline_plan=offline_plan, replan=replan, custom_operators=custom_operators),
         original=replace(found.original, output=OutputInfo(planned.sha256, len(planned.blob))),
         quantization=found.quantization,
         findings=findings if plan.offsets else (*findings, NO_PLAN),
@@ -178,7 +183,7 @@ def hash_of_path(path: Path) -> tuple[str, int]:
 
 
 def _options(
-    request: ConvertRequest, name: str, *, offline_plan: bool, custom_operators: Path | None
+    request: ConvertRequest, name: str, *, offline_plan: bool, replan: bool, custom_operators: Path | None
 ) -> dict[str, object]:
     """What the user asked for, files by name alone: the same input gives the same report anywhere."""
     return {
@@ -196,5 +201,6 @@ def _options(
         "seed": request.seed,
         "evaluate": request.evaluate.name if request.evaluate is not None else None,
         "offline_plan": offline_plan,
+        "replan": replan,
         "custom_operators": file_name(custom_operators),
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.files import write_file
-from edgetool.pipeline.planned import plan_findings, planned_source
+from edgetool.pipeline.planned import PLAN_FOR_NO_BUILD, plan_findings, planned_source
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
@@ -34,6 +34,8 @@ def plan_model(
     findings = plan_findings(source.model, analysis.plan, target)
     if output is not None:
         inputs = (path,) if custom_operators is None else (path, custom_operators)
+        if target is None and analysis.plan.planner == "edgetool":
+            findings += (PLAN_FOR_NO_BUILD,)
         write_file(output, planned_source(source, analysis.plan, target).blob, force=force, inputs=inputs)
     options: dict[str, object] = {"command": "plan", "replan": replan, "custom_operators": file_name(custom_operators)}
     return report(source, analysis, options=options, findings=findings)

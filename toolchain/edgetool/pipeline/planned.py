@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgetool import __version__
 from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan, keeps_own_plan
+from edgetool.memory.offline_plan import METADATA_NAME, encode_plan, has_plan, keeps_own_plan
 from edgetool.memory.plan_record import METADATA_NAME as RECORD_NAME
 from edgetool.memory.plan_record import PlanRecord, decode_record, encode_record
 from edgetool.memory.planner import MemoryPlan
@@ -20,6 +20,13 @@ WHERE = f"metadata {METADATA_NAME}"
 NO_PLAN = Finding(
     "no-plan", "note", "the file has no memory plan: TFLM places the tensors by itself, and the header has no offsets"
 )
+PLAN_FOR_NO_BUILD = Finding(
+    "plan-for-no-build",
+    "warning",
+    "the written plan leaves no room for scratch buffers, which depend on the core and its kernels: the arena may need "
+    "more with it than without; name a target with --target",
+    WHERE,
+)
 
 
 def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> Source:
@@ -29,7 +36,7 @@ def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> S
     holds fields that the writer does not know.
     """
     model = source.model
-    if plan.planner == "file" or (plan.offsets is None and decode_plan(model) is None):
+    if plan.planner == "file" or (plan.offsets is None and not has_plan(model)):
         return source
     if plan.offsets is None:
         planned = without_metadata(without_metadata(model, METADATA_NAME), RECORD_NAME)
@@ -67,14 +74,13 @@ def _record(plan: MemoryPlan, target: Target) -> PlanRecord:
 def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tuple[Finding, ...]:
     """Notes on the plan that the input file has, and on the one that was chosen."""
     findings = []
-    has_plan = decode_plan(model) is not None
     if keeps_own_plan(model):
         findings.append(
             Finding("plan-kept", "note", "the file's own plan is kept: its compiled operators rely on it", WHERE)
         )
     elif plan.planner == "file":
         findings += _file_plan_findings(model, plan, target)
-    elif has_plan:
+    elif has_plan(model):
         findings.append(Finding("plan-replaced", "note", "the file's own memory plan is not used", WHERE))
     if plan.planner == "runtime" and plan.stock is not None and plan.account is plan.stock:
         text = "no plan of ours needs less than TFLM's own planner, which therefore places the tensors"

@@ -78,6 +78,8 @@ def _raw(values: Array, tensor: Tensor, where: str) -> Array:
             fix="give (N, *shape)",
         )
     shaped = values.reshape(len(values), *tensor.shape)
+    if kind.kind in "iu" and values.dtype.kind == "f" and np.isnan(values).any():
+        raise UsageError(f"has NaN for {tensor.name!r}, which {kind} cannot hold", where=where, fix="give real numbers")
     raw = shaped if values.dtype == kind else quantize(shaped, tensor.quantization, tensor.dtype)
     is_integer = kind.kind in "iu" and (tensor.quantization is None or not tensor.quantization.scales)
     if is_integer and not np.array_equal(raw.astype(np.float64), shaped.astype(np.float64)):

@@ -14,8 +14,17 @@ import numpy.typing as npt
 
 from edgetool import __version__
 from edgetool.child import ChildDiedError
-from edgetool.errors import ConversionError, EdgetoolError, MissingExtraError, ModelError, UnsupportedModelError
+from edgetool.errors import (
+    ConversionError,
+    EdgetoolError,
+    MissingExtraError,
+    ModelError,
+    UnsupportedModelError,
+    UsageError,
+)
 from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.lifetimes import arena_bytes
+from edgetool.model.types import Model
 from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info
 from edgetool.pipeline.samples import load_samples
 from edgetool.pipeline.source import Source
@@ -41,6 +50,8 @@ Progress = Callable[[str], None]
 DEFAULT_SAMPLES = 8
 # The step in which arenas are measured: TFLM aligns both ends of its arena to it.
 ARENA_STEP = 16
+# Random samples are all in memory at once, and copied for each run.
+MOST_SAMPLE_BYTES = 2**29
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +127,23 @@ def verify_model(
 
 
 def _samples(source: Source, path: Path | None, count: int, seed: int) -> Samples:
+    _refuse_too_many(source.model, count)
     random = random_inputs(source.model, count, seed)
     if path is None:
         return Samples(SampleInfo(count, seed, 0), random, "")
     given = load_samples(path, source.model)
     both = tuple(np.concatenate(pair) for pair in zip(random, given, strict=True))
     return Samples(SampleInfo(count, seed, len(given[0]) if given else 0), both, path.name)
+
+
+def _refuse_too_many(model: Model, count: int) -> None:
+    size = count * sum(arena_bytes(model.main.tensors[index]) for index in model.main.inputs)
+    if max(size, count) > MOST_SAMPLE_BYTES:
+        raise UsageError(
+            f"{count:,} random samples take {size:,} bytes, more than {MOST_SAMPLE_BYTES:,}",
+            where="--samples",
+            fix="give fewer",
+        )
 
 
 def _run_original(source: Source, samples: Samples, say: Progress) -> TflmRun:

@@ -99,6 +99,7 @@ class _Variables:
 
     def __init__(self) -> None:
         self.names: list[tuple[str | None, str]] = []
+        self.numbers: dict[tuple[str | None, str], int] = {}
         self.handles: dict[tuple[int, int], int] = {}
         self.assigned: set[int] = set()
 
@@ -117,12 +118,13 @@ class _Variables:
                 self.assigned.add(variable)
 
     def _number(self, container: str | None, shared_name: str) -> int:
-        for number, (own_container, own_name) in enumerate(self.names):
-            # A handle without a container finds a variable of that name in any.
-            if own_name == shared_name and container in (None, own_container):
-                return number
-        self.names.append((container, shared_name))
-        return len(self.names) - 1
+        key = (container, shared_name)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.names)
+            # A handle without a container finds the first variable of that name in any.
+            self.numbers.setdefault((None, shared_name), len(self.names))
+            self.names.append(key)
+        return self.numbers[key]
 
 
 def _variable_name(operator: Operator) -> tuple[str | None, str]:

@@ -1,0 +1,31 @@
+"""What is said of an arena that no device has."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgetool.finding import Finding
+from edgetool.memory.planner import plan_memory
+from edgetool.model.types import DType, Model
+from edgetool.pipeline.arena_findings import arena_findings
+from edgetool.target.load import load_target
+from edgetool.target.platform import platform_of
+from tests.graphs import chain, graph, model, operator, tensor
+
+TARGET = load_target("cortex-m7")
+
+
+def errors(small: Model) -> list[Finding]:
+    plan = plan_memory(small, platform_of(TARGET))
+    return [finding for finding in arena_findings(plan, TARGET) if finding.level == "error"]
+
+
+@pytest.mark.parametrize(("size_bytes", "rules"), [(2**20, []), (2**31, ["arena-too-large"])])
+def test_an_arena_beyond_tflms_integers_is_an_error(size_bytes: int, rules: list[str]) -> None:
+    assert [finding.rule for finding in errors(chain([size_bytes, 16]))] == rules
+
+
+def test_a_tensor_that_tflm_refuses_is_named() -> None:
+    tensors = [tensor(0, 4), tensor(1, 4), tensor(2, 4, dtype=DType.STRING)]
+    (finding,) = errors(model(graph(tensors, [operator(0, "RELU", [0], [1])], [0], [1])))
+    assert (finding.rule, finding.where) == ("kernel-refuses", "tensor 2")
