@@ -16,7 +16,7 @@ from edgetool.target.load import load_target
 from tests.model.builders import Builder, if_model
 
 NAME = "ACustomOperatorWithALongName"
-DESCRIBED = f'[[operator]]\nname = "{NAME}"\nscratch = [320, 80]\n'
+DESCRIBED = f'[[operator]]\nname = "{NAME}"\npersistent = [16]\nscratch = [320, 80]\n'
 # Columns that lines without anything to cut or wrap need.
 COLUMNS = 80
 

@@ -47,8 +47,10 @@ def test_the_last_plan_counts() -> None:
     [b"", b"\0" * 11, struct.pack("<3i", 1, 1, 2), struct.pack("<4i", 1, 1, 2, 0), struct.pack("<5i", 1, 1, 3, 0, 0)],
 )
 def test_a_plan_that_does_not_fit_the_model_is_refused(payload: bytes) -> None:
-    with pytest.raises(InvalidModelError, match="offsets"):
-        decode_plan(with_plan(chain([64, 128]), payload))
+    good = struct.pack("<5i", 1, 1, 2, 0, 64)
+    for payloads in ([payload], [payload, good], [good, payload]):
+        with pytest.raises(InvalidModelError, match="offsets"):
+            decode_plan(with_plan(chain([64, 128]), *payloads))
 
 
 def test_a_layout_beyond_32_bits_has_no_plan() -> None:

@@ -8,6 +8,7 @@ from struct import pack
 
 from edgetool.model.types import DType, Model, Operator, OptionValue, Tensor
 from edgetool.operators.kernel import Call
+from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import entry_of
 from edgetool.target.abi import Abi
 from tests.graphs import graph, model, operator
@@ -54,7 +55,7 @@ def asked_of(whole: Model, made: Operator, subgraph: int, *, abi: Abi = CORTEX_M
     entry = entry_of(made)
     assert entry is not None
     assert entry.prepare is not None
-    call = Call(whole, whole.subgraphs[subgraph], made, platform(abi, cmsis_nn=cmsis_nn))
+    call = Call(whole, whole.subgraphs[subgraph], made, platform(abi, cmsis_nn=cmsis_nn), assignments(whole))
     return [
         f"t{request.tensor}" if request.kind == "temporary tensor" else (request.kind, request.size_bytes)
         for request in (*entry.init(call), *entry.prepare(call))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from edgetool.model.types import DType, Quantization, Tensor
 from edgetool.operators.kernel import Call, Request
+from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import PREPARE_RULES
 from edgetool.target.abi import Abi
 from edgetool.target.platform import Platform
@@ -44,7 +45,7 @@ def call(
     count = len(inputs)
     made = operator(0, code, indices[:count], indices[count:], "Options", fused_activation_function=activation)
     whole = graph(numbered, [made], [i for i in made.inputs if i >= 0], made.outputs)
-    return Call(model(whole), whole, made, platform() if build is None else build)
+    return Call(model(whole), whole, made, platform() if build is None else build, assignments(model(whole)))
 
 
 def prepared(made: Call) -> list[Request]:

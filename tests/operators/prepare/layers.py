@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edgetool.model.types import Options, OptionValue, Tensor
 from edgetool.operators.kernel import Call, Request
+from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import PREPARE_RULES
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.platform import Platform, make_platform
@@ -42,7 +43,7 @@ def asked(
     if options:
         made = replace(made, options=Options("Options", tuple(options.items())))
     whole = graph(tensors, [made], [], made.outputs)
-    return list(PREPARE_RULES[code](Call(model(whole), whole, made, build)))
+    return list(PREPARE_RULES[code](Call(model(whole), whole, made, build, assignments(model(whole)))))
 
 
 def kept(requests: Sequence[Request]) -> list[tuple[str, int]]:

@@ -27,7 +27,7 @@ from edgetool.memory.tail import (
 from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.operators.kernel import Call, KernelRefusal, Request, persistent
-from edgetool.operators.prepare.control import resource_variables
+from edgetool.operators.prepare.control import assignments, resource_variables
 from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.abi import StructSize
@@ -91,6 +91,7 @@ def prepare(model: Model, platform: Platform, *, custom: Mapping[str, OperatorEn
     peaks.append(Peak("reading the model", _request_table_bytes(platform, 0), tail.bytes))
     entries = {(graph.index, op.index): entry_of(op, custom) for graph in model.subgraphs for op in graph.operators}
     unaccounted += _init(model, platform, entries, tail)
+    assigned = assignments(model)
     for graph in model.subgraphs:
         for operator in graph.operators:
             table = _request_table_bytes(platform, len(scratch))
@@ -99,7 +100,7 @@ def prepare(model: Model, platform: Platform, *, custom: Mapping[str, OperatorEn
                 unaccounted.append(Unaccounted(graph.index, operator.index, operator.label))
                 continue
             temporary, refusal = _prepare_operator(
-                Call(model, graph, operator, platform), entry, table, tail, scratch, times
+                Call(model, graph, operator, platform, assigned), entry, table, tail, scratch, times
             )
             if refusal is not None:
                 unaccounted.append(Unaccounted(graph.index, operator.index, operator.label, refusal))
@@ -214,7 +215,7 @@ def _init(
             struct = platform.op_data.get(operator.label) if own else None
             requests = [persistent("OpData", struct.size_bytes)] if struct is not None and struct.size_bytes else []
             try:
-                requests += entry.init(Call(model, graph, operator, platform)) if entry is not None else ()
+                requests += entry.init(Call(model, graph, operator, platform, {})) if entry is not None else ()
             except KernelRefusal as refusal:
                 refused.append(Unaccounted(graph.index, operator.index, operator.label, str(refusal)))
             for request in requests:
@@ -340,7 +341,7 @@ def _variables(model: Model, offsets: Offsets | None, tail: Tail) -> None:
     TFLM looks into the plan by the tensor's index within its subgraph, as if it were in the main one
     (MicroAllocator::AllocateVariables).
     """
-    words = [] if offsets is None else [offsets.get(key, -1) for key in tensor_keys(model)]
+    words = [] if offsets is None else [offsets.get(key, -1) for key in model.tensor_keys]
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             if tensor.is_variable and (offsets is None or words[tensor.index] == -1):
@@ -351,11 +352,6 @@ def _variables(model: Model, offsets: Offsets | None, tail: Tail) -> None:
                     subgraph=graph.index,
                     category=VARIABLES,
                 )
-
-
-def tensor_keys(model: Model) -> list[tuple[int, int]]:
-    """(subgraph, tensor) in the order of an offline plan's words."""
-    return [(graph.index, tensor.index) for graph in model.subgraphs for tensor in graph.tensors]
 
 
 def _interface(what: str, model: Model, indices: tuple[int, ...], platform: Platform, tail: Tail) -> None:

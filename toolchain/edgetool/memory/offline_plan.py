@@ -46,11 +46,7 @@ def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
             f"a tensor would lie at {highest:,}, beyond what the 32-bit offsets of a plan can address",
             fix="check the shapes of the model: no microcontroller has that much memory",
         )
-    words = [
-        offsets.get((graph.index, tensor.index), PLANNED_AT_RUN_TIME)
-        for graph in model.subgraphs
-        for tensor in graph.tensors
-    ]
+    words = [offsets.get(key, PLANNED_AT_RUN_TIME) for key in model.tensor_keys]
     return struct.pack(f"<{HEADER_WORDS + len(words)}i", PLAN_VERSION, len(model.subgraphs), len(words), *words)
 
 
@@ -62,23 +58,23 @@ def has_plan(model: Model) -> bool:
 def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
     """Offsets by (subgraph, tensor) of the plan in the file; None when it has none.
 
-    TFLM takes the last entry of that name. Raises InvalidModelError when the payload cannot be a plan for
-    this model (TFLM would fail, or read past its end).
+    TFLM reads every entry of that name and takes the last. Raises InvalidModelError when one of them cannot be a plan
+    for this model (TFLM would fail, or read past its end).
     """
     payloads = [entry.data for entry in model.metadata if entry.name == METADATA_NAME]
     if not payloads:
         return None
-    keys = [(graph.index, tensor.index) for graph in model.subgraphs for tensor in graph.tensors]
-    payload = payloads[-1]
-    count = len(payload) // 4 - HEADER_WORDS
-    claimed = struct.unpack_from("<i", payload, 8)[0] if count >= 0 else None
-    if claimed != len(keys) or count < len(keys):
-        raise InvalidModelError(
-            f"the plan has {max(count, 0)} offsets and claims {claimed}; the model has {len(keys)} tensors",
-            where=f"metadata {METADATA_NAME}",
-            fix="make a plan anew with 'edgetool plan --replan'",
-        )
-    return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payload, 4 * HEADER_WORDS), strict=True))
+    keys = model.tensor_keys
+    for payload in payloads:
+        count = len(payload) // 4 - HEADER_WORDS
+        claimed = struct.unpack_from("<i", payload, 8)[0] if count >= 0 else None
+        if claimed != len(keys) or count < len(keys):
+            raise InvalidModelError(
+                f"the plan has {max(count, 0)} offsets and claims {claimed}; the model has {len(keys)} tensors",
+                where=f"metadata {METADATA_NAME}",
+                fix="make a plan anew with 'edgetool plan --replan'",
+            )
+    return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payloads[-1], 4 * HEADER_WORDS), strict=True))
 
 
 def fixed_offsets(model: Model, times: Timeline) -> dict[tuple[int, int], int]:
@@ -118,7 +114,7 @@ def fixed_offsets(model: Model, times: Timeline) -> dict[tuple[int, int], int]:
 
 def _variables_without_memory(model: Model, offsets: Mapping[tuple[int, int], int]) -> list[str]:
     """Variables of later subgraphs that TFLM gives no memory: it looks up their offset as if they were in the first."""
-    keys = [(graph.index, tensor.index) for graph in model.subgraphs for tensor in graph.tensors]
+    keys = model.tensor_keys
     return [
         f"the variable {tensor.name!r} (tensor {tensor.index} of subgraph {graph.index}) gets no memory"
         for graph in model.subgraphs[1:]

@@ -13,7 +13,6 @@ from edgetool.memory.account import (
     head_problem,
     prepare,
     realised_layout,
-    tensor_keys,
 )
 from edgetool.memory.account_types import ArenaAccount
 from edgetool.memory.bound import lower_bound
@@ -138,5 +137,5 @@ def _confused_with_variables(model: Model) -> list[tuple[int, int]]:
 
     MicroAllocator::AllocateVariables looks into the plan by the variable's index within its own subgraph.
     """
-    keys = tensor_keys(model)
+    keys = model.tensor_keys
     return [keys[tensor.index] for graph in model.subgraphs[1:] for tensor in graph.tensors if tensor.is_variable]

@@ -271,6 +271,11 @@ class Model:
         return None
 
     @property
+    def tensor_keys(self) -> tuple[tuple[int, int], ...]:
+        """(subgraph, tensor) of all tensors, subgraph by subgraph."""
+        return tuple((graph.index, tensor.index) for graph in self.subgraphs for tensor in graph.tensors)
+
+    @property
     def main(self) -> Graph:
         """The subgraph that Invoke runs."""
         return self.subgraphs[0]

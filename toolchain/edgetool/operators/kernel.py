@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,13 +49,29 @@ def temporary_buffer(what: str, size_bytes: int, alignment: int) -> Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """What Prepare of an ASSIGN_VARIABLE finds: its variable, how many there are, and whether it is the first to it.
+
+    variable is None where no operator before it made the handle.
+    """
+
+    variable: int | None
+    known: int
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """One operator under Prepare, and the build of TFLM that prepares it."""
+    """One operator under Prepare, and the build of TFLM that prepares it.
+
+    assignments: those of the whole model by (subgraph, operator), which depend on the operators before.
+    """
 
     model: Model
     graph: Graph
     operator: Operator
     platform: Platform
+    assignments: Mapping[tuple[int, int], Assignment]
 
     def input(self, position: int) -> Tensor | None:
         """The input at a position; None when it is left out or the operator has fewer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.operators.kernel import Call, PrepareRule, Request, nothing, persistent
+from edgetool.operators.kernel import Assignment, Call, PrepareRule, Request, nothing, persistent
 from edgetool.operators.prepare.conditions import counts, looks_at
 from edgetool.operators.prepare.inspection import demand, input_type, integer, words
 
@@ -60,24 +60,13 @@ def _assign_variable(call: Call) -> Iterator[Request]:
     handle, value = call.required_input(0), call.required_input(1)
     demand(call, handle.element_count == 1, f"takes one variable, not {handle.element_count}")
     yield from call.temporary_inputs(1)
-    variables = _Variables()
-    for graph, operator in _prepared_before(call):
-        variables.prepare(graph, operator)
-    variable = variables.of(call.graph, handle)
-    if variable is None:
+    assignment = call.assignments[call.graph.index, call.operator.index]
+    if assignment.variable is None:
         return  # The handle is made in another subgraph: only Invoke knows the variable.
-    known = len(variables.names)
-    demand(call, 0 <= variable < known, f"assigns to variable {variable} of {known}")
-    if variable not in variables.assigned:
+    known = assignment.known
+    demand(call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable} of {known}")
+    if assignment.first:
         yield persistent("resource variable", _bytes(value))
-
-
-def _prepared_before(call: Call) -> Iterator[tuple[Graph, Operator]]:
-    for graph in call.model.subgraphs[: call.graph.index + 1]:
-        for operator in graph.operators:
-            if graph.index == call.graph.index and operator.index == call.operator.index:
-                return
-            yield graph, operator
 
 
 def _bytes(tensor: Tensor) -> int:
@@ -92,6 +81,19 @@ def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
         for operator in graph.operators:
             variables.prepare(graph, operator)
     return tuple(variables.names)
+
+
+def assignments(model: Model) -> dict[tuple[int, int], Assignment]:
+    """What each ASSIGN_VARIABLE finds, by (subgraph, operator): operators are prepared subgraph by subgraph."""
+    variables, found = _Variables(), {}
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if operator.code == "ASSIGN_VARIABLE" and operator.inputs and operator.inputs[0] >= 0:
+                variable = variables.of(graph, graph.tensors[operator.inputs[0]])
+                first = variable not in variables.assigned
+                found[graph.index, operator.index] = Assignment(variable, len(variables.names), first)
+            variables.prepare(graph, operator)
+    return found
 
 
 class _Variables:
