@@ -31,6 +31,12 @@ def test_operators_without_a_state(name: str, inputs: list[Tensor], outputs: lis
         asked(name, inputs, [tensor(8, dtype=BOOL), *outputs[1:]], custom_options=b"")
 
 
+@pytest.mark.parametrize(("source", "result"), [(S16, tensor(1, 8, dtype=INT16)), (tensor(dtype=INT16), S16)])
+def test_window_gives_rows_as_it_takes_them(source: Tensor, result: Tensor) -> None:
+    with pytest.raises(KernelRefusal, match="dimensions"):
+        asked("SignalWindow", [source, S16], [result], custom_options=b"")
+
+
 def test_delay_keeps_every_sample_twice() -> None:
     # 24 bytes in front of 2 * (8 + 3) samples of 2 bytes on 32 bits, 40 on 64; two rows and the pointers to them.
     rows, options = tensor(2, 8, dtype=INT16), flex_map(delay_length=3)

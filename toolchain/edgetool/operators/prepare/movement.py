@@ -95,6 +95,11 @@ def _two_sizes(call: Call) -> None:
     demand(call, size == (2,), f"takes a height and a width, not a tensor of shape {size}")
 
 
+def _three_inputs(call: Call) -> None:
+    inputs = len(call.operator.inputs)
+    demand(call, inputs == 3, f"takes 3 inputs, not {inputs}")
+
+
 _BLOCKS = looks_at(
     (0,), (0,), counts(1), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
 )  # fmt: skip
@@ -124,7 +129,7 @@ RULES: dict[str, PrepareRule] = {
     "SPACE_TO_DEPTH": _space_to_depth,
     # The outputs and the tensor that is split are not looked at.
     "SPLIT": looks_at((0,), (), constant_input(0, "axis")),
-    "SPLIT_V": looks_at((2,), (), constant_input(2, "axis")),
+    "SPLIT_V": looks_at((2,), (), _three_inputs, constant_input(2, "axis")),
     "TRANSPOSE": looks_at(
         (0, 1), (0,), counts(2), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
     ),

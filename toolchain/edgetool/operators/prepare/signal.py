@@ -151,6 +151,13 @@ def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
     return 3 * call.platform.abi.pointer_bytes + FFT_HEADER_BYTES + complex_bytes * (half + half * 3 // 2)
 
 
+def _rows_alike(call: Call) -> None:
+    """Input and output are rows, of as many dimensions."""
+    rank = len(call.required_input(0).shape)
+    demand(call, rank > 0, "takes no input without dimensions")
+    output_rank(0, rank)(call)
+
+
 RULES: dict[str, PrepareRule] = {
     "SignalDelay": _delay,
     "SignalEnergy": looks_at((0,), (0,), counts(1), *_inputs((INT16, 1)), *_outputs((UINT32, 1))),
@@ -174,7 +181,13 @@ RULES: dict[str, PrepareRule] = {
     "SignalRfft": _rfft,
     "SignalStacker": looks_at((0,), (0, 1), counts(1, 2), *_inputs((INT16, 1)), *_outputs((INT16, 1), (DType.BOOL, 0))),
     "SignalWindow": looks_at(
-        (0, 1), (0,), counts(2), input_rank(1, 1), *(input_type(p, INT16) for p in (0, 1)), output_type(0, INT16)
+        (0, 1),
+        (0,),
+        counts(2),
+        _rows_alike,
+        input_rank(1, 1),
+        *(input_type(p, INT16) for p in (0, 1)),
+        output_type(0, INT16),
     ),
 }
 
