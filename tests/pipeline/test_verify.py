@@ -42,7 +42,8 @@ def saved(folder: Path, model: Model | bytes, name: str = "model.tflite") -> Pat
 def verified(path: Path, *, samples: int = 3, **options: object) -> VerifyInfo:
     report = verify_model(path, samples=samples, **options)  # type: ignore[arg-type]
     assert report.verify is not None
-    assert tuple(check.check for check in report.verify.checks) == CHECKS
+    unsafe = ("plan-safe",) if report.findings else ()
+    assert tuple(check.check for check in report.verify.checks) == CHECKS + unsafe
     return report.verify
 
 
@@ -136,6 +137,16 @@ def test_a_corrupted_plan_is_refused_and_does_damage_when_forced(make: Callable[
     assert "random sample 0" in outputs.message
     assert outputs.difference.original != outputs.difference.planned
     assert [(finding.rule, finding.level) for finding in report.findings] == [("unsafe-plan", "warning")]
+
+
+def test_an_unsafe_plan_is_never_verified_even_where_no_damage_shows(tmp_path: Path) -> None:
+    model = residual_model()
+    offsets = {key: offset + 8 for key, offset in stacked_plan(model).items()}
+    report = verify_model(saved(tmp_path, with_offsets(model, offsets)), run_unsafe_plan=True)
+    assert report.verify is not None
+    assert results(report.verify)["outputs-equal"] is True
+    assert results(report.verify)["plan-safe"] is False
+    assert not report.verify.passed
 
 
 def variable_in_the_head(apart: bool) -> bytes:

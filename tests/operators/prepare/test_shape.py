@@ -42,6 +42,12 @@ def test_what_reshape_does_not_take(result: Tensor, reason: str) -> None:
         asked("RESHAPE", [SOURCE], [result])
 
 
+def test_reshape_has_room_for_eight_dimensions_in_its_options() -> None:
+    assert asked("RESHAPE", [SOURCE], [tensor(24, dtype=F)], new_shape=(1,) * 8) == ["t0", "t1"]
+    with pytest.raises(KernelRefusal, match="8 dimensions in its options, not 9"):
+        asked("RESHAPE", [SOURCE], [tensor(24, dtype=F)], new_shape=(1,) * 9)
+
+
 @pytest.mark.parametrize(
     ("axes", "result"), [((), (3, 4)), ((0,), (3, 1, 4)), ((-2,), (1, 3, 4)), ((0, 2), (3, 4)), (None, (3, 4))]
 )

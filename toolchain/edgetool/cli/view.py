@@ -86,16 +86,12 @@ def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
         if arena.stock_bytes is not None and arena.stock_bytes != arena.bytes:
             text += f"; by TFLM's own planner the arena would be {grouped(arena.stock_bytes, 'B')}"
         lines += fact("", text)
-    proof = (
-        "optimal (meets the lower bound)"
-        if arena.optimal
-        else (
-            f"{100 * (arena.layout_bytes / arena.lower_bound_bytes - 1):.1f} % above the lower bound "
-            f"of {grouped(arena.lower_bound_bytes, 'B')}"
-            if arena.lower_bound_bytes
-            else "empty"
-        )
-    )
+    above = arena.layout_bytes - arena.lower_bound_bytes
+    proof = "empty"
+    if arena.optimal:
+        proof = "optimal (meets the lower bound)"
+    elif arena.lower_bound_bytes:
+        proof = f"{grouped(above, 'B')} above the lower bound of {grouped(arena.lower_bound_bytes, 'B')}"
     return lines + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {proof}")
 
 

@@ -125,7 +125,10 @@ def _listed(entries: list[BreakdownEntry]) -> str:
 
 def _times(entry: BreakdownEntry) -> str:
     asked = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
-    return f"{entry.count} x {asked // entry.count:,} B" if entry.count > 1 else ""
+    words = [f"{entry.count} x {asked // entry.count:,} B"] if entry.count > 1 else []
+    if entry.bytes > asked:
+        words.append(f"{entry.bytes - asked} B padding")
+    return ", ".join(words)
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from edgetool.report.verification import OutputDistance, RuntimeInfo, VerifyInfo
 
 # What the document's checks are called here.
 LABELS = {
+    "plan-safe": "Plan",
     "planned-runs": "Runs",
     "outputs-equal": "Outputs",
     "arena-used": "Arena",

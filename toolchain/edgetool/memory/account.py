@@ -361,5 +361,5 @@ def _interface(what: str, model: Model, indices: tuple[int, ...], platform: Plat
     for index in indices:
         first, *parameters = tensor_structs(model.main.tensors[index], platform)
         tail.take(f"{what} TfLiteTensor", first.size_bytes, first.alignment, category=PERSISTENT_TENSORS)
-        for size in parameters:
-            tail.take(f"{what} quantization", size.size_bytes, size.alignment, category=PERSISTENT_QUANTIZATION)
+        for part, size in zip(("TfLiteAffineQuantization", "zero points"), parameters, strict=False):
+            tail.take(f"{what} {part}", size.size_bytes, size.alignment, category=PERSISTENT_QUANTIZATION)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from edgetool.finding import Finding
+from edgetool.memory.account_types import ArenaAccount
 from edgetool.memory.planner import MemoryPlan
 from edgetool.target.types import Target
 
@@ -21,14 +22,7 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
             f"{plan.layout.height:,} bytes; name one with --target"
         )
         return [Finding("arena-lower-bound", "note", text)]
-    findings = []
-    for item in account.unaccounted:
-        if item.refusal is not None:
-            where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
-            if item.subgraph:
-                where += f" of subgraph {item.subgraph}"
-            text = f"AllocateTensors will fail with {target.kernels} kernels: {item.refusal}"
-            findings.append(Finding("kernel-refuses", "error", text, where))
+    findings = _refusals(account, target)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
         text = f"what {counted(unknown)} allocates is not known: the arena of {account.bytes:,} bytes is a lower bound"
@@ -40,6 +34,9 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
     if abi.basis != "measured":
         text = f"the arena is derived from the {abi.name} ABI; it was not measured on such a processor"
         findings.append(Finding("arena-derived", "note", text))
+    elif target.kernels == "cmsis-nn" and not target.core.isa.startswith("arm"):
+        text = f"CMSIS-NN is for Arm cores: its arena was not measured on {target.core.name}"
+        findings.append(Finding("arena-derived", "warning", text))
     if target.usual_kernels is not None:
         text = (
             f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, usual on "
@@ -47,6 +44,27 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
         )
         findings.append(Finding("kernels-not-modelled", "warning", text))
     return findings
+
+
+def _refusals(account: ArenaAccount, target: Target) -> list[Finding]:
+    """One finding for each reason, with the operators and tensors that it concerns."""
+    refused: dict[str, list[str]] = {}
+    for item in account.unaccounted:
+        if item.refusal is not None:
+            where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
+            if item.subgraph:
+                where += f" of subgraph {item.subgraph}"
+            refused.setdefault(item.refusal, []).append(where)
+    return [
+        Finding(
+            "kernel-refuses",
+            "error",
+            f"AllocateTensors will fail with {target.kernels} kernels: {refusal}"
+            + (f" ({len(places)} times)" if len(places) > 1 else ""),
+            places[0] if len(places) == 1 else f"{places[0]} and others",
+        )
+        for refusal, places in refused.items()
+    ]
 
 
 def counted(names: Counter[str]) -> str:

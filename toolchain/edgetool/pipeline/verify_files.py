@@ -26,7 +26,10 @@ HOST_ABI = "x86-64"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The input file, the two that are run, and the account of the planned one on the machine that runs it."""
+    """The input file, the two that are run, and the account of the planned one on the machine that runs it.
+
+    findings: why the plan is unsafe, where it is run all the same.
+    """
 
     source: Source
     original: Source

@@ -22,10 +22,18 @@ from edgetool.operators.prepare.inspection import (
 )
 
 SQUEEZED_RANK = 8
+# TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT (builtin_op_data.h)
+PARSED_DIMENSIONS = 8
 
 
 def _reshape(call: Call) -> Iterator[Request]:
-    """Only the shapes that the file gives both tensors count; what the second input or the options say is not read."""
+    """Only the shapes that the file gives both tensors count; what the second input says is not read.
+
+    Of the options, nothing but the number of dimensions that the parsed ones have room for.
+    """
+    given = call.option("new_shape")
+    rank = len(given) if isinstance(given, tuple) else 0
+    demand(call, rank <= PARSED_DIMENSIONS, f"takes at most {PARSED_DIMENSIONS} dimensions in its options, not {rank}")
     inputs = len(call.operator.inputs)
     demand(call, inputs in (1, 2), f"takes 1 or 2 inputs, not {inputs}")
     counts(inputs)(call)

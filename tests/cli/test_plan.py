@@ -1,0 +1,116 @@
+"""edgetool plan, and what other commands make of a plan: whole processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
+from edgetool.memory.planner import plan_memory
+from edgetool.model.edit import with_metadata
+from edgetool.model.reader import read_model
+from edgetool.model.writer import write_model
+from tests.cli.program import edgetool
+
+
+def test_plan_prints_one_document(tflite: Path) -> None:
+    result = edgetool("plan", tflite, "--target", "cortex-m7", "--json")
+    document = json.loads(result.stdout)
+    arena = document["arena"]
+    assert arena["is_lower_bound"] is False
+    assert arena["bytes"] % 16 == 0
+    assert arena["bytes"] >= arena["used_bytes"] == arena["head_bytes"] + arena["tail_bytes"]
+    assert arena["head_bytes"] == arena["layout_bytes"] >= arena["lower_bound_bytes"] > 0
+    assert arena["stock_bytes"] >= arena["bytes"]
+    assert {entry["part"] for entry in arena["breakdown"]} == {"tail", "head", "transient"}
+    assert document["target"]["core"] == "cortex-m7"
+    assert {"offset", "bytes", "first_op", "last_op", "index", "subgraph", "name"} == set(
+        document["plan"]["tensors"][0]
+    )
+
+
+def test_without_a_target_the_arena_is_not_known(tflite: Path) -> None:
+    arena = json.loads(edgetool("plan", tflite, "--json").stdout)["arena"]
+    assert (arena["bytes"], arena["stock_bytes"], arena["is_lower_bound"]) == (None, None, True)
+    shown = edgetool("plan", tflite, "--explain")
+    assert "nothing to explain without a target" in " ".join(shown.stdout.split())
+
+
+def test_explain_tells_every_part_of_the_arena(tflite: Path) -> None:
+    shown = edgetool("plan", tflite, "--target", "cortex-m7", "--explain").stdout
+    for words in ("GreedyMemoryPlanner", "operator 0 CONV_2D", "per-channel multipliers", "Invoke", "lower than"):
+        assert words in shown
+
+
+def test_plan_writes_a_model_that_carries_the_plan(tflite: Path, tmp_path: Path) -> None:
+    output = tmp_path / "planned model.tflite"
+    assert edgetool("plan", tflite, "-o", output, "-q").returncode == 0
+    metadata = json.loads(edgetool("inspect", output, "--json").stdout)["metadata"]
+    assert "OfflineMemoryAllocation" in [entry["name"] for entry in metadata]
+    again = edgetool("plan", tflite, "-o", output)
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
+    over = edgetool("plan", output, "-o", output, "--force")
+    assert (over.returncode, "would replace the input" in over.stderr) == (2, True)
+
+
+def test_emit_tells_of_the_plan_in_the_file(tflite: Path, tmp_path: Path) -> None:
+    small = read_model(tflite.read_bytes())
+    plan = plan_memory(small)
+    assert plan.offsets is not None
+    far = {key: offset + 2**20 for key, offset in plan.offsets.items()}
+    moved = with_metadata(small, METADATA_NAME, encode_plan(small, far))
+    (tmp_path / "moved.tflite").write_bytes(write_model(moved))
+    result = edgetool("emit", "moved.tflite", "-t", "nucleo-l4r5zi", "--json", cwd=tmp_path)
+    document = json.loads(result.stdout)
+    assert document["arena"]["layout_bytes"] == plan.layout.height + 2**20
+    assert document["memory"]["arena_fits"] is False
+    assert [tensor["offset"] for tensor in document["plan"]["tensors"]] == list(far.values())
+
+
+def test_a_plan_in_the_file_is_honoured_unless_replan(tflite: Path, tmp_path: Path) -> None:
+    small = read_model(tflite.read_bytes())
+    plan = plan_memory(small)
+    assert plan.offsets is not None
+    far = {key: offset + 2**20 for key, offset in plan.offsets.items()}
+    (tmp_path / "moved.tflite").write_bytes(write_model(with_metadata(small, METADATA_NAME, encode_plan(small, far))))
+    arguments = ("plan", "moved.tflite", "-t", "cortex-m7", "--json")
+    kept = json.loads(edgetool(*arguments, cwd=tmp_path).stdout)
+    assert kept["arena"]["bytes"] > 2**20 > kept["arena"]["stock_bytes"]
+    assert {"plan-in-file", "plan-worse-than-stock"} <= {finding["rule"] for finding in kept["findings"]}
+    anew = json.loads(edgetool(*arguments, "--replan", cwd=tmp_path).stdout)
+    assert anew["arena"]["bytes"] <= anew["arena"]["stock_bytes"] < 2**20
+
+
+def test_a_plan_made_for_another_build_is_told(tflite: Path, tmp_path: Path) -> None:
+    edgetool("plan", tflite, "-t", "cortex-m7", "-o", tmp_path / "m7.tflite", "-q")
+    for target, told in (("cortex-m7", False), ("cortex-m0plus", True)):
+        document = json.loads(edgetool("plan", "m7.tflite", "-t", target, "--json", cwd=tmp_path).stdout)
+        assert ("plan-for-other-build" in {finding["rule"] for finding in document["findings"]}) is told
+
+
+def test_an_unsafe_plan_is_refused_by_name(tflite: Path, tmp_path: Path) -> None:
+    small = read_model(tflite.read_bytes())
+    plan = plan_memory(small)
+    assert plan.offsets is not None
+    (tmp_path / "unsafe.tflite").write_bytes(
+        write_model(with_metadata(small, METADATA_NAME, encode_plan(small, dict.fromkeys(plan.offsets, 0))))
+    )
+    refused = edgetool("plan", "unsafe.tflite", "-t", "cortex-m7", cwd=tmp_path)
+    assert refused.returncode == 3
+    assert "overlap" in refused.stderr
+    assert "--replan" in refused.stderr
+    replaced = edgetool("plan", "unsafe.tflite", "-t", "cortex-m7", "--replan", "-o", "safe.tflite", cwd=tmp_path)
+    assert replaced.returncode == 0
+    assert edgetool("plan", "safe.tflite", "-t", "cortex-m7", cwd=tmp_path).returncode == 0
+
+
+def test_plan_starts_without_heavy_libraries(tflite: Path) -> None:
+    code = (
+        "import sys\nfrom edgetool.cli.main import cli\n"
+        f"cli.main(['plan', {str(tflite)!r}, '--target', 'cortex-m7', '-q'], standalone_mode=False)\n"
+        "print([n for n in ('tensorflow', 'keras', 'ai_edge_litert', 'h5py', 'numpy') if n in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
