@@ -196,6 +196,19 @@ def test_the_finding_goes_once_the_operator_is_described(model: Path) -> None:
     assert report.estimate.operators[1].macs == 9 * 32
 
 
+def test_a_description_that_nothing_uses_or_that_replaces_a_kernel_is_told(model: Path, tmp_path: Path) -> None:
+    target = load_target("cortex-m7")
+    other = write(tmp_path, EXACT.replace("MyOp", "MyOop"))
+    told = {f.rule: f.message for f in plan_model(model, target, custom_operators=other).findings}
+    assert "MyOop" in told["custom-operator-unused"]
+    assert "custom-operator" in told
+    signal = tmp_path / "signal.tflite"
+    signal.write_bytes(write_model(custom_model("SignalWindow")))
+    own = write(tmp_path, EXACT.replace("MyOp", "SignalWindow"))
+    assert "custom-operator-replaces" in rules(plan_model(signal, target, custom_operators=own))
+    assert "custom-operator-replaces" not in rules(plan_model(signal, target))
+
+
 def test_every_function_follows_the_file_and_names_it_in_its_report(model: Path, tmp_path: Path) -> None:
     described = write(tmp_path, EXACT)
     target = load_target("cortex-m7")

@@ -72,7 +72,7 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
             raise InvalidModelError(
                 f"the plan has {max(count, 0)} offsets and claims {claimed}; the model has {len(keys)} tensors",
                 where=f"metadata {METADATA_NAME}",
-                fix="make a plan anew with 'edgetool plan --replan'",
+                fix="make a plan anew with 'edgetool plan --replan -o'",
             )
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payloads[-1], 4 * HEADER_WORDS), strict=True))
 

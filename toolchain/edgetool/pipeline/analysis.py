@@ -14,6 +14,7 @@ from edgetool.memory.planner import MemoryPlan, Wanted, plan_memory
 from edgetool.model.findings import model_findings
 from edgetool.model.types import Model
 from edgetool.operators.cost import operator_costs
+from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.arena_findings import arena_findings, counted
 from edgetool.pipeline.source import Source
@@ -51,7 +52,7 @@ def analyse(
     platform = None if target is None else platform_of(target)
     plan = plan or plan_memory(model, platform, custom=custom, wanted=wanted)
     findings = [*model_findings(model), *_cost_findings(model, custom), *_control_flow_findings(model)]
-    findings += _runtime_findings(model, target, custom)
+    findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
     findings += arena_findings(plan, target)
     estimate = estimate_model(model, target, custom) if target is not None and with_estimate else None
     fit = None
@@ -73,6 +74,22 @@ def _cost_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> 
         return []
     text = f"no cost rule for {counted(unknown)}: bytes are counted, arithmetic is not"
     return [Finding("operator-not-modelled", "warning", text)]
+
+
+def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
+    """Descriptions of custom operators that the model does not use, or that stand for a kernel of TFLM's own."""
+    used = {operator.custom_code for graph in model.subgraphs for operator in graph.operators}
+    described = sorted(custom or {})
+    findings = []
+    unused = [name for name in described if name not in used]
+    if unused:
+        text = f"described, but not in the model: {counted(Counter(unused))}"
+        findings.append(Finding("custom-operator-unused", "note", text))
+    own = [name for name in described if name in used and name in CUSTOM_OPERATORS]
+    if own:
+        text = f"the description stands for TFLM's own kernel of {counted(Counter(own))}"
+        findings.append(Finding("custom-operator-replaces", "note", text))
+    return findings
 
 
 def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:

@@ -115,9 +115,9 @@ def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...]) -> N
     for source in inputs:
         with contextlib.suppress(OSError):
             if path.samefile(source):
-                raise OutputError("would replace the input", where=str(path), fix="choose another --output or --name")
+                raise OutputError("would replace the input", where=str(path), fix="choose another --output")
     if path.is_dir() and not path.is_symlink():
-        raise OutputError("is a directory", where=str(path), fix="choose another --output or --name")
+        raise OutputError("is a directory", where=str(path), fix="choose another --output")
     if not force:
         raise OutputError("exists already", where=str(path), fix="use --force to replace it, or another --output")
 
