@@ -113,8 +113,3 @@ class Net(Builder):
     def whole(self) -> Model:
         """The model of all subgraphs."""
         return Model(3, "made for a test", tuple(self.codes), tuple(self.finished), tuple(self.data))
-
-
-def net(seed: int = 0) -> Net:
-    """An empty one."""
-    return Net(seed)

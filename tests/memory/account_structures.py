@@ -86,22 +86,21 @@ def dead_tensors() -> Model:
     net = Net(6)
     x = net.arena(1, 6, 6, 2)
     net.arena(1, 500)
-    unread = net.op("RELU", [x])
+    net.op("RELU", [x])
     net.arena(70, is_variable=True)
     net.arena(0, 4)
     net.noise(33)
-    assert unread
     return net.model([x], [net.conv(x, 4)])
 
 
 def shared_tensors() -> Model:
-    """One tensor for many operators; weights, biases and axes used twice; a graph input that is an output."""
+    """One tensor for many operators; weights and biases used three times; a graph input that is an output."""
     net = Net(7)
     x = net.arena(1, 8, 8, 4)
     weights, bias = net.filter(4, 3, 3, 4, like=x), net.biases(4, like=x)
     sums = x
-    for stride in (1, 1, 1):
-        y = net.op("CONV_2D", [x, weights, bias], padding="SAME", stride_w=stride, stride_h=stride)
+    for _ in range(3):
+        y = net.op("CONV_2D", [x, weights, bias], padding="SAME", stride_w=1, stride_h=1)
         sums = net.add(sums, y)
     return net.model([x], [sums, x, net.add(sums, sums)])
 
@@ -116,7 +115,7 @@ def long_chain() -> Model:
 
 
 def many_requests() -> Model:
-    """Thirty operators with three scratch buffers each, and one with one for each of its inputs."""
+    """Thirty operators with three scratch buffers each, and one whose buffer has a pointer to each of its inputs."""
     net = Net(9)
     first = x = net.arena(1, 6, 6, 3)
     found = []

@@ -26,7 +26,7 @@ from tests.runtime.arenas import smallest_that_works
 ENOUGH_BYTES = 2**20
 INVOKES = 2
 SECONDS_PER_ATTEMPT = 10
-TESTS = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def measure_arenas(models: Sequence[bytes], folder: Path, *, processes: int = 2)
     for index, model in enumerate(models):
         (folder / f"{index}.tflite").write_bytes(model)
     children = [
-        subprocess.Popen([sys.executable, "-m", __name__, str(folder), str(first), str(processes)], cwd=TESTS)
+        subprocess.Popen([sys.executable, "-m", __name__, str(folder), str(first), str(processes)], cwd=ROOT)
         for first in range(processes)
     ]
     codes = [child.wait() for child in children]

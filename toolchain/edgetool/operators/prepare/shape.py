@@ -77,9 +77,10 @@ def _squeezed(call: Call) -> None:
 
 def _expanded(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
-    (axis, *_) = integers(call.required_input(1))
+    axes = integers(call.required_input(1))
+    demand(call, bool(axes), "takes no axis without contents")
     rank = len(source)
-    axis += rank + 1 if axis < 0 else 0
+    axis = axes[0] + (rank + 1 if axes[0] < 0 else 0)
     demand(call, axis <= rank, f"takes no axis {axis} of {rank} dimensions")
     # An axis that is still negative adds no dimension where the kernel looks for it.
     expected = (*source[:axis], 1, *source[axis:]) if axis >= 0 else None
