@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.lifetimes import DEAD, arena_bytes, layout_problem, timeline
+from edgetool.memory.lifetimes import DEAD, layout_problem, timeline
 from edgetool.memory.planner import plan_memory
 from edgetool.memory.types import Lifetime
 from edgetool.model.types import DType
+from edgetool.operators.kernel import arena_bytes
 from tests.graphs import chain, graph, model, operator, tensor
 
 

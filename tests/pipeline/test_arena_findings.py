@@ -29,3 +29,19 @@ def test_a_tensor_that_tflm_refuses_is_named() -> None:
     tensors = [tensor(0, 4), tensor(1, 4), tensor(2, 4, dtype=DType.STRING)]
     (finding,) = errors(model(graph(tensors, [operator(0, "RELU", [0], [1])], [0], [1])))
     assert (finding.rule, finding.where) == ("kernel-refuses", "tensor 2")
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels", "derived"),
+    [
+        ("cortex-m0plus", "cmsis-nn", False),
+        ("x86-64", "reference", False),
+        ("x86-64", "cmsis-nn", True),
+        ("riscv32", "reference", True),
+        ("xtensa-lx7", "reference", True),
+    ],
+)
+def test_an_arena_says_when_it_was_not_measured(name: str, kernels: str, derived: bool) -> None:
+    target = load_target(name).with_overrides(kernels=kernels)
+    plan = plan_memory(chain([16, 16]), platform_of(target))
+    assert ("arena-derived" in {finding.rule for finding in arena_findings(plan, target)}) is derived

@@ -18,7 +18,7 @@ from edgetool.target.schema import Problem, Section
 
 PACKAGED = Path(__file__).resolve().parents[2] / "targets" / "runtimes" / "tflm-2026-08.toml"
 DOCUMENT = tomllib.loads(PACKAGED.read_text(encoding="utf-8"))
-ABI = {"name": "a", "pointer_bytes": 4, "enum_bytes": 1, "i64_alignment": 8, "basis": "derived"}
+ABI = {"name": "a", "pointer_bytes": 4, "enum_bytes": 1, "i64_alignment": 8, "measured": ["reference"]}
 
 
 def problems(path: str, value: Any) -> list[Problem]:
@@ -70,7 +70,7 @@ def test_the_packaged_runtime_is_right() -> None:
         ("abi.0.pointer_bytes", 6, "abi[0].pointer_bytes", "6 is not one of 4, 8"),
         ("abi.0.enum_bytes", True, "abi[0].enum_bytes", "must be an integer, not a boolean"),
         ("abi.0.i64_alignment", None, "abi[0].i64_alignment", "is missing"),
-        ("abi.0.basis", "guessed", "abi[0].basis", "'guessed' is not one of measured, derived"),
+        ("abi.0.measured", ["guessed"], "abi[0].measured", "'guessed' is not one of cmsis-nn, reference"),
         ("abi.0.bits", 32, "abi[0].bits", "unknown key"),
         ("abi.1.name", "arm-eabi", "abi[1].name", "there are two ABIs 'arm-eabi'"),
         ("abi.1.replaced.MicroAllocator", "Mine", "abi[1].replaced.MicroAllocator", "there is no struct 'Mine'"),

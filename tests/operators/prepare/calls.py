@@ -12,8 +12,8 @@ from edgetool.target.abi import Abi
 from edgetool.target.platform import Platform
 from tests.graphs import graph, model, operator
 
-CORTEX_M = Abi("arm", pointer_bytes=4, enum_bytes=1, i64_alignment=8, basis="derived")
-HOST = Abi("host", pointer_bytes=8, enum_bytes=4, i64_alignment=8, basis="derived")
+CORTEX_M = Abi("arm", pointer_bytes=4, enum_bytes=1, i64_alignment=8)
+HOST = Abi("host", pointer_bytes=8, enum_bytes=4, i64_alignment=8)
 
 
 def platform(abi: Abi = CORTEX_M, *, cmsis_nn: bool = False) -> Platform:

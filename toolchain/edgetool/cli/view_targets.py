@@ -38,7 +38,8 @@ def target_view(target: Target) -> list[str]:
     lines += fact("Clock", f"{target.clock_hz / MHZ:g} MHz ({printable(target.clock_source, 200)})")
     lines += fact("Runtime", f"{target.runtime.name}, {target.kernels} kernels{_unmodelled(target)}")
     abi = target.runtime.abi(core.abi)
-    lines += fact("Arena", f"{abi.basis} on the {abi.name} ABI")
+    basis = "measured" if target.kernels in abi.measured else "derived, not measured,"
+    lines += fact("Arena", f"{basis} on the {abi.name} ABI")
     rate = core.roofline
     state = "validated" if rate.validated else "unvalidated"
     lines += fact(

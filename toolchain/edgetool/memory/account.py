@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from edgetool.memory.account_types import ArenaAccount, ArenaRow, Peak, Unaccounted
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.greedy import layout_of, realise
-from edgetool.memory.lifetimes import DEAD, Timeline, arena_bytes, layout_problem, timeline
+from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem, timeline
 from edgetool.memory.tail import (
     EVAL_TENSORS,
     NODES,
@@ -26,15 +26,21 @@ from edgetool.memory.tail import (
 )
 from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
-from edgetool.operators.kernel import Call, KernelRefusal, Request, persistent
+from edgetool.operators.kernel import (
+    SCRATCH_REQUESTS_PER_OPERATOR,
+    Call,
+    KernelRefusal,
+    Request,
+    arena_bytes,
+    persistent,
+)
 from edgetool.operators.prepare.control import assignments, resource_variables
+from edgetool.operators.prepare.quantization import is_quantized
 from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.abi import StructSize
 from edgetool.target.platform import Platform
 
-# The requests that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h): room for so many more is kept.
-SCRATCH_REQUESTS_PER_OPERATOR = 12
 INT_BYTES = 4
 
 # Types for which TFLM knows no size (TfLiteTypeSizeOf, memory_helpers.cc).
@@ -169,27 +175,14 @@ def _start(model: Model, platform: Platform, tail: Tail) -> None:
             tail.take(part, size, ARENA_ALIGNMENT, category=PERSISTENT_BUFFERS)
     for part, count in (("MicroBuiltinDataAllocator", 1), ("SubgraphAllocations", len(model.subgraphs))):
         tail.take(part, structs[part].size_bytes * count, structs[part].alignment)
-    evaluated = structs["TfLiteEvalTensor"]
-    for graph in model.subgraphs:
-        tail.take(
-            "TfLiteEvalTensor array",
-            evaluated.size_bytes * len(graph.tensors),
-            evaluated.alignment,
-            subgraph=graph.index,
-            category=EVAL_TENSORS,
-            count=len(graph.tensors),
-        )
-    node = structs["NodeAndRegistration"]
-    # The recording allocator counts tensors above and operators here, not allocations.
-    for graph in model.subgraphs:
-        tail.take(
-            "NodeAndRegistration array",
-            node.size_bytes * len(graph.operators),
-            node.alignment,
-            subgraph=graph.index,
-            category=NODES,
-            count=len(graph.operators),
-        )
+    # The recording allocator counts tensors and operators here, not allocations.
+    for struct, category, counts in (
+        ("TfLiteEvalTensor", EVAL_TENSORS, [len(graph.tensors) for graph in model.subgraphs]),
+        ("NodeAndRegistration", NODES, [len(graph.operators) for graph in model.subgraphs]),
+    ):
+        for graph, count in zip(model.subgraphs, counts, strict=True):
+            size, alignment = structs[struct].size_bytes * count, structs[struct].alignment
+            tail.take(f"{struct} array", size, alignment, subgraph=graph.index, category=category, count=count)
 
 
 def _parse_options(model: Model, platform: Platform, tail: Tail) -> None:
@@ -315,13 +308,14 @@ def tensor_structs(tensor: Tensor, platform: Platform) -> tuple[StructSize, ...]
     """The allocations of one TfLiteTensor: itself and, when it is quantized, its parameters and zero points."""
     sizes = (platform.structs["TfLiteTensor"],)
     quantization = tensor.quantization
-    if quantization is None or not quantization.scales or not quantization.zero_points:
+    if quantization is None or not is_quantized(tensor):
         return sizes
     zero_points = INT_BYTES * (1 + len(quantization.scales))
     return (*sizes, platform.structs["TfLiteAffineQuantization"], StructSize(zero_points, INT_BYTES))
 
 
 def _request_table_bytes(platform: Platform, requests: int) -> int:
+    """The table of scratch requests so far, with room for those that the next operator may make."""
     return platform.size_of("ScratchBufferRequest") * (requests + SCRATCH_REQUESTS_PER_OPERATOR)
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
-from edgetool.model.types import DType, Graph, Model, Operator, Tensor
+from edgetool.model.types import Graph, Model, Operator, Tensor
+from edgetool.operators.kernel import arena_bytes
 
 # Tensors that no operator and no graph interface mentions: TFLM plans them all the same.
 DEAD = Lifetime(-2, -2)
@@ -25,9 +26,6 @@ CALLED_SUBGRAPHS: dict[str, tuple[str, ...]] = {
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
     "CALL_ONCE": ("init_subgraph_index",),
 }
-
-# Where TFLM's in-arena element differs from the schema's width (memory_helpers.cc, TfLiteTypeSizeOf).
-ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
 
 # Subgraphs may be entered many times; beyond this no device would finish, and a hostile file never ends.
 MAX_MARKS = 1_000_000
@@ -44,12 +42,6 @@ class Timeline:
 
     lifetimes: dict[tuple[int, int], Lifetime]
     operators: dict[tuple[int, int], Lifetime]
-
-
-def arena_bytes(tensor: Tensor) -> int:
-    """The bytes that TFLM reserves in the arena for the tensor's elements."""
-    element_bytes = ARENA_ELEMENT_BYTES.get(tensor.dtype)
-    return tensor.size_bytes if element_bytes is None else tensor.element_count * element_bytes
 
 
 def needs_planning(tensor: Tensor) -> bool:

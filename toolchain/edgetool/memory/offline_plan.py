@@ -77,6 +77,11 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payloads[-1], 4 * HEADER_WORDS), strict=True))
 
 
+def unjudged_offsets(model: Model) -> dict[tuple[int, int], int]:
+    """What the plan in the file fixes, safe or not. Raises InvalidModelError as decode_plan does."""
+    return {key: offset for key, offset in (decode_plan(model) or {}).items() if offset != PLANNED_AT_RUN_TIME}
+
+
 def fixed_offsets(model: Model, times: Timeline) -> dict[tuple[int, int], int]:
     """The offsets by (subgraph, tensor) that the file's own plan fixes, judged; empty when it has none.
 
@@ -84,7 +89,7 @@ def fixed_offsets(model: Model, times: Timeline) -> dict[tuple[int, int], int]:
     tensors overlap in it, an offset is negative or unaligned, or a variable tensor would lose its contents or its
     memory: TFLM would follow it all the same.
     """
-    offsets = {key: offset for key, offset in (decode_plan(model) or {}).items() if offset != PLANNED_AT_RUN_TIME}
+    offsets = unjudged_offsets(model)
     if not offsets:
         return {}
     fixed = [

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Literal
 
 from edgetool.model.types import Graph, Operator
-from edgetool.operators.kernel import Call, KernelRefusal, Request, persistent, scratch
+from edgetool.operators.kernel import SCRATCH_REQUESTS_PER_OPERATOR, Call, KernelRefusal, Request, persistent, scratch
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.schema import Problem, Section
 
@@ -34,7 +34,6 @@ MAX_BYTES_PER_ELEMENT = 2**16
 MAX_MACS_PER_OUTPUT = 1e9
 MAX_POSITION = 1023
 MAX_LIST = 1024
-MAX_SCRATCH = 12  # kMaxScratchBuffersPerOp, micro_allocator.h: more make Prepare fail
 MAX_METHOD = 200
 
 ALLOCATION_KEYS = ("init", "persistent", "scratch", "temporary_inputs", "temporary_outputs")
@@ -99,7 +98,7 @@ def _entry(section: Section) -> OperatorEntry:
     init = _integers(section, "init", MAX_BUFFER_BYTES)
     prepare = DescribedPrepare(
         persistent=_sizes(section, "persistent", MAX_LIST),
-        scratch=_sizes(section, "scratch", MAX_SCRATCH),
+        scratch=_sizes(section, "scratch", SCRATCH_REQUESTS_PER_OPERATOR),
         temporary_inputs=_integers(section, "temporary_inputs", MAX_POSITION),
         temporary_outputs=_integers(section, "temporary_outputs", MAX_POSITION),
     )

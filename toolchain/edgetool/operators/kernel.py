@@ -6,8 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetool.model.types import Graph, Model, Operator, OptionValue, Tensor
+from edgetool.model.types import DType, Graph, Model, Operator, OptionValue, Tensor
 from edgetool.target.platform import Platform
+
+# The requests for scratch that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h).
+SCRATCH_REQUESTS_PER_OPERATOR = 12
+
+# Where TFLM's element differs from the schema's width (TfLiteTypeSizeOf, memory_helpers.cc).
+ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
 
 RequestKind = Literal["persistent", "scratch", "temporary tensor", "temporary buffer"]
 
@@ -31,6 +37,12 @@ class Request:
     size_bytes: int = 0
     alignment: int = 16
     tensor: int = -1
+
+
+def arena_bytes(tensor: Tensor) -> int:
+    """The bytes that TFLM reserves in the arena for the tensor's elements."""
+    element_bytes = ARENA_ELEMENT_BYTES.get(tensor.dtype)
+    return tensor.size_bytes if element_bytes is None else tensor.element_count * element_bytes
 
 
 def persistent(what: str, size_bytes: int) -> Request:

@@ -31,12 +31,9 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
         text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner counts in 32 bits"
         findings.append(Finding("arena-too-large", "error", text))
     abi = target.runtime.abi(target.core.abi)
-    if abi.basis != "measured":
-        text = f"the arena is derived from the {abi.name} ABI; it was not measured on such a processor"
+    if target.kernels not in abi.measured:
+        text = f"the arena is derived: {target.kernels} kernels were not measured on the {abi.name} ABI"
         findings.append(Finding("arena-derived", "note", text))
-    elif target.kernels == "cmsis-nn" and not target.core.isa.startswith("arm"):
-        text = f"CMSIS-NN is for Arm cores: its arena was not measured on {target.core.name}"
-        findings.append(Finding("arena-derived", "warning", text))
     if target.usual_kernels is not None:
         text = (
             f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, usual on "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgetool.memory.account_types import ArenaAccount, Peak
+from edgetool.memory.bound import live_bytes
 from edgetool.memory.types import Buffer
 from edgetool.model.types import Model
 from edgetool.report.document import BreakdownEntry
@@ -38,7 +39,7 @@ def _tail(account: ArenaAccount) -> list[BreakdownEntry]:
 
 
 def _head(account: ArenaAccount) -> list[BreakdownEntry]:
-    position = busiest_position(account)
+    position = _busiest_position(account)
     placed = zip(account.problem.buffers, account.layout.offsets, strict=True)
     alive = [(buffer, offset) for buffer, offset in placed if buffer.lifetime.first <= position <= buffer.lifetime.last]
     entries: list[BreakdownEntry] = []
@@ -64,19 +65,10 @@ def _bytes_outside(ranges: list[tuple[int, int]], start: int, end: int) -> int:
     return outside + max(0, end - start)
 
 
-def busiest_position(account: ArenaAccount) -> int:
+def _busiest_position(account: ArenaAccount) -> int:
     """The first position at which most bytes of the head are alive; -1 for an empty head."""
-    changes: dict[int, int] = {}
-    for buffer in account.problem.buffers:
-        changes[buffer.lifetime.first] = changes.get(buffer.lifetime.first, 0) + buffer.aligned_bytes
-        changes[buffer.lifetime.last + 1] = changes.get(buffer.lifetime.last + 1, 0) - buffer.aligned_bytes
-    live = most = 0
-    busiest = -1
-    for position in sorted(changes):
-        live += changes[position]
-        if live > most:
-            most, busiest = live, position
-    return busiest
+    position, _ = max(live_bytes(account.problem), key=lambda item: item[1], default=(-1, 0))
+    return position
 
 
 def _content(buffer: Buffer) -> str:

@@ -23,8 +23,8 @@ from edgetool.errors import (
     UsageError,
 )
 from edgetool.memory.account_types import ArenaAccount
-from edgetool.memory.lifetimes import arena_bytes
 from edgetool.model.types import Model
+from edgetool.operators.kernel import arena_bytes
 from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info
 from edgetool.pipeline.samples import load_samples
 from edgetool.pipeline.source import Source

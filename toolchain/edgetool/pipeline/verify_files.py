@@ -9,7 +9,7 @@ from edgetool.errors import InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.account import account_model
 from edgetool.memory.account_types import ArenaAccount
-from edgetool.memory.offline_plan import METADATA_NAME, PLANNED_AT_RUN_TIME, decode_plan
+from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, unjudged_offsets
 from edgetool.memory.planner import Planner, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.types import Model
@@ -88,8 +88,7 @@ def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[Ar
                 details=error.details,
             ) from error
         finding = Finding("unsafe-plan", "warning", f"{error.what}; it was run as was asked for", error.where)
-    offsets = {key: at for key, at in (decode_plan(model) or {}).items() if at != PLANNED_AT_RUN_TIME}
-    return account_model(model, host, offsets=offsets), (finding,)
+    return account_model(model, host, offsets=unjudged_offsets(model)), (finding,)
 
 
 def _check_same_interface(original: Source, source: Source) -> None:

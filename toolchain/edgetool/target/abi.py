@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
-
-Basis = Literal["measured", "derived"]
 
 # Fields whose size is the same everywhere; "pointer" (also size_t) and "enum" are the ABI's, "i64" its alignment too.
 SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
@@ -14,7 +11,7 @@ SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """A processor's C ABI, and whether its arenas were measured on the real runtime or derived from this alone.
+    """A processor's C ABI, and the kernel sets whose arenas were measured on it; others are derived from it alone.
 
     replaced: structs that a build for it uses in the place of others, as pairs of names.
     """
@@ -23,7 +20,7 @@ class Abi:
     pointer_bytes: int
     enum_bytes: int
     i64_alignment: int
-    basis: Basis
+    measured: tuple[str, ...] = ()
     note: str = ""
     replaced: tuple[tuple[str, str], ...] = ()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import get_args
 
-from edgetool.target.abi import SCALARS, Abi, Basis
+from edgetool.target.abi import SCALARS, Abi
 from edgetool.target.schema import Section, did_you_mean
+from edgetool.target.types import Kernels
 
 KINDS = (*SCALARS, "i64", "enum", "pointer")
 MAX_COUNT = 2**16  # elements of an array in a struct
@@ -45,7 +46,7 @@ def read_abis(section: Section, structs: Collection[str]) -> tuple[Abi, ...]:
             pointer_bytes=_one_of(item, "pointer_bytes", (4, 8)),
             enum_bytes=_one_of(item, "enum_bytes", (1, 4)),
             i64_alignment=_one_of(item, "i64_alignment", (4, 8)),
-            basis=_basis(item),
+            measured=_kernel_sets(item),
             note=item.text("note", required=False),
             replaced=item.entries("replaced", required=False),
         )
@@ -92,7 +93,10 @@ def _one_of(section: Section, key: str, known: tuple[int, ...]) -> int:
     return value
 
 
-def _basis(section: Section) -> Basis:
-    known: tuple[Basis, ...] = get_args(Basis)
-    word = section.choice("basis", known)
-    return next((item for item in known if item == word), "derived")
+def _kernel_sets(section: Section) -> tuple[str, ...]:
+    known = get_args(Kernels)
+    words = section.texts("measured") if section.has("measured") else ()
+    for word in words:
+        if word not in known:
+            section.note("measured", f"{word[:80]!r} is not one of {', '.join(known)}", did_you_mean(word, known))
+    return words

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.operators.kernel import Assignment, Call, PrepareRule, Request, nothing, persistent
+from edgetool.operators.kernel import Assignment, Call, PrepareRule, Request, arena_bytes, nothing, persistent
 from edgetool.operators.prepare.conditions import counts, looks_at
 from edgetool.operators.prepare.inspection import demand, input_type, integer, words
-
-# Where TFLM's element is wider than the schema's (memory_helpers.cc, TfLiteTypeSizeOf).
-WIDER_ELEMENT_BYTES = {DType.INT4: 1, DType.RESOURCE: 4}
 
 
 def _subgraph(call: Call, option: str) -> Graph:
@@ -66,12 +63,7 @@ def _assign_variable(call: Call) -> Iterator[Request]:
     known = assignment.known
     demand(call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable} of {known}")
     if assignment.first:
-        yield persistent("resource variable", _bytes(value))
-
-
-def _bytes(tensor: Tensor) -> int:
-    width = WIDER_ELEMENT_BYTES.get(tensor.dtype)
-    return tensor.size_bytes if width is None else width * tensor.element_count
+        yield persistent("resource variable", arena_bytes(value))
 
 
 def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
