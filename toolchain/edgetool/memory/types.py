@@ -8,7 +8,9 @@ from typing import Literal
 # TFLM aligns every planned buffer to this (MicroArenaBufferAlignment).
 ARENA_ALIGNMENT = 16
 
-Proof = Literal["bound met", "none"]
+# How optimality was established: the height meets a bound that is easy to check, the search saw every other
+# possibility, or CP-SAT says so. "none": there may be something better, within the gap.
+Proof = Literal["bound met", "search exhausted", "cp-sat", "none"]
 
 
 def aligned(size_bytes: int, alignment: int = ARENA_ALIGNMENT) -> int:
@@ -38,9 +40,13 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of the head: what it holds, its bytes before alignment, and when it is alive.
+    """A piece of memory: what it holds, its bytes, when it is alive, and what its offset must be.
 
-    tensor is -1 for a scratch buffer, operator the index of the operator that asked for it; -1 for a tensor.
+    tensor is -1 for what holds no tensor of a model. operator is the index of the operator that asked for a scratch
+    buffer, or for which a constant is loaded; -1 for all others. The offset is a multiple of `alignment`, and the
+    size counts as the next multiple of `granule` (TFLM's planner rounds sizes as well as offsets). pinned: the offset
+    that it has already. Buffers of one `alias` share one piece of memory, as large as the largest and alive from the
+    first to the last of them.
     """
 
     subgraph: int
@@ -49,16 +55,20 @@ class Buffer:
     size_bytes: int
     lifetime: Lifetime
     operator: int = -1
+    alignment: int = ARENA_ALIGNMENT
+    granule: int = ARENA_ALIGNMENT
+    pinned: int | None = None
+    alias: str | None = None
 
     @property
     def is_scratch(self) -> bool:
         """Whether a kernel asked for it in Prepare: TFLM alone places it."""
-        return self.tensor < 0
+        return self.tensor < 0 <= self.operator
 
     @property
     def aligned_bytes(self) -> int:
-        """The bytes that TFLM's planner reserves for it."""
-        return aligned(self.size_bytes)
+        """The bytes that are reserved for it."""
+        return aligned(self.size_bytes, self.granule)
 
 
 @dataclass(frozen=True, slots=True)
