@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
-from edgetool.firmware.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.model.types import DType
 
 BLOB = bytes(range(256)) + b"TFL3 tail"
@@ -125,4 +126,23 @@ HOSTILE = HeaderSpec(
     notes=("*/ int injected; /*", "a\nb \\", "\n"),
 )
 
-ALL = {"kws": KWS, "sequence": SEQUENCE, "hostile": HOSTILE}
+# The same tensors in shared buffers; one has nothing but the output of the first operator.
+SHARED = replace(
+    KWS,
+    name="shared",
+    tensors=tuple(
+        replace(tensor, offset=None, buffer=buffer) for tensor, buffer in zip(KWS.tensors, (1, 0, 1, 0), strict=True)
+    ),
+    inputs=(replace(KWS.inputs[0], offset=None, buffer=1),),
+    outputs=(replace(KWS.outputs[0], offset=None, buffer=0),),
+    buffers=BuffersSpec((8000, 496), baseline_bytes=8528, lower_bound_bytes=8496),
+)
+HOSTILE_SHARED = replace(
+    HOSTILE,
+    name="*/ shared ??/",
+    tensors=tuple(replace(tensor, offset=None, buffer=tensor.index % 3) for tensor in HOSTILE.tensors),
+    inputs=tuple(replace(tensor, offset=None, buffer=tensor.index % 3) for tensor in HOSTILE.inputs),
+    buffers=BuffersSpec((32, 16, 16), baseline_bytes=1024, lower_bound_bytes=48),
+)
+
+ALL = {"kws": KWS, "sequence": SEQUENCE, "hostile": HOSTILE, "shared": SHARED, "hostile_shared": HOSTILE_SHARED}

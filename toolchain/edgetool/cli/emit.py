@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
-from edgetool.cli.output import deliver, print_lines
+from edgetool.cli.output import deliver, notice, print_lines
+
+if TYPE_CHECKING:
+    from edgetool.memory.sharing.types import Algorithm
+    from edgetool.pipeline.emit import ArenaStyle
 
 
 @click.command("emit")
@@ -16,6 +21,18 @@ from edgetool.cli.output import deliver, print_lines
 @target_options(required=False)
 @click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
 @click.option("--name", help="What the files and C names are called; the model's file name when not given.")
+@click.option(
+    "--arena-style",
+    type=click.Choice(["offsets", "buffers"]),
+    default="offsets",
+    show_default=True,
+    help="Tensors at offsets of one arena, or in whole buffers that they share: one C array each.",
+)
+@click.option(
+    "--sharing",
+    type=click.Choice(["greedy", "dynamic-programming"]),
+    help="How tensors are assigned to shared buffers; dynamic-programming when not given.",
+)
 @custom_operators_option
 @json_option
 @force_option
@@ -25,6 +42,8 @@ def command(
     target: str | None,
     output: Path | None,
     name: str | None,
+    arena_style: ArenaStyle,
+    sharing: Algorithm | None,
     custom_operators: Path | None,
     as_json: bool,
     force: bool,
@@ -35,7 +54,7 @@ def command(
     """Write the C files of MODEL, a .tflite file: header and model data.
 
     Offsets are those of the memory plan in the file; without one TFLM places tensors by itself, and the
-    header has none.
+    header has none. Shared buffers need no plan, and no TFLM.
     """
     from edgetool.cli.view import summary, written
     from edgetool.pipeline.emit import emit_files
@@ -47,6 +66,8 @@ def command(
         resolve_named(target, **overrides),
         output=output,
         name=name,
+        arena_style=arena_style,
+        sharing=sharing,
         custom_operators=custom_operators,
         force=force,
     )
@@ -54,3 +75,6 @@ def command(
         deliver(to_json(document(emitted.report)), None)
     elif not quiet:
         print_lines([*summary(emitted.report), *written(emitted.files)])
+    if emitted.interrupted:
+        notice("interrupted: these are the best shared buffers until then")
+        raise click.exceptions.Exit(INTERRUPTED)

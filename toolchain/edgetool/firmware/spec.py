@@ -48,7 +48,8 @@ class TargetSpec:
 class TensorSpec:
     """A tensor in the arena: `offset` in bytes from its aligned start, None when TFLM plans it at run time.
 
-    first_op and last_op are the positions of the operators between which its content is valid, inclusive.
+    first_op and last_op are the positions of the operators between which its content is valid, inclusive. buffer: the
+    number of the shared buffer in which it lies, where there are such.
     """
 
     index: int
@@ -58,9 +59,10 @@ class TensorSpec:
     size_bytes: int
     first_op: int
     last_op: int
+    buffer: int | None = None
 
     def __post_init__(self) -> None:
-        for field in ("index", "subgraph", "offset", "size_bytes"):
+        for field in ("index", "subgraph", "offset", "size_bytes", "buffer"):
             _not_negative(getattr(self, field), field)
 
 
@@ -69,7 +71,7 @@ class IoSpec:
     """An input or output of the model; `index` is its tensor's.
 
     scale and zero_point hold per tensor: real = scale * (quantized - zero_point); both None when it is not
-    quantized. `offset` is the tensor's, as in TensorSpec. `argument` is what the
+    quantized. `offset` and `buffer` are the tensor's, as in TensorSpec. `argument` is what the
     model's signature calls it. InvalidModelError when scale and zero point make
     no sense for the type.
     """
@@ -82,9 +84,10 @@ class IoSpec:
     zero_point: int | None = None
     offset: int | None = None
     argument: str | None = None
+    buffer: int | None = None
 
     def __post_init__(self) -> None:
-        for field in ("index", "offset"):
+        for field in ("index", "offset", "buffer"):
             _not_negative(getattr(self, field), field)
         for extent in self.shape:
             _not_negative(extent, "shape")
@@ -120,6 +123,36 @@ class IoSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class BuffersSpec:
+    """Whole buffers that tensors share: `sizes` in bytes, by number.
+
+    baseline_bytes: every tensor with memory of its own; lower_bound_bytes: what no assignment of tensors to buffers can
+    beat. UnsupportedModelError for a buffer that no 32-bit device can have.
+    """
+
+    sizes: tuple[int, ...]
+    baseline_bytes: int
+    lower_bound_bytes: int
+
+    def __post_init__(self) -> None:
+        for field in ("baseline_bytes", "lower_bound_bytes"):
+            _not_negative(getattr(self, field), field)
+        for size in self.sizes:
+            if size < 1 or size % ARENA_ALIGNMENT:
+                raise ValueError(f"a buffer has {size} bytes")
+            if size >= 2**31:
+                raise errors.UnsupportedModelError(
+                    f"a shared buffer would have {size:,} bytes, more than a microcontroller can address",
+                    fix="check the shapes of the model",
+                )
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all buffers."""
+        return sum(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
 class HeaderSpec:
     """Everything that NAME.h says.
 
@@ -131,6 +164,7 @@ class HeaderSpec:
     operator order can beat.
     tensors: every tensor in the arena, of all subgraphs. inputs, outputs: in the model's order.
     uncalibrated: quantized without the user's data. notes: further sentences for the banner.
+    buffers: what the tensors lie in instead of an arena; each of them then has its buffer.
     """
 
     name: str
@@ -147,6 +181,7 @@ class HeaderSpec:
     outputs: tuple[IoSpec, ...]
     uncalibrated: bool = False
     notes: tuple[str, ...] = ()
+    buffers: BuffersSpec | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):
@@ -157,6 +192,13 @@ class HeaderSpec:
             raise ValueError("without arena_bytes the arena is only a lower bound")
         if len({(tensor.subgraph, tensor.index) for tensor in self.tensors}) != len(self.tensors):
             raise ValueError("a tensor is listed twice")
+        for tensor in self.tensors:
+            sizes = self.buffers.sizes if self.buffers is not None else ()
+            in_one = tensor.buffer is not None and tensor.buffer < len(sizes)
+            if tensor.buffer is not None and (not in_one or tensor.size_bytes > sizes[tensor.buffer]):
+                raise ValueError(f"tensor {tensor.index} is in a buffer that cannot hold it")
+            if self.buffers is not None and tensor.buffer is None:
+                raise ValueError(f"tensor {tensor.index} is in no buffer")
 
     @property
     def exact_arena_bytes(self) -> int | None:

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from edgetool.errors import UsageError
+from edgetool.finding import Finding
+from edgetool.memory.sharing.plan import SharedLayout, shared_offsets, whole_problem
+from edgetool.memory.sharing.types import Algorithm
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
+from edgetool.pipeline.effort import watched
 from edgetool.pipeline.files import check_writable, write_files
-from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
+from edgetool.pipeline.firmware import SharedBuffers, firmware_files, firmware_names, output_name
 from edgetool.pipeline.planned import NO_PLAN, plan_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
 from edgetool.target.types import Target
 
+ArenaStyle = Literal["offsets", "buffers"]
+DEFAULT_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """What `emit` made."""
+    """What `emit` made. shared: the buffers of the arena style "buffers"."""
 
     report: Report
     files: tuple[Path, ...]
+    shared: SharedLayout | None = None
+    interrupted: bool = False
 
 
 def emit_files(
@@ -30,22 +41,59 @@ def emit_files(
     *,
     output: Path | None = None,
     name: str | None = None,
+    arena_style: ArenaStyle = "offsets",
+    sharing: Algorithm | None = None,
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> Emitted:
     """Write header and model data of a .tflite into `output`, by default the directory NAME-firmware.
 
-    custom_operators: the user's description of custom operators.
+    arena_style: "offsets" of tensors in an arena, as in the file's memory plan; or whole "buffers" that tensors share,
+    for runtimes without an arena, and `sharing` is how they are found, "dynamic-programming" when not given.
+    custom_operators: the user's description of custom operators. Raises UsageError for sharing without buffers.
     """
+    if sharing is not None and arena_style != "buffers":
+        raise UsageError(f"--sharing {sharing} is for shared buffers", fix="add --arena-style buffers")
+    with_buffers = arena_style == "buffers"
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     custom = read_custom_operators(custom_operators)
     inputs = (path,) if custom_operators is None else (path, custom_operators)
     source = open_tflite(path)
-    check_writable(directory, firmware_names(name), force=force, inputs=inputs)
+    check_writable(directory, firmware_names(name, with_buffers=with_buffers), force=force, inputs=inputs)
     analysis = analyse(source, target, custom=custom, wanted="as in file")
-    made = firmware_files(name, source, analysis.plan, target)
+    shared, interrupted = None, False
+    if with_buffers:
+        with watched(DEFAULT_SECONDS) as watch:
+            problem = whole_problem(source.model, analysis.plan.timeline)
+            shared = SharedBuffers(problem, shared_offsets(problem, sharing or "dynamic-programming", watch.effort))
+        interrupted = watch.interrupted
+    made = firmware_files(name, source, analysis.plan, target, shared=shared)
     files = write_files(directory, made, force=force, inputs=inputs)
-    findings = plan_findings(source.model, analysis.plan, target) if analysis.plan.offsets else (NO_PLAN,)
-    options: dict[str, object] = {"command": "emit", "name": name, "custom_operators": file_name(custom_operators)}
-    return Emitted(report(source, analysis, options=options, findings=findings), files)
+    if shared is not None:
+        findings: tuple[Finding, ...] = (_shared_finding(shared.layout),)
+    else:
+        findings = plan_findings(source.model, analysis.plan, target) if analysis.plan.offsets else (NO_PLAN,)
+    options: dict[str, object] = {
+        "command": "emit",
+        "name": name,
+        "arena_style": arena_style,
+        "sharing": sharing or "dynamic-programming" if with_buffers else None,
+        "custom_operators": file_name(custom_operators),
+    }
+    return Emitted(
+        report(source, analysis, options=options, findings=findings),
+        files,
+        shared.layout if shared else None,
+        interrupted,
+    )
+
+
+def _shared_finding(shared: SharedLayout) -> Finding:
+    known = "which nothing can beat" if shared.proof != "none" else f"the least there can be is {shared.lower_bound:,}"
+    cut = "; the search was cut short" if shared.cut_short else ""
+    text = (
+        f"{len(shared.sizes)} shared buffers take {shared.optimized_bytes:,} bytes, {known}{cut}; with memory of their "
+        f"own, tensors would take {shared.baseline_bytes:,}"
+    )
+    return Finding("shared-buffers", "note", text)

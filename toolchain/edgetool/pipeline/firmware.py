@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool import __version__
 from edgetool.errors import UsageError
+from edgetool.firmware.buffers import buffers_source
 from edgetool.firmware.c_names import is_portable, model_identifier
 from edgetool.firmware.header import header
 from edgetool.firmware.model_data import model_data
-from edgetool.firmware.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.memory.planner import MemoryPlan
+from edgetool.memory.sharing.plan import SharedLayout
+from edgetool.memory.types import LayoutProblem
 from edgetool.model.types import Model
 from edgetool.pipeline.source import Source, own_path
 from edgetool.target.types import Target
 
 ANY_TARGET = TargetSpec(name="unspecified", core="unspecified", kernels="unspecified")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBuffers:
+    """Every tensor that needs RAM, and the shared buffers in which they lie."""
+
+    problem: LayoutProblem
+    layout: SharedLayout
 
 
 def output_name(path: Path, name: str | None) -> str:
@@ -38,9 +50,10 @@ def output_name(path: Path, name: str | None) -> str:
     return model_identifier(plain if re.fullmatch(r"[A-Za-z0-9_]+", plain) else stem)
 
 
-def firmware_names(name: str) -> tuple[str, ...]:
-    """The names of the C files of a model."""
-    return (f"{name}.h", f"{name}_model.c", f"{name}_model.h")
+def firmware_names(name: str, *, with_buffers: bool = False) -> tuple[str, ...]:
+    """The names of the C files of a model, with that of the shared buffers if there are such."""
+    names = (f"{name}.h", f"{name}_model.c", f"{name}_model.h")
+    return (*names, f"{name}_buffers.c") if with_buffers else names
 
 
 def firmware_files(
@@ -50,12 +63,20 @@ def firmware_files(
     target: Target | None,
     *,
     uncalibrated: bool = False,
+    shared: SharedBuffers | None = None,
 ) -> dict[str, bytes]:
-    """The C files by name. The source's .tflite has the plan in it, when the plan has offsets."""
+    """The C files by name. The source's .tflite has the plan in it, when the plan has offsets.
+
+    shared: the tensors lie in these buffers, and in no arena.
+    """
     spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated)
-    data_c, data_h = model_data(name, source.blob)
-    texts = dict(zip(firmware_names(name), (header(spec), data_c, data_h), strict=True))
-    return {file: text.encode("ascii") for file, text in texts.items()}
+    if shared is not None:
+        spec = _with_buffers(spec, shared)
+    texts = [header(spec), *model_data(name, source.blob)]
+    if shared is not None:
+        texts.append(buffers_source(spec))
+    names = firmware_names(name, with_buffers=shared is not None)
+    return {file: text.encode("ascii") for file, text in zip(names, texts, strict=True)}
 
 
 def header_spec(
@@ -80,22 +101,47 @@ def header_spec(
         arena_is_lower_bound=account is None or account.is_lower_bound,
         layout_bytes=plan.layout.height,
         lower_bound_bytes=plan.layout.lower_bound,
-        tensors=tuple(
-            TensorSpec(
-                index=buffer.tensor,
-                subgraph=buffer.subgraph,
-                name=buffer.name,
-                offset=offsets.get((buffer.subgraph, buffer.tensor)),
-                size_bytes=buffer.size_bytes,
-                first_op=buffer.lifetime.operators[0],
-                last_op=buffer.lifetime.operators[1],
-            )
-            for buffer in plan.problem.buffers
-            if not buffer.is_scratch
-        ),
+        tensors=_tensors(plan.problem, offsets),
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
+    )
+
+
+def _tensors(problem: LayoutProblem, offsets: Mapping[tuple[int, int], int]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(
+            index=buffer.tensor,
+            subgraph=buffer.subgraph,
+            name=buffer.name,
+            offset=offsets.get((buffer.subgraph, buffer.tensor)),
+            size_bytes=buffer.size_bytes,
+            first_op=buffer.lifetime.operators[0],
+            last_op=buffer.lifetime.operators[1],
+        )
+        for buffer in problem.buffers
+        if not buffer.is_scratch
+    )
+
+
+def _with_buffers(spec: HeaderSpec, buffers: SharedBuffers) -> HeaderSpec:
+    """The header with every tensor in its shared buffer, and none at an offset."""
+    problem, shared = buffers.problem, buffers.layout
+    number_of = {
+        (problem.buffers[index].subgraph, problem.buffers[index].tensor): number
+        for number, group in enumerate(shared.groups)
+        for index in group
+    }
+
+    def placed(tensors: tuple[IoSpec, ...]) -> tuple[IoSpec, ...]:
+        return tuple(replace(tensor, offset=None, buffer=number_of.get((0, tensor.index))) for tensor in tensors)
+
+    return replace(
+        spec,
+        tensors=tuple(replace(t, buffer=number_of[t.subgraph, t.index]) for t in _tensors(problem, {})),
+        inputs=placed(spec.inputs),
+        outputs=placed(spec.outputs),
+        buffers=BuffersSpec(shared.sizes, shared.baseline_bytes, shared.lower_bound),
     )
 
 

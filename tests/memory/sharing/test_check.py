@@ -1,0 +1,122 @@
+"""The judges: each planted conflict is found and named."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetool.errors import InternalError
+from edgetool.memory.sharing.assign import assign
+from edgetool.memory.sharing.check import check_assignment, require_sound
+from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph
+from edgetool.memory.sharing.ranges import interference
+from edgetool.memory.sharing.replay import check_replay
+from edgetool.memory.sharing.types import LiveRange, Ranges
+
+from .graphs import ranges
+
+
+@settings(deadline=None)
+@given(ranges(), st.booleans(), st.data())
+def test_a_planted_conflict_is_found_and_named(drawn: Ranges, in_place: bool, data: st.DataObject) -> None:
+    apart = interference(drawn, in_place=in_place)
+    pairs = [(a, b) for a, b in itertools.combinations(drawn, 2) if b in apart[a]]
+    groups = [list(group) for group in assign(drawn, in_place=in_place).groups]
+    if not pairs:
+        assert check_assignment(drawn, groups, in_place=in_place) == ()
+        return
+    a, b = data.draw(st.sampled_from(pairs))
+    for group in groups:
+        if a in group:
+            group.remove(a)
+    next(group for group in groups if b in group).append(a)
+    found = check_assignment(drawn, [tuple(group) for group in groups if group], in_place=in_place)
+    assert {conflict.rule for conflict in found} == {"interference"}
+    assert any(a in conflict.tensors for conflict in found)
+    for conflict in found:
+        assert all(name in conflict.message for name in conflict.tensors)
+        assert conflict.tensors[1] in apart[conflict.tensors[0]]
+
+
+@settings(deadline=None)
+@given(ranges(unknowns=False), st.booleans(), st.data())
+def test_the_judge_agrees_with_every_pair(drawn: Ranges, in_place: bool, data: st.DataObject) -> None:
+    """Any partition: the judge is silent exactly when no two of a group interfere."""
+    numbers = [data.draw(st.integers(0, 5)) for _ in drawn]
+    groups = [tuple(n for n, k in zip(drawn, numbers, strict=True) if k == number) for number in sorted(set(numbers))]
+    apart = interference(drawn, in_place=in_place)
+    wrong = any(b in apart[a] for group in groups for a in group for b in group)
+    assert bool(check_assignment(drawn, groups, in_place=in_place)) == wrong
+
+
+DRAWN = {"a": LiveRange(None, 2, 4), "b": LiveRange(2, 3, 4), "c": LiveRange(4, None, 4)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "static", "rule", "told"),
+    [
+        ([("a", "b"), ("c",)], (), "interference", "a is still in use when b is defined (from the start to 2, from 2"),
+        ([("a",), ("b",)], (), "once", "c lies in 0 buffers"),
+        ([("a", "c"), ("b", "c")], (), "once", "c lies in 2 buffers"),
+        ([("a",), ("b", "c", "d")], (), "unknown", "d is no tensor"),
+        ([("a",), ("b", "c")], ("c",), "static", "c is static"),
+    ],
+)
+def test_each_rule_is_told(groups: list[tuple[str, ...]], static: tuple[str, ...], rule: str, told: str) -> None:
+    (conflict,) = check_assignment(DRAWN, groups, static=static)
+    assert conflict.rule == rule
+    assert told in conflict.message
+    with pytest.raises(InternalError, match="shared buffers is wrong"):
+        require_sound(DRAWN, groups, static=static)
+
+
+CHAIN = SharingGraph(
+    (
+        NamedOperator("one", ("x",), ("a",)),
+        NamedOperator("two", ("a",), ("b",)),
+        NamedOperator("three", ("b", "x"), ("y",)),
+    ),
+    ("x",),
+    ("y",),
+)
+
+
+@pytest.mark.parametrize(
+    ("buffers", "told"),
+    [
+        ({"a": "x"}, "one writes a over x"),
+        ({"b": "x"}, "three finds something else than x"),
+        ({"y": "b"}, "three writes y over b"),
+        ({"a": "m", "y": "m"}, None),
+    ],
+)
+def test_the_replay_finds_what_was_overwritten(buffers: dict[str, str], told: str | None) -> None:
+    found = check_replay(CHAIN, buffers)
+    assert (told is None) == (found == ())
+    assert told is None or told in found[0].message
+
+
+def test_the_replay_runs_a_loop_twice() -> None:
+    """The tensor that the step reads first is overwritten by its end: only the second round tells."""
+    operators = (
+        NamedOperator("use", ("weights",), ("t",)),
+        NamedOperator("more", ("t",), ("u",)),
+        NamedOperator("last", ("u",), ("v",)),
+    )
+    step = SharingGraph(operators, ("weights",), ("u",))
+    call = NamedOperator("loop", (), ("out",), (Call(step, (("weights", "w"), ("u", "out"))),))
+    graph = SharingGraph((call,), ("w",), ("out",))
+    assert check_replay(graph, {}) == ()
+    assert "w" in check_replay(graph, {"out": "w"})[0].message
+    assert "out" in check_replay(graph, {"loop/0/t": "out"})[0].message
+    assert "loop/0/use finds something else than w" in check_replay(graph, {"loop/0/v": "w"})[0].message
+
+
+def test_what_nobody_reads_and_what_the_caller_reads_must_last() -> None:
+    graph = SharingGraph((NamedOperator("one", ("x",), ("a",)), NamedOperator("two", ("x",), ("b",))), ("x",), ("b",))
+    assert "else than a" in check_replay(graph, {"a": "m", "b": "m"})[0].message
+    two_inputs = SharingGraph((NamedOperator("add", ("x", "y"), ("z",)),), ("x", "y"), ("z",))
+    assert "y comes from outside" in check_replay(two_inputs, {"x": "m", "y": "m"})[0].message

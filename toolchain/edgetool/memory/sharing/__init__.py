@@ -1,0 +1,1 @@
+"""Whole buffers shared by tensors, for runtimes without an arena of offsets."""

@@ -1,0 +1,138 @@
+"""Graphs of named tensors in the order in which they run, with the graphs that their operators call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetool.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOperator:
+    """An operator: the tensors that it reads and writes, and the graphs that it runs, each maybe more than once."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A graph that an operator runs (the step of a loop, a branch).
+
+    bound: (tensor of the graph, tensor of the caller) that are one and the same memory.
+    """
+
+    graph: SharingGraph
+    bound: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SharingGraph:
+    """Operators in the order in which they run; inputs come from outside, outputs are read after the end."""
+
+    operators: tuple[NamedOperator, ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator on the time line: from `start` to `end`, which include all that it calls.
+
+    owner: start and end of the operator of the main graph that runs it, None for those of the main graph.
+    """
+
+    start: int
+    end: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    owner: tuple[int, int] | None
+
+
+def inner_name(operator: str, call: int, name: str) -> str:
+    """The name in the main graph of a subgraph's tensor that is not bound to one of the caller."""
+    return f"{operator}/{call}/{name}"
+
+
+def steps(graph: SharingGraph) -> tuple[Step, ...]:
+    """Every operator of the graph and of those that it calls, on one time line, callers before what they call.
+
+    A bound tensor goes by its caller's name and is alive as long as the caller runs; all others of a subgraph are named
+    by inner_name. Raises UsageError when that gives two tensors one name.
+    """
+    found: list[Step] = []
+    taken = dict.fromkeys(tensor_names(graph), "")
+    _add_steps(graph, _Place("", {}, None), 0, found, taken)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a called graph stands: what its names begin with, what each is called there, and whose time it takes."""
+
+    prefix: str
+    names: Mapping[str, str]
+    owner: tuple[int, int] | None
+
+
+def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step], taken: dict[str, str]) -> None:
+    for operator in graph.operators:
+        end = start + _length(operator) - 1
+        inputs, outputs = list(operator.inputs), list(operator.outputs)
+        bodies = []
+        for index, call in enumerate(operator.calls):
+            outer = dict(call.bound)
+            prefix = inner_name(place.prefix + operator.name, index, "")
+            inside = {}
+            for name in tensor_names(call.graph):
+                if name in outer:
+                    inside[name] = place.names.get(outer[name], outer[name])
+                    continue
+                inside[name] = prefix + name
+                if taken.setdefault(prefix + name, f"{start} {index}") != f"{start} {index}":
+                    text = f"{prefix}{name} would be the name of two tensors"
+                    raise UsageError(text, fix="give operators that call graphs names of their own")
+            needed, written = needed_and_written(call.graph)
+            inputs += [outer[name] for name in needed if name in outer]
+            outputs += [outer[name] for name in written if name in outer]
+            bodies.append((call.graph, _Place(prefix, inside, place.owner or (start, end))))
+        named = [tuple(place.names.get(name, name) for name in names) for names in (inputs, outputs)]
+        found.append(Step(start, end, named[0], named[1], place.owner))
+        start += 1
+        for body, inner in bodies:
+            _add_steps(body, inner, start, found, taken)
+            start += sum(map(_length, body.operators))
+        start = end + 1
+
+
+def _length(operator: NamedOperator) -> int:
+    """Its positions; one that calls has the first and the last for itself, when all that it calls is not running."""
+    if not operator.calls:
+        return 1
+    return 2 + sum(_length(inner) for call in operator.calls for inner in call.graph.operators)
+
+
+def needed_and_written(graph: SharingGraph) -> tuple[list[str], list[str]]:
+    """The tensors whose contents the graph takes from outside, and those that it writes."""
+    needed, written = dict.fromkeys(graph.inputs), dict[str, None]()
+    for operator in graph.operators:
+        reads, writes = list(operator.inputs), list(operator.outputs)
+        for call in operator.calls:
+            outer = dict(call.bound)
+            inner_reads, inner_writes = needed_and_written(call.graph)
+            reads += [outer[name] for name in inner_reads if name in outer]
+            writes += [outer[name] for name in inner_writes if name in outer]
+        needed.update(dict.fromkeys(name for name in reads if name not in written))
+        written.update(dict.fromkeys(writes))
+    needed.update(dict.fromkeys(name for name in graph.outputs if name not in written))
+    return list(needed), list(written)
+
+
+def tensor_names(graph: SharingGraph) -> list[str]:
+    """Every tensor that the graph itself mentions, in order; none of those that only the graphs know that it calls."""
+    inside = [name for op in graph.operators for name in (*op.inputs, *op.outputs)]
+    bound = [outer for op in graph.operators for call in op.calls for _, outer in call.bound]
+    return list(dict.fromkeys((*graph.inputs, *inside, *bound, *graph.outputs)))
