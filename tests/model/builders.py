@@ -263,6 +263,14 @@ def residual_model() -> Model:
     return build.model([x], [build.softmax(build.dense(build.flatten(pooled), 4))])
 
 
+def branches_model() -> Model:
+    """Two wide branches, built side by side: run one after the other they need about half as much."""
+    build = Builder(seed=3)
+    x = build.activation([1, 8, 8, 2])
+    wide = [build.conv(x, 64), build.conv(x, 64)]
+    return build.model([x], [build.add(*(build.conv(branch, 2) for branch in wide))])
+
+
 def unary_model(code: str) -> Model:
     """One operator (1, 16) to (1, 16), which the runtime need not have."""
     build = Builder(seed=7)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetool.model.edit import with_metadata, without_metadata
+from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model
 from edgetool.model.writer import write_model
-from tests.model.builders import conv_model
+from tests.model.builders import branches_model, conv_model
 from tests.model.strategies import NAMES, models
 
 PLAN = "OfflineMemoryAllocation"
@@ -104,3 +105,19 @@ def test_what_is_left_is_a_sound_model(model: Model, name: str, data: bytes) -> 
         others = [(entry.name, entry.data) for entry in model.metadata if entry.name != name]
         assert [(entry.name, entry.data) for entry in bare.metadata] == others
         assert bare.subgraphs == model.subgraphs
+
+
+def test_operators_keep_their_indices_in_another_order_until_they_are_numbered_anew() -> None:
+    model = branches_model()
+    order = (0, 2, 1, 3, 4)
+    moved = in_order(model, order)
+    assert tuple(operator.index for operator in moved.main.operators) == order
+    assert read_model(write_model(moved)) == renumbered(moved)
+    assert in_order(moved, range(5)) == model
+    assert renumbered(model) == model
+
+
+@pytest.mark.parametrize("order", [(0, 1), (0, 0, 1, 2, 3), (1, 2, 3, 4, 5)])
+def test_an_order_names_each_operator_once(order: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="once"):
+        in_order(branches_model(), order)

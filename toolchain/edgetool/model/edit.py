@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetool.model.types import Metadata, Model
@@ -46,3 +47,24 @@ def _used_elsewhere(model: Model, entry: Metadata) -> bool:
         or any(other.buffer == entry.buffer and other.name != entry.name for other in model.metadata)
         or any(tensor.buffer == entry.buffer for graph in model.subgraphs for tensor in graph.tensors)
     )
+
+
+def in_order(model: Model, order: Sequence[int]) -> Model:
+    """The model whose main graph runs its operators in that order; they keep their indices, so that they can be told.
+
+    order: each operator's index once; ValueError otherwise.
+    """
+    by_index = {operator.index: operator for operator in model.main.operators}
+    if sorted(order) != sorted(by_index):
+        raise ValueError("an order names each operator once")
+    main = replace(model.main, operators=tuple(by_index[index] for index in order))
+    return replace(model, subgraphs=(main, *model.subgraphs[1:]))
+
+
+def renumbered(model: Model) -> Model:
+    """The model with operators numbered as they stand, as it is read back from its file."""
+    graphs = (
+        replace(graph, operators=tuple(replace(op, index=place) for place, op in enumerate(graph.operators)))
+        for graph in model.subgraphs
+    )
+    return replace(model, subgraphs=tuple(graphs))

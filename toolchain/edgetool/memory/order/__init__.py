@@ -1,0 +1,1 @@
+"""The search for the operator order that needs the least memory."""

@@ -1,0 +1,66 @@
+"""The operator orders of a model that are worth a layout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from edgetool.memory.bound import lower_bound
+from edgetool.memory.effort import Effort
+from edgetool.memory.lifetimes import DEAD, Timeline
+from edgetool.memory.offline_plan import keeps_own_plan
+from edgetool.memory.order.edges import order_problem
+from edgetool.memory.order.solve import candidates, solve_order
+from edgetool.memory.order.state import reachable_subgraphs
+from edgetool.memory.order.types import OrderProblem, OrderResult
+from edgetool.memory.plan_options import OrderStrategy
+from edgetool.memory.types import LayoutProblem
+from edgetool.model.types import Model
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSearch:
+    """A model, the buffers of its head in its own order, and what is wanted of its order."""
+
+    model: Model
+    problem: LayoutProblem
+    times: Timeline
+    strategy: OrderStrategy
+    effort: Effort
+
+
+def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
+    """Orders by position in the main graph, the one with the least live bytes first, found when asked for.
+
+    The best order by live bytes may need the higher layout, so others follow. A lower bound of 0 stands for none:
+    nothing was searched, or a subgraph that several operators run makes live bytes depend on all of them.
+    """
+    count = len(search.model.main.operators)
+    live = lower_bound(search.problem)
+    own = OrderResult(tuple(range(count)), live, 0, "none")
+    if count < 2:
+        yield replace(own, lower_bound=live, proof="search exhausted")
+        return
+    if search.strategy == "original" or keeps_own_plan(search.model):
+        yield own
+        return
+    problem = order_problem(search.model, search.problem, search.times.operators)
+    dead = lower_bound(LayoutProblem(tuple(b for b in search.problem.buffers if b.lifetime == DEAD)))
+    known = not _shared_subgraphs(search.model)
+    for result in _found(problem, search):
+        bound = max(result.lower_bound, dead) if known else 0
+        yield replace(result, lower_bound=bound, proof=result.proof if known else "none")
+
+
+def _found(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult]:
+    best = solve_order(problem, search.effort, strategy=search.strategy)
+    yield best
+    if search.strategy == "optimal":
+        yield from (result for result in candidates(problem, search.effort) if result.order != best.order)
+
+
+def _shared_subgraphs(model: Model) -> bool:
+    """Whether more than one operator of the main graph runs the same subgraph."""
+    runs = Counter(index for operator in model.main.operators for index in reachable_subgraphs(model, operator))
+    return any(count > 1 for count in runs.values())

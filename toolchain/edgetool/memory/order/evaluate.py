@@ -1,0 +1,147 @@
+"""What an order of operators costs, straight from the definition: the searches' work is held against this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from edgetool.errors import InvalidModelError, UsageError
+from edgetool.memory.order.types import OrderProblem
+
+
+def dependencies(problem: OrderProblem) -> tuple[frozenset[int], ...]:
+    """The operators that must run before each one.
+
+    A reader runs after the writer of what it reads. Where a tensor has several writers, or holds a value from before
+    the first operator, writers and readers keep their original order among each other: each reader finds the value
+    that it found in the original order. A reader that stands before every writer of a tensor without such a value
+    can only mean the last one's: it runs after all of them.
+    """
+    before: list[set[int]] = [set(after) for after in problem.after]
+    inputs = frozenset(problem.inputs)
+    writers, readers = _writers(problem), _readers(problem)
+    for tensor, written_by in writers.items():
+        for earlier, later in pairwise(written_by):
+            before[later].add(earlier)
+        for reader in readers.get(tensor, ()):
+            if reader in written_by:
+                continue
+            earlier_writers = [writer for writer in written_by if writer < reader]
+            if earlier_writers or tensor in inputs:
+                before[reader].update(earlier_writers)
+                for writer in written_by[len(earlier_writers) :]:
+                    before[writer].add(reader)
+            else:
+                before[reader].update(written_by)
+    return tuple(frozenset(each) - {index} for index, each in enumerate(before))
+
+
+def check_problem(problem: OrderProblem) -> None:
+    """Raises UsageError when the rows of a problem do not fit each other, naming the first that does not."""
+    count, tensors = len(problem.reads), len(problem.sizes)
+    for name, rows in (("writes", problem.writes), ("after", problem.after), ("scratch", problem.scratch)):
+        if len(rows) != count:
+            raise UsageError(f"{len(rows)} rows of {name} for {count} operators", where=name)
+    for name, numbers in (("sizes", problem.sizes), ("scratch", problem.scratch)):
+        for index, number in enumerate(numbers):
+            if number < 0:
+                raise UsageError(f"negative size {number}", where=f"{name}[{index}]")
+    for where, indices, limit in _references(problem, count, tensors):
+        for index in indices:
+            if not 0 <= index < limit:
+                raise UsageError(f"index {index}, and there are {limit}", where=where)
+
+
+def check_order(problem: OrderProblem, order: Sequence[int]) -> None:
+    """Raises UsageError unless the order names every operator once, each after those that it depends on."""
+    count = len(problem.reads)
+    position = {operator: at for at, operator in enumerate(order)}
+    if len(order) != count or set(position) != set(range(count)):
+        raise UsageError(f"the order is no permutation of the {count} operators")
+    for operator, before in enumerate(dependencies(problem)):
+        for other in sorted(before):
+            if position[other] > position[operator]:
+                raise UsageError(f"the order runs operator {operator} before operator {other}, which it depends on")
+
+
+def live_profile(problem: OrderProblem, order: Sequence[int]) -> tuple[int, ...]:
+    """Bytes alive before the first operator, then at each operator of the order, its scratch included."""
+    count = len(order)
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for at, operator in enumerate(order):
+        for tensor in problem.writes[operator]:
+            first.setdefault(tensor, at)
+        for tensor in (*problem.reads[operator], *problem.writes[operator]):
+            last[tensor] = at
+    for tensor in problem.inputs:
+        last.setdefault(tensor, -1)
+    for tensor in set(last) & (set(problem.inputs) | (set(last) - set(first))):
+        first[tensor] = -1
+    for tensor in problem.outputs:
+        first.setdefault(tensor, -1)
+        last[tensor] = count - 1
+    change = [0] * (count + 2)
+    for tensor, start in first.items():
+        change[start + 1] += problem.sizes[tensor]
+        change[last[tensor] + 2] -= problem.sizes[tensor]
+    profile = []
+    alive = 0
+    for at in range(count + 1):
+        alive += change[at]
+        profile.append(alive + (problem.scratch[order[at - 1]] if at else 0))
+    return tuple(profile)
+
+
+def peak(problem: OrderProblem, order: Sequence[int]) -> int:
+    """The most bytes alive at once."""
+    return max(live_profile(problem, order))
+
+
+def moved_operators(order: Sequence[int]) -> int:
+    """How few operators would have to be moved to turn the original order into this one.
+
+    All but those of a longest increasing subsequence, which keep their order.
+    """
+    tails: list[int] = []
+    for operator in order:
+        low, high = 0, len(tails)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if tails[middle] < operator else (low, middle)
+        tails[low : low + 1] = [operator]
+    return len(order) - len(tails)
+
+
+def cycle_error(cycle: Sequence[int]) -> InvalidModelError:
+    """The refusal of operators that wait for each other."""
+    names = " -> ".join(str(operator) for operator in (*cycle, cycle[0]))
+    return InvalidModelError("operators wait for each other in a circle, so none of them can run", where=names)
+
+
+def _references(problem: OrderProblem, count: int, tensors: int) -> Iterator[tuple[str, tuple[int, ...], int]]:
+    yield "inputs", problem.inputs, tensors
+    yield "outputs", problem.outputs, tensors
+    for name, rows, limit in (
+        ("reads", problem.reads, tensors),
+        ("writes", problem.writes, tensors),
+        ("after", problem.after, count),
+    ):
+        for index, row in enumerate(rows):
+            yield f"{name}[{index}]", row, limit
+
+
+def _writers(problem: OrderProblem) -> dict[int, list[int]]:
+    return _by_tensor(problem.writes)
+
+
+def _readers(problem: OrderProblem) -> dict[int, list[int]]:
+    return _by_tensor(problem.reads)
+
+
+def _by_tensor(rows: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for operator, tensors in enumerate(rows):
+        for tensor in dict.fromkeys(tensors):
+            found.setdefault(tensor, []).append(operator)
+    return found

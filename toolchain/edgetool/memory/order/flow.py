@@ -1,0 +1,120 @@
+"""Maximum flow: Dinic's algorithm on flat lists."""
+
+from __future__ import annotations
+
+
+class FlowGraph:
+    """A directed graph with integer capacities, built edge by edge; None stands for a capacity without limit."""
+
+    def __init__(self, nodes: int) -> None:
+        self._edges: list[list[int]] = [[] for _ in range(nodes)]
+        self._to: list[int] = []
+        self._left: list[int] = []
+        self._unlimited: list[int] = []
+        self._total = 0
+
+    def add_node(self) -> int:
+        """The number of a further node."""
+        self._edges.append([])
+        return len(self._edges) - 1
+
+    def add(self, start: int, end: int, capacity: int | None) -> None:
+        """Add an edge."""
+        edge = len(self._to)
+        self._edges[start].append(edge)
+        self._edges[end].append(edge + 1)
+        self._to += (end, start)
+        self._left += (capacity or 0, 0)
+        if capacity is None:
+            self._unlimited.append(edge)
+        else:
+            self._total += capacity
+
+    def maximum_flow(self, source: int, sink: int) -> int:
+        """The flow, which is the capacity of the least cut. Every path must pass an edge of limited capacity."""
+        for edge in self._unlimited:
+            self._left[edge] = self._total + 1
+        flow = 0
+        while levels := self._levels(source, sink):
+            flow += self._blocking_flow(source, sink, levels)
+        return flow
+
+    def reaching(self, sink: int) -> list[bool]:
+        """Which nodes still reach the sink: its side of the least cut with the fewest nodes on that side."""
+        found = [False] * len(self._edges)
+        found[sink] = True
+        stack = [sink]
+        to, left = self._to, self._left
+        while stack:
+            for edge in self._edges[stack.pop()]:
+                node = to[edge]
+                if left[edge ^ 1] and not found[node]:
+                    found[node] = True
+                    stack.append(node)
+        return found
+
+    def reached(self, source: int) -> list[bool]:
+        """Which nodes the source still reaches: its side of the least cut with the fewest nodes on that side."""
+        found = [False] * len(self._edges)
+        found[source] = True
+        stack = [source]
+        to, left = self._to, self._left
+        while stack:
+            for edge in self._edges[stack.pop()]:
+                node = to[edge]
+                if left[edge] and not found[node]:
+                    found[node] = True
+                    stack.append(node)
+        return found
+
+    def _levels(self, source: int, sink: int) -> list[int]:
+        """Distances from the source in edges that are not full; empty when the sink cannot be reached."""
+        edges, to, left = self._edges, self._to, self._left
+        levels = [-1] * len(edges)
+        levels[source] = 0
+        frontier = [source]
+        depth = 0
+        while frontier and levels[sink] < 0:
+            depth += 1
+            reached = []
+            for node in frontier:
+                for edge in edges[node]:
+                    other = to[edge]
+                    if levels[other] < 0 and left[edge]:
+                        levels[other] = depth
+                        reached.append(other)
+            frontier = reached
+        return levels if levels[sink] >= 0 else []
+
+    def _blocking_flow(self, source: int, sink: int, levels: list[int]) -> int:
+        edges, to, left = self._edges, self._to, self._left
+        position = [0] * len(edges)
+        path: list[int] = []
+        node = source
+        flow = 0
+        while True:
+            if node == sink:
+                amount = min(left[edge] for edge in path)
+                flow += amount
+                keep = 0
+                for at in range(len(path) - 1, -1, -1):
+                    edge = path[at]
+                    left[edge] -= amount
+                    left[edge ^ 1] += amount
+                    if not left[edge]:
+                        keep = at
+                node = to[path[keep] ^ 1]
+                del path[keep:]
+            outgoing = edges[node]
+            at, end, deeper = position[node], len(outgoing), levels[node] + 1
+            while at < end and not (left[outgoing[at]] and levels[to[outgoing[at]]] == deeper):
+                at += 1
+            position[node] = at
+            if at < end:
+                path.append(outgoing[at])
+                node = to[outgoing[at]]
+            elif path:
+                levels[node] = -1
+                node = to[path.pop() ^ 1]
+            else:
+                return flow

@@ -1,0 +1,83 @@
+"""What operators share beside the tensors that they hand on: state, which fixes their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from edgetool.memory.lifetimes import called_subgraphs
+from edgetool.model.types import Graph, Model, Operator
+from edgetool.operators.registry import CUSTOM_OPERATORS
+
+# Readers of a piece of state may change places; a writer keeps its own.
+Access = Literal["read", "write"]
+
+# A resource variable by its shared name, or what all operators of a kind share.
+State = tuple[str, str]
+HANDLES: State = ("all", "numbers of resource variables")
+VARIABLES: State = ("all", "resource variables")
+TABLES: State = ("all", "hash tables")
+RANDOM: State = ("all", "random numbers")
+CUSTOM: State = ("all", "what custom operators may share")
+SUBGRAPHS: State = ("all", "state within subgraphs")
+
+STATEFUL_CODES: Mapping[str, State] = {
+    "CALL_ONCE": VARIABLES,
+    "VAR_HANDLE": HANDLES,  # TFLM numbers variables in the order of their handles.
+    **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"), TABLES),
+    **dict.fromkeys(("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "STABLEHLO_RNG_BIT_GENERATOR"), RANDOM),
+}
+
+
+def variable_names(graph: Graph) -> dict[int, str]:
+    """The shared names of the resource variables of a graph, by the tensor that is their handle."""
+    return {
+        operator.outputs[0]: operator.options.text("shared_name")
+        for operator in graph.operators
+        if operator.code == "VAR_HANDLE" and operator.outputs and operator.options is not None
+    }
+
+
+def accesses(model: Model, operator: Operator, names: Mapping[int, str]) -> Iterator[tuple[State, Access]]:
+    """The state that an operator reads or writes. names: the variables of its graph, by handle.
+
+    A variable whose handle comes from elsewhere may be any. Custom operators that are none of TFLM's own may share
+    what nobody knows of, and control flow writes all that its subgraphs may touch.
+    """
+    if operator.code in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
+        name = names.get(operator.inputs[0]) if operator.inputs else None
+        if name is None:
+            yield VARIABLES, "write"
+        else:
+            yield VARIABLES, "read"
+            yield ("variable", name), "read" if operator.code == "READ_VARIABLE" else "write"
+    elif operator.code in STATEFUL_CODES:
+        yield STATEFUL_CODES[operator.code], "write"
+    elif operator.code == "CUSTOM" and operator.custom_code not in CUSTOM_OPERATORS:
+        yield CUSTOM, "write"
+    inside = [inner for index in reachable_subgraphs(model, operator) for inner in model.subgraphs[index].operators]
+    states = {state for inner in inside for state, _ in accesses(model, inner, {})}
+    if states:
+        yield from ((state, "write") for state in sorted(states))
+    if any(
+        model.subgraphs[i].tensors[t].is_variable
+        for i in reachable_subgraphs(model, operator)
+        for t in _tensors(model, i)
+    ):
+        yield SUBGRAPHS, "write"
+
+
+def _tensors(model: Model, index: int) -> range:
+    return range(len(model.subgraphs[index].tensors))
+
+
+def reachable_subgraphs(model: Model, operator: Operator) -> list[int]:
+    """The subgraphs that the operator runs, directly or not. A timeline has shown that there is no circle."""
+    found: list[int] = []
+    waiting = list(called_subgraphs(operator))
+    while waiting:
+        index = waiting.pop()
+        if index not in found:
+            found.append(index)
+            waiting += [called for inner in model.subgraphs[index].operators for called in called_subgraphs(inner)]
+    return found
