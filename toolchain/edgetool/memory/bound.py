@@ -1,20 +1,24 @@
-"""What no layout can beat: the largest sum of aligned sizes alive at one position (max-live)."""
+"""What no layout can beat: the largest sum of aligned sizes alive at one position (max-live), alignment and pins."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import accumulate
 
+from edgetool.memory.layout.instance import easy_bound, split
 from edgetool.memory.types import LayoutProblem
 
 
 def lower_bound(problem: LayoutProblem) -> int:
-    """The max-live bound in bytes; 0 for an empty problem."""
-    return max((live for _, live in live_bytes(problem)), default=0)
+    """The bound in bytes, 0 for an empty problem: max-live, more where alignment or pins leave holes.
+
+    Buffers of one alias count once.
+    """
+    return max((easy_bound(part.instance) * part.instance.unit for part in split(problem)), default=0)
 
 
 def live_bytes(problem: LayoutProblem) -> list[tuple[int, int]]:
-    """The aligned bytes alive from each position at which they change, by position."""
+    """The aligned bytes alive from each position at which they change, by position; each buffer on its own."""
     change: Counter[int] = Counter()
     for buffer in problem.buffers:
         change[buffer.lifetime.first] += buffer.aligned_bytes

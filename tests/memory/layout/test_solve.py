@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from edgetool.errors import MissingExtraError, UsageError
+from edgetool.memory.checker import check_layout
+from edgetool.memory.effort import Effort
+from edgetool.memory.greedy import realise
+from edgetool.memory.layout import cp_sat, solve, windows
+from edgetool.memory.layout.greedy import greedy_offsets
+from edgetool.memory.layout.solve import Strategy
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain, read
+
+# MiniMalloc's instances, and what no layout of them can beat: the most that is alive at once.
+CHALLENGES = {"A": 1048576, "B": 1048576, "C": 1039360, "E": 1048576, "F": 1048576, "G": 1048576, "H": 1048576}
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search without CP-SAT, as if it were not installed."""
+    monkeypatch.setattr(solve, "available", lambda: False)
+
+
+def knots(count: int) -> LayoutProblem:
+    """Knots one after the other, each higher than its max-live."""
+    return plain(*((first + 10 * i, last + 10 * i, size * (i + 1)) for i in range(count) for first, last, size in KNOT))
+
+
+@settings(max_examples=200, deadline=None)
+@given(mixed_problems(most=5))
+def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> None:
+    best = least_height(problem)
+    layout = solve.solve(problem, Effort(node_limit=None))
+    if best is None:
+        assert layout.proof == "none"
+        assert "overlap" in {violation.rule for violation in check_layout(problem, layout)}
+        return
+    assert check_layout(problem, layout) == ()
+    assert layout.optimal
+    assert layout.height == layout.lower_bound == best
+
+
+@given(mixed_problems(most=10))
+@settings(max_examples=60, deadline=None)
+def test_every_strategy_keeps_the_rules(problem: LayoutProblem) -> None:
+    if least_height(LayoutProblem(tuple(b for b in problem.buffers if b.pinned is not None))) is None:
+        return
+    strategies: tuple[Strategy, ...] = ("optimal", "greedy", "tflm", *(("cp-sat",) if cp_sat.available() else ()))
+    heights = {}
+    for strategy in strategies:
+        layout = solve.solve(problem, Effort(node_limit=2000), strategy=strategy)
+        assert check_layout(problem, layout) == ()
+        heights[strategy] = layout.height
+    assert heights["optimal"] <= heights["greedy"] <= heights["tflm"]
+
+
+@pytest.mark.usefixtures("alone")
+def test_exhaustion_raises_the_bound_above_max_live() -> None:
+    layout = solve.solve(plain(*KNOT), Effort(node_limit=None))
+    assert (layout.height, layout.lower_bound, layout.proof) == (8, 8, "search exhausted")
+    assert check_layout(plain(*KNOT), layout) == ()
+
+
+def test_the_tflm_strategy_is_what_tflm_does() -> None:
+    buffers = tuple(
+        Buffer(0, i, f"t{i}", 1 + i * 37 % 230, Lifetime(i // 3, i // 3 + i * 7 % 5), pinned=4096 if i == 9 else None)
+        for i in range(60)
+    )
+    problem = LayoutProblem(buffers)
+    assert solve.solve(problem, strategy="tflm").offsets == realise(problem, {9: 4096})
+
+
+@pytest.mark.usefixtures("alone")
+def test_no_part_is_driven_below_the_highest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three knots in time, each twice as high, only the highest is searched."""
+    searched = []
+    real = solve.Minimiser
+
+    def watched(instance: object, *rest: object) -> object:
+        searched.append(instance)
+        return real(instance, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(solve, "Minimiser", watched)
+    layout = solve.solve(knots(3), Effort(node_limit=None))
+    assert (layout.height, layout.proof) == (24, "search exhausted")
+    assert len(searched) == 1
+
+
+@pytest.mark.usefixtures("alone")
+def test_search_ends_at_the_capacity() -> None:
+    problem = plain(*KNOT)
+    greedy = solve.solve(problem, strategy="greedy").height
+    assert solve.solve(problem, Effort(node_limit=0), capacity=greedy).height == greedy
+    layout = solve.solve(problem, Effort(node_limit=None), capacity=8)
+    assert (layout.height, layout.proof) == (8, "none")
+
+
+def test_layouts_on_the_way_are_sound_and_ever_lower(shared: Path) -> None:
+    problem = read(shared / "data/layout/minimalloc/E.1048576.csv")
+    told: list[Layout] = []
+    layout = solve.solve(problem, improved=told.append)
+    assert told[-1] == layout
+    assert all(check_layout(problem, each) == () for each in told)
+    assert [each.height for each in told] == sorted({each.height for each in told}, reverse=True)
+    assert len(told) > 1
+
+
+def test_a_stopped_search_gives_the_best_so_far() -> None:
+    problem = knots(2)
+    layout = solve.solve(problem, Effort(stop=lambda: True))
+    assert check_layout(problem, layout) == ()
+    assert not layout.optimal
+
+
+def test_the_same_seed_gives_the_same_layout(shared: Path) -> None:
+    problem = read(shared / "data/layout/minimalloc/J.1048576.csv")
+    limited = Effort(seed=3, node_limit=4000)
+    assert solve.solve(problem, limited) == solve.solve(problem, limited)
+
+
+@pytest.mark.usefixtures("alone")
+def test_node_limit_ends_the_search_with_a_gap() -> None:
+    layout = solve.solve(plain(*KNOT), Effort(node_limit=3))
+    assert layout.proof == "none"
+    assert layout.lower_bound == 7 < layout.height
+
+
+def test_large_parts_are_made_lower_by_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def improve(instance: object, offsets: object, effort: Effort, target: int) -> list[int]:
+        asked.append(target)
+        return windows.improve(instance, offsets, effort, target)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(solve, "MANY_PIECES", 5)
+    monkeypatch.setattr(solve, "improve", improve)
+    layout = solve.solve(plain(*KNOT), Effort(node_limit=500))
+    assert asked == [7]
+    assert layout.height <= solve.solve(plain(*KNOT), strategy="greedy").height
+    assert check_layout(plain(*KNOT), layout) == ()
+
+
+def test_cp_sat_closes_what_the_search_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ortools", reason="needs the extra 'cp-sat'")
+    monkeypatch.setattr(solve, "NODES_PER_PAIR", 0)
+    layout = solve.solve(plain(*KNOT), Effort(node_limit=None))
+    assert (layout.height, layout.lower_bound, layout.proof) == (8, 8, "cp-sat")
+
+
+def test_the_strategy_cp_sat_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cp_sat.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="OR-Tools"):
+        solve.solve(plain(*KNOT), strategy="cp-sat")
+
+
+def test_pins_that_differ_within_an_alias_are_refused() -> None:
+    buffers = tuple(Buffer(0, -1, "", 8, Lifetime(0, 0), pinned=pin, alias="x") for pin in (0, 16))
+    with pytest.raises(UsageError, match="pinned to 0 and 16"):
+        solve.solve(LayoutProblem(buffers))
+
+
+@pytest.mark.parametrize("scale", [2**40 + 1, 2**47, 2**59 + 1])
+@pytest.mark.parametrize("strategy", ["optimal", "cp-sat"])
+def test_sizes_may_be_of_any_magnitude(scale: int, strategy: Strategy) -> None:
+    if strategy == "cp-sat":
+        pytest.importorskip("ortools", reason="needs the extra 'cp-sat'")
+    problem = plain(*((first, last, size * scale + first) for first, last, size in KNOT))
+    layout = solve.solve(problem, Effort(node_limit=2000), strategy=strategy)
+    assert check_layout(problem, layout) == ()
+    assert layout.height < 10 * scale
+
+
+def test_nothing_needs_nothing() -> None:
+    assert solve.solve(LayoutProblem(())) == Layout((), 0, 0, "bound met")
+    assert solve.solve(plain((0, 3, 0), (1, 2, 0))) == Layout((0, 0), 0, 0, "bound met")
+
+
+@pytest.mark.parametrize("name", CHALLENGES)
+def test_challenging_instances_are_proven(shared: Path, name: str) -> None:
+    problem = read(shared / f"data/layout/minimalloc/{name}.1048576.csv")
+    layout = solve.solve(problem)
+    assert check_layout(problem, layout) == ()
+    assert (layout.height, layout.proof) == (CHALLENGES[name], "bound met")
+
+
+def test_real_models_are_proven_and_never_above_tflm(shared: Path) -> None:
+    paths = sorted((shared / "data/layout/models").glob("*.csv"))
+    assert len(paths) == 17
+    for path in paths:
+        problem = read(path)
+        layout = solve.solve(problem, Effort(node_limit=2000))
+        assert check_layout(problem, layout) == ()
+        assert layout.proof == "bound met", path.stem
+        assert layout.height <= solve.solve(problem, strategy="tflm").height
+
+
+@pytest.mark.parametrize("name", ["random_1k", "backbone_1k", "unet_1k"])
+def test_a_thousand_buffers_are_proven(shared: Path, name: str) -> None:
+    problem = read(shared / f"data/layout/synthetic/{name}.csv")
+    layout = solve.solve(problem)
+    assert check_layout(problem, layout) == ()
+    assert layout.proof == "bound met"
+
+
+def test_the_greedy_stage_before_a_search_tries_few_orders(shared: Path) -> None:
+    """What it leaves open, the search does: the whole portfolio would take longer than the search."""
+    problem = read(shared / "data/layout/models/densenet121.csv")
+    orders = []
+
+    def watched(instance: object, effort: Effort, goal: int) -> list[int]:
+        orders.append(effort.node_limit)
+        return greedy_offsets(instance, effort, goal)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solve, "greedy_offsets", watched)
+        solve.solve(problem)
+        solve.solve(problem, strategy="greedy")
+    assert orders == [solve.GREEDY_ORDERS * len(problem.buffers), Effort().node_limit]

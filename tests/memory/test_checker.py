@@ -1,0 +1,89 @@
+"""The judge of layouts against a second telling of its rules: every byte at every moment, painted."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetool.memory.checker import MAX_PAIRS, check_layout
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+
+
+def buffer(
+    index: int, size: int, first: int, last: int, *, alignment: int = 1, pinned: int | None = None, alias: str = ""
+) -> Buffer:
+    lifetime = Lifetime(first, last)
+    return Buffer(0, index, f"t{index}", size, lifetime, -1, alignment, 1, pinned, alias or None)
+
+
+@st.composite
+def placed(draw: st.DrawFn) -> tuple[LayoutProblem, tuple[int, ...]]:
+    """Small buffers anywhere; those of an alias lie together."""
+    buffers, offsets = [], []
+    place = {alias: draw(st.integers(0, 12)) for alias in "xy"}
+    for index in range(draw(st.integers(0, 6))):
+        first = draw(st.integers(-1, 4))
+        alias = draw(st.sampled_from(["", "", "x", "y"]))
+        buffers.append(buffer(index, draw(st.integers(0, 6)), first, first + draw(st.integers(0, 3)), alias=alias))
+        offsets.append(place[alias] if alias else draw(st.integers(0, 12)))
+    return LayoutProblem(tuple(buffers)), tuple(offsets)
+
+
+def painted_pairs(problem: LayoutProblem, offsets: tuple[int, ...]) -> set[tuple[int, int]]:
+    """Pairs of pieces, each by its first buffer, that own one byte at one moment."""
+    pieces: dict[str, list[int]] = {}
+    for i, item in enumerate(problem.buffers):
+        if item.size_bytes:
+            pieces.setdefault(item.alias or str(i), []).append(i)
+    painted: dict[tuple[int, int], list[int]] = {}
+    for members in pieces.values():
+        those = [problem.buffers[i] for i in members]
+        for moment in range(min(b.lifetime.first for b in those), max(b.lifetime.last for b in those) + 1):
+            for byte in range(max(b.size_bytes for b in those)):
+                painted.setdefault((moment, offsets[members[0]] + byte), []).append(members[0])
+    return {pair for owners in painted.values() for pair in itertools.combinations(sorted(owners), 2)}
+
+
+@settings(max_examples=300)
+@given(placed())
+def test_overlaps_are_what_painting_the_bytes_shows(case: tuple[LayoutProblem, tuple[int, ...]]) -> None:
+    problem, offsets = case
+    ends = [offset + b.size_bytes for offset, b in zip(offsets, problem.buffers, strict=True) if b.size_bytes]
+    found = check_layout(problem, Layout(offsets, max(ends, default=0), 0, "none"))
+    assert {violation.rule for violation in found} <= {"overlap"}
+    assert {violation.buffers for violation in found} == painted_pairs(problem, offsets)
+
+
+A = buffer(0, 10, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("buffers", "layout", "rules"),
+    [
+        ((A, buffer(1, 5, 0, 2, alignment=4)), Layout((0, 12), 17, 0, "none"), set()),
+        ((A, buffer(1, 5, 0, 2, alignment=4)), Layout((0, 10), 15, 0, "none"), {"alignment"}),
+        ((A, buffer(1, 5, 0, 2, pinned=20)), Layout((0, 20), 25, 25, "bound met"), set()),
+        ((A, buffer(1, 5, 0, 2, pinned=20)), Layout((0, 10), 15, 0, "none"), {"pin"}),
+        ((A, buffer(1, 5, 0, 2)), Layout((0, 20), 25, 25, "bound met"), {"bound"}),
+        ((A, buffer(1, 5, 0, 2)), Layout((0, 20), 25, 25, "search exhausted"), set()),
+        ((A, buffer(1, 5, 0, 2)), Layout((0, 20), 25, 15, "cp-sat"), {"proof"}),
+        ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 5, 1, 2, alias="x")), Layout((0, 0), 9, 9, "bound met"), set()),
+        ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 5, 1, 2, alias="x")), Layout((0, 9), 9, 9, "none"), {"alias"}),
+        ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 0, 1, 2, alias="x")), Layout((0, 9), 9, 9, "none"), set()),
+        ((A, buffer(1, 0, 0, 2)), Layout((0, 5), 10, 10, "bound met"), set()),
+        ((A, buffer(1, 0, 0, 2)), Layout((0, 50), 10, 10, "bound met"), set()),
+        ((A,), Layout((-1,), 10, 0, "none"), {"negative", "height"}),
+    ],
+)
+def test_rules(buffers: tuple[Buffer, ...], layout: Layout, rules: set[str]) -> None:
+    assert {violation.rule for violation in check_layout(LayoutProblem(buffers), layout)} == rules
+
+
+def test_a_flood_of_overlaps_is_cut_and_said_to_be() -> None:
+    problem = LayoutProblem(tuple(buffer(i, 1, 0, 0) for i in range(200)))
+    found = check_layout(problem, Layout((0,) * 200, 1, 0, "none"))
+    assert len(found) == MAX_PAIRS + 1
+    assert (found[-1].rule, found[-1].buffers) == ("overlap", ())

@@ -1,0 +1,171 @@
+"""Greedy layouts of any size: first fit over a portfolio of orders, the lowest wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+
+from edgetool.memory.effort import Effort
+from edgetool.memory.layout.crowd import Crowd
+from edgetool.memory.layout.instance import Instance, height
+
+# Beyond so many pieces only the first orders are tried: each takes one to three seconds for 100,000 pieces.
+MANY_PIECES, FEW_ORDERS = 20_000, 4
+# Pairs of pieces alive together are kept up to so many for each piece; with more it is faster to find them again for
+# each placement. At least SOME_PAIRS are kept, so that small instances do without numpy; at most MANY_PAIRS (memory).
+PAIRS_PER_PIECE, SOME_PAIRS, MANY_PAIRS = 200, 250_000, 8_000_000
+# Placements between two looks at the clock.
+SLICE = 512
+
+# What a key may use of a piece: its index, size, first and last section, duration in sections, and load: the most
+# that is alive at once during its life.
+Key = Callable[[int, int, int, int, int, int], tuple[int, ...]]
+ORDERS: dict[str, Key] = {
+    # GreedyMemoryPlanner's (greedy_memory_planner.cc, CalculateOffsetsIfNeeded): it comes first, so that no result is
+    # ever higher than TFLM's own.
+    "tflm": lambda i, size, first, last, duration, load: (-size, -i),
+    "load by size": lambda i, size, first, last, duration, load: (-load * size, i),
+    "duration": lambda i, size, first, last, duration, load: (-duration, -size, i),
+    "area": lambda i, size, first, last, duration, load: (-duration * size, -size, i),
+    "load, duration": lambda i, size, first, last, duration, load: (-load, -duration, -size, i),
+    "size, start": lambda i, size, first, last, duration, load: (-size, first, i),
+    "load by area": lambda i, size, first, last, duration, load: (-load * duration * size, i),
+    "start": lambda i, size, first, last, duration, load: (first, -size, i),
+    "end": lambda i, size, first, last, duration, load: (-last, -size, i),
+    "load, size": lambda i, size, first, last, duration, load: (-load, -size, i),
+    "load, area": lambda i, size, first, last, duration, load: (-load, -duration * size, i),
+    "load by duration": lambda i, size, first, last, duration, load: (-load * duration, -size, i),
+    "size, duration": lambda i, size, first, last, duration, load: (-size, -duration, i),
+    "start, duration": lambda i, size, first, last, duration, load: (first, -duration, i),
+    "end, duration": lambda i, size, first, last, duration, load: (-last, -duration, i),
+    "long and large": lambda i, size, first, last, duration, load: (-duration * duration * size, -size, i),
+    "large and long": lambda i, size, first, last, duration, load: (-duration * size * size, -size, i),
+}
+
+
+def greedy_offsets(instance: Instance, effort: Effort, target: int) -> list[int]:
+    """The offsets of the lowest first-fit layout over ORDERS, in units; the first of height <= target ends it.
+
+    Never higher than TFLM's own greedy: that order is the first, and runs to its end whatever the effort.
+    """
+    best: list[int] = []
+    top: int | None = None
+    fit = _fitter(instance)
+    pieces = len(instance.sizes)
+    done = 0
+    names = list(ORDERS)[: FEW_ORDERS if pieces > MANY_PIECES else None]
+    for order in orders(instance, names):
+        offsets = fit(order, top, effort)
+        done += pieces
+        if offsets is not None:
+            best, top = offsets, height(instance, offsets)
+        if (
+            top is None
+            or top <= target
+            or effort.stop()
+            or (effort.node_limit is not None and done >= effort.node_limit)
+        ):
+            break
+    return best
+
+
+def first_fit_by(instance: Instance, name: str) -> list[int]:
+    """The first-fit layout in the order of this name, whatever its height."""
+    (order,) = orders(instance, [name])
+    offsets = _fitter(instance)(order, None, Effort())
+    assert offsets is not None  # there is no height to stay below
+    return offsets
+
+
+def loads(instance: Instance) -> list[int]:
+    """The sizes alive in each section, in units."""
+    change = [0] * (instance.sections + 1)
+    for first, last, size in zip(instance.first, instance.last, instance.sizes, strict=True):
+        change[first] += size
+        change[last + 1] -= size
+    return list(accumulate(change[:-1]))
+
+
+def neighbours(instance: Instance, limit: int) -> list[list[int]] | None:
+    """The pieces alive together with each piece; None when there are more than `limit` pairs."""
+    near: list[list[int]] = [[] for _ in instance.sizes]
+    alive: list[int] = []
+    section = -1
+    pairs = 0
+    for i in sorted(range(len(instance.sizes)), key=instance.first.__getitem__):
+        if instance.first[i] != section:
+            section = instance.first[i]
+            alive = [j for j in alive if instance.last[j] >= section]
+        pairs += len(alive)
+        if pairs > limit:
+            return None
+        for j in alive:
+            near[j].append(i)
+        near[i] = alive.copy()
+        alive.append(i)
+    return near
+
+
+def _fitter(instance: Instance) -> Callable[[Sequence[int], int | None, Effort], list[int] | None]:
+    """First fit on this instance, the fastest way for the pairs that it has."""
+    near = neighbours(instance, min(max(PAIRS_PER_PIECE * len(instance.sizes), SOME_PAIRS), MANY_PAIRS))
+    if near is None:
+        return Crowd(instance).first_fit
+    return lambda order, top, effort: _first_fit(instance, near, order, top, effort)
+
+
+def orders(instance: Instance, names: Sequence[str]) -> Iterator[list[int]]:
+    """The pieces without a pin in the orders of these names, each made when asked for."""
+    free = [i for i, pin in enumerate(instance.pins) if pin < 0]
+    columns = _columns(instance)
+    for name in names:
+        keys = [ORDERS[name](*row) for row in columns]
+        yield sorted(free, key=keys.__getitem__)
+
+
+def _columns(instance: Instance) -> list[tuple[int, int, int, int, int, int]]:
+    """What a Key is given of each piece. The load comes from maxima over 1, 2, 4, ... sections."""
+    maxima = [loads(instance)]
+    width = 1
+    while 2 * width <= instance.sections:
+        maxima.append(list(map(max, maxima[-1], maxima[-1][width:])))
+        width *= 2
+    rows = []
+    for i, (first, last, size) in enumerate(zip(instance.first, instance.last, instance.sizes, strict=True)):
+        duration = last - first + 1
+        level = duration.bit_length() - 1
+        load = max(maxima[level][first], maxima[level][last + 1 - (1 << level)])
+        rows.append((i, size, first, last, duration, load))
+    return rows
+
+
+def _first_fit(
+    instance: Instance, near: Sequence[Sequence[int]], order: Sequence[int], top: int | None, effort: Effort
+) -> list[int] | None:
+    """First fit in `order` around the pins; None as soon as it is not lower than `top`, or told to stop."""
+    offsets = list(instance.pins)
+    taken: list[list[tuple[int, int]]] = [[] for _ in offsets]
+    for i, pin in enumerate(instance.pins):
+        if pin >= 0:
+            for j in near[i]:
+                taken[j].append((pin, pin + instance.sizes[i]))
+    sizes, alignments = instance.sizes, instance.alignments
+    for done, i in enumerate(order, 1):
+        spans = taken[i]
+        spans.sort()
+        size, alignment = sizes[i], alignments[i]
+        offset = 0
+        for start, end in spans:
+            if start - offset >= size:
+                break
+            if end > offset:
+                offset = end if alignment == 1 else -(-end // alignment) * alignment
+        offsets[i] = offset
+        span = (offset, offset + size)
+        if top is not None and (span[1] >= top or (done % SLICE == 0 and effort.stop())):
+            return None
+        spans.clear()
+        for j in near[i]:
+            if offsets[j] < 0:
+                taken[j].append(span)
+    return offsets

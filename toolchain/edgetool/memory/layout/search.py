@@ -1,0 +1,177 @@
+"""Place/postpone searches of one instance: its tables, and the run of one search in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetool.memory.layout.engine import PLAIN, Engine, compiled, is_loaded
+from edgetool.memory.layout.instance import Instance, grain
+from edgetool.memory.layout.kernel import EXHAUSTED, FOUND, MORE_ROOM, NODES, NOWHERE, RANGES
+
+# Work in plain Python before numba is worth its start-up, and before it is worth the arrays when it runs already; a
+# node is as much work as a section has pieces, about two microseconds for each.
+WORK_BEFORE_START, WORK_BEFORE_ARRAYS = 200_000, 10_000
+# What a search learns of where it fails is worth less to the next, by this factor.
+FORGET = 16
+# Memory is scaled below so many bits where sections are compared.
+GRADE_BITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a search goes: the pieces by priority, and the rule by which the next section is chosen (see kernel)."""
+
+    order: Sequence[int]
+    rule: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a search ended: the offsets (none when it found nothing), whether it saw everything, and its nodes."""
+
+    offsets: tuple[int, ...] | None
+    exhausted: bool
+    nodes: int
+
+
+class Search:
+    """All searches of one instance, whatever the capacity and the plan."""
+
+    def __init__(self, instance: Instance) -> None:
+        n = len(instance.sizes)
+        step = grain(instance)
+        paddings = [-size % step for size in instance.sizes]
+        sizes = [size + padding for size, padding in zip(instance.sizes, paddings, strict=True)]
+        members: list[list[int]] = [[] for _ in range(instance.sections)]
+        crossing = [0] * instance.sections
+        for i in range(n):
+            for section in range(instance.first[i], instance.last[i] + 1):
+                members[section].append(i)
+            for section in range(instance.first[i], instance.last[i]):
+                crossing[section] += 1
+        near = [_near(instance, members, i) for i in range(n)]
+        pins = instance.pins
+        pinned = [
+            sorted((j for j in row if pins[j] >= 0), key=pins.__getitem__) if pins[i] < 0 else []
+            for i, row in enumerate(near)
+        ]
+        self.instance = instance
+        self.nodes = 0
+        # Where searches failed, by section: each hands a part of it to the next.
+        self.failures = [0] * instance.sections
+        self.plain = all(alignment == 1 for alignment in instance.alignments) and all(pin < 0 for pin in pins)
+        self.members = members
+        self.crossing = crossing
+        self.paddings = [max(paddings[i] for i in row) for row in members]
+        self.totals = [sum(sizes[i] for i in row) for row in members]
+        twins = _twins(instance)
+        self.lows = _lows(instance, sizes, twins, pinned)
+        # The arrays of the kernel that stay as they are.
+        self.columns = (instance.first, instance.last, [*sizes, 0], instance.alignments, [*pins, -1])
+        self.tables = (near, pinned, [[i] for i in range(n)])
+        self.twins = twins
+        self.fixed: dict[int, tuple[Any, ...]] = {}
+
+    def engine(self) -> Engine:
+        """The engine that is worth while by now."""
+        work = self.nodes * sum(map(len, self.members)) // len(self.members)
+        if work < (WORK_BEFORE_ARRAYS if is_loaded() else WORK_BEFORE_START):
+            return PLAIN
+        return compiled() or PLAIN
+
+    def run(
+        self, capacity: int, plan: Plan, node_limit: int, stop: Callable[[], bool], engine: Engine | None = None
+    ) -> Found:
+        """Look for a layout no higher than `capacity`, in units, for so many nodes."""
+        instance = self.instance
+        n = len(instance.sizes)
+        top = [capacity - size for size in instance.sizes]
+        ceiling = [capacity + padding for padding in self.paddings]
+        low = [*self.lows, NOWHERE]
+        floor = [min(low[i] for i in row) for row in self.members]
+        spare = [limit - total for limit, total in zip(ceiling, self.totals, strict=True)]
+        if any(low[i] > top[i] for i in range(n)) or any(map(int.__gt__, floor, spare)):
+            return Found(None, True, 0)
+        engine = engine or self.engine()
+        rank = [0] * n
+        for place, i in enumerate(plan.order):
+            rank[i] = place
+        column, table = engine.column, engine.table
+        state = column([0] * 6)
+        state[RANGES] = 1
+        if id(engine) not in self.fixed:
+            self.fixed[id(engine)] = (
+                *(column(numbers) for numbers in self.columns),
+                column(self.twins),
+                *(table(rows, n) for rows in self.tables),
+            )
+        first, last, size, align, pin, twin, near, pinned, alone = self.fixed[id(engine)]
+        members = table([sorted(row, key=rank.__getitem__) for row in self.members], n)
+        scale = max(0, capacity.bit_length() - GRADE_BITS)
+        by_now = [column(numbers) for numbers in (low, [0] * (n + 1), [-1] * n, floor, spare, self.crossing)]
+        placed = by_now[2]
+        tops = column(top)
+        failures, grade = column(self.failures), column([0] * instance.sections)
+        trail_what, trail_old = (
+            column([0] * (16 * n + 8 * instance.sections)),
+            column([0] * (16 * n + 8 * instance.sections)),
+        )
+        stack = table([[0] * 5] * (4 * n + 8), 0)
+        ranges = table([[0, instance.sections - 1, -1, -1, 0]] * (4 * instance.sections + 8), 0)
+        while True:
+            budget = min(engine.slice, node_limit - int(state[NODES]))
+            status = engine.search(
+                budget, plan.rule, self.plain, scale, first, last, size, align, pin, tops, twin, near, pinned, alone,
+                members, *by_now, failures, grade, trail_what, trail_old, stack, ranges, state,
+            )  # fmt: skip
+            nodes = int(state[NODES])
+            if status == MORE_ROOM:
+                trail_what, trail_old = engine.more(trail_what), engine.more(trail_old)
+                stack, ranges = engine.more(stack), engine.more(ranges)
+            elif status in (FOUND, EXHAUSTED) or nodes >= node_limit or stop():
+                self.nodes += nodes
+                self.failures = [int(count) // FORGET for count in failures]
+                found = tuple(map(int, placed)) if status == FOUND else None
+                return Found(found, status == EXHAUSTED, nodes)
+
+
+def _near(instance: Instance, members: Sequence[Sequence[int]], i: int) -> list[int]:
+    """The pieces that are alive with a piece."""
+    row: set[int] = set()
+    for section in range(instance.first[i], instance.last[i] + 1):
+        row.update(members[section])
+    row.discard(i)
+    return sorted(row)
+
+
+def _twins(instance: Instance) -> list[int]:
+    """The next piece with the same lifetime, size and alignment, n where there is none: their order is free."""
+    n = len(instance.sizes)
+    twins = [n] * n
+    seen: dict[tuple[int, int, int, int], int] = {}
+    for i in range(n):
+        if instance.pins[i] < 0:
+            kind = (instance.first[i], instance.last[i], instance.sizes[i], instance.alignments[i])
+            if kind in seen:
+                twins[seen[kind]] = i
+            seen[kind] = i
+    return twins
+
+
+def _lows(instance: Instance, sizes: Sequence[int], twins: Sequence[int], pinned: Sequence[Sequence[int]]) -> list[int]:
+    """The least offset of each piece: clear of the pinned ones, and above its twins before it."""
+    n = len(instance.sizes)
+    lows = [max(pin, 0) for pin in instance.pins]
+    for i in range(n):
+        if instance.pins[i] < 0:
+            alignment = instance.alignments[i]
+            x = -(-lows[i] // alignment) * alignment
+            for p in pinned[i]:
+                if x < instance.pins[p] + sizes[p] and instance.pins[p] < x + sizes[i]:
+                    x = -(-(instance.pins[p] + sizes[p]) // alignment) * alignment
+            lows[i] = x
+            if twins[i] < n:
+                lows[twins[i]] = x + sizes[i]
+    return lows
