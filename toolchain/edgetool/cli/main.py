@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "edgetool.cli.verify",
         "The planned model on real TFLM: same outputs as the original, in exactly the arena that was told.",
     ),
+    "layout": ("edgetool.cli.layout", "The lowest layout of any buffers, with proof: a CSV or a graph as JSON."),
     "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
 }
 

@@ -1,0 +1,139 @@
+"""What makes an instance impossible: pins that collide or cannot be, and a capacity below what is alive at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+from edgetool.errors import FailedCheckError
+from edgetool.memory.bound import live_bytes
+from edgetool.memory.checker import Violation, check_layout
+from edgetool.memory.instances.types import MAX_TOTAL_BYTES, Instance, invalid
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+
+MAX_PROBLEMS_SHOWN = 10_000
+LARGEST_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece of memory: a buffer, or all of an alias as one, with the buffers' indices."""
+
+    buffer: Buffer
+    members: tuple[int, ...]
+
+
+def pieces_of(problem: LayoutProblem) -> tuple[Piece, ...]:
+    """The pieces of memory, in the order of their first buffers; an alias' pin is the first of its members'."""
+    groups: dict[object, list[int]] = {}
+    for i, buffer in enumerate(problem.buffers):
+        groups.setdefault(i if buffer.alias is None else buffer.alias, []).append(i)
+    return tuple(Piece(_merged([problem.buffers[i] for i in members]), tuple(members)) for members in groups.values())
+
+
+def naive_bytes(problem: LayoutProblem) -> int:
+    """The sum of all pieces: the memory without any reuse."""
+    return sum(piece.buffer.aligned_bytes for piece in pieces_of(problem))
+
+
+def check_pins(instance: Instance, capacity: int | None = None) -> None:
+    """Raise InvalidModelError, every row named, for pins that collide, are unaligned or end above the capacity.
+
+    Also for members of one alias with different pins, and for sizes that sum to 2**63 or more.
+    """
+    pieces = pieces_of(instance.problem)
+    if sum(piece.buffer.aligned_bytes for piece in pieces) > MAX_TOTAL_BYTES:
+        raise invalid("the sizes sum to 2**63 bytes or more", "give sizes in a larger unit")
+    problems = _different_pins(instance)
+    pinned = [piece for piece in pieces if piece.buffer.pinned is not None]
+    problem = LayoutProblem(tuple(piece.buffer for piece in pinned))
+    offsets = tuple(piece.buffer.pinned or 0 for piece in pinned)
+    top = 0
+    for piece, offset in zip(pinned, offsets, strict=True):
+        end = offset + piece.buffer.aligned_bytes if piece.buffer.size_bytes else 0
+        top = max(top, end)
+        if capacity is not None and end > capacity:
+            problems.append(f"{_told(instance, piece)} is pinned to end at {end:,}, above the capacity of {capacity:,}")
+    violations = check_layout(problem, Layout(offsets, top, 0, "none"))
+    problems += [_violation(instance, violation, [pinned[i] for i in violation.buffers]) for violation in violations]
+    if problems:
+        fix = "change or remove these offsets"
+        if len(problems) == 1:
+            raise invalid(problems[0], fix)
+        shown = problems[:MAX_PROBLEMS_SHOWN]
+        if len(problems) > len(shown):
+            shown.append(f"and {len(problems) - len(shown):,} more")
+        count = "thousands of" if len(problems) > MAX_PROBLEMS_SHOWN else f"{len(problems):,}"
+        raise invalid(f"has {count} impossible pins or pairs of them", fix, tuple(shown))
+
+
+def check_capacity(instance: Instance, capacity: int) -> None:
+    """Raise FailedCheckError when more than the capacity is alive at one moment; its details name what is."""
+    pieces = pieces_of(instance.problem)
+    problem = LayoutProblem(tuple(piece.buffer for piece in pieces))
+    position, most = max(live_bytes(problem), key=lambda item: item[1], default=(0, 0))
+    if most <= capacity:
+        return
+    moment = Lifetime(position, position)
+    alive = [piece for piece in pieces if piece.buffer.lifetime.overlaps(moment) and piece.buffer.size_bytes]
+    alive.sort(key=lambda piece: -piece.buffer.aligned_bytes)
+    lines = [f"{piece.buffer.aligned_bytes:,} B  {_told(instance, piece)}" for piece in alive[:LARGEST_SHOWN]]
+    if rest := alive[LARGEST_SHOWN:]:
+        lines.append(f"{sum(piece.buffer.aligned_bytes for piece in rest):,} B  in {len(rest):,} more")
+    raise FailedCheckError(
+        f"no layout fits the capacity of {capacity:,} B: {instance.moment(position)} {most:,} B are alive",
+        fix=f"give a capacity of {most:,} B or more, or change what is alive there",
+        details=tuple(lines),
+    )
+
+
+def _merged(buffers: list[Buffer]) -> Buffer:
+    if len(buffers) == 1:
+        return buffers[0]
+    pins = [buffer.pinned for buffer in buffers if buffer.pinned is not None]
+    needing = [buffer for buffer in buffers if buffer.size_bytes] or buffers
+    return Buffer(
+        subgraph=buffers[0].subgraph,
+        tensor=buffers[0].tensor,
+        name=buffers[0].name,
+        size_bytes=max(buffer.aligned_bytes for buffer in buffers),
+        lifetime=Lifetime(min(b.lifetime.first for b in needing), max(b.lifetime.last for b in needing)),
+        alignment=lcm(*(buffer.alignment for buffer in buffers)),
+        granule=1,
+        pinned=pins[0] if pins else None,
+    )
+
+
+def _different_pins(instance: Instance) -> list[str]:
+    """Members of one alias that are pinned to another place than its first pinned one."""
+    first: dict[str, int] = {}
+    problems = []
+    for i, buffer in enumerate(instance.problem.buffers):
+        if buffer.alias is None or buffer.pinned is None:
+            continue
+        other = first.setdefault(buffer.alias, i)
+        pin = instance.problem.buffers[other].pinned
+        if pin != buffer.pinned:
+            text = f"{instance.told(other)} and {instance.told(i)} share the alias {buffer.alias[:40]!a}"
+            problems.append(f"{text}, but lie at {pin:,} and {buffer.pinned:,}")
+    return problems
+
+
+def _violation(instance: Instance, violation: Violation, pieces: list[Piece]) -> str:
+    if not pieces:
+        return violation.message
+    told = " and ".join(_told(instance, piece) for piece in pieces)
+    buffers = [piece.buffer for piece in pieces]
+    spans = " and ".join(f"{b.pinned or 0:,} to {(b.pinned or 0) + b.aligned_bytes:,}" for b in buffers)
+    if violation.rule == "overlap":
+        both = max(buffer.lifetime.first for buffer in buffers)
+        return f"{told} overlap, in bytes {spans}, {instance.moment(both)}"
+    if violation.rule == "alignment":
+        return f"{told} lies at {buffers[0].pinned:,}, not at a multiple of its alignment {buffers[0].alignment:,}"
+    return f"{told}: {violation.message}"
+
+
+def _told(instance: Instance, piece: Piece) -> str:
+    told = instance.told(piece.members[0])
+    others = len(piece.members) - 1
+    return f"{told} with {others:,} of its alias" if others else told
