@@ -13,6 +13,7 @@ from edgetool.model.edit import with_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from tests.cli.program import edgetool
+from tests.model.builders import branches_model
 
 
 def test_plan_prints_one_document(tflite: Path) -> None:
@@ -114,3 +115,31 @@ def test_plan_starts_without_heavy_libraries(tflite: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_the_order_is_told_and_can_be_kept(tmp_path: Path) -> None:
+    model = tmp_path / "two branches.tflite"
+    model.write_bytes(write_model(branches_model()))
+    best = edgetool("plan", model, "--target", "cortex-m7").stdout
+    assert "2 of 5 operators moved" in " ".join(best.split())
+    assert "no order can beat" in " ".join(best.split())
+    kept = json.loads(edgetool("plan", model, "--target", "cortex-m7", "--order", "original", "--json").stdout)
+    assert kept["plan"]["order"] == [0, 1, 2, 3, 4]
+    assert kept["plan"]["moved"] == 0
+    assert kept["plan"]["live_lower_bound_bytes"] is None
+
+
+def test_every_strategy_and_sharing_plans(tmp_path: Path) -> None:
+    model = tmp_path / "branches.tflite"
+    model.write_bytes(write_model(branches_model()))
+    sizes = {}
+    for option in ("optimal", "greedy", "tflm"):
+        result = edgetool("plan", model, "--target", "cortex-m7", "--strategy", option, "--json")
+        sizes[option] = json.loads(result.stdout)["arena"]["layout_bytes"]
+    assert sizes["optimal"] <= min(sizes.values())
+    shared = edgetool("plan", model, "--sharing", "greedy")
+    assert "unshared" in shared.stdout
+    assert edgetool("plan", model, "--sharing", "greedy", "--strategy", "tflm").returncode == 2
+    loaded = edgetool("plan", model, "--constants-in-ram")
+    assert "with constants" in loaded.stdout
+    assert edgetool("plan", model, "--constants-in-ram", "-o", tmp_path / "x.tflite").returncode == 2

@@ -11,7 +11,7 @@ from edgetool.cli.view_plan import tensor_map
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.plan import plan_model
-from edgetool.report.document import PlannedTensor
+from edgetool.report.document import PlanInfo, PlannedTensor
 from edgetool.target.load import load_target
 from tests.model.builders import Builder, if_model
 
@@ -59,6 +59,6 @@ def test_tensors_of_later_subgraphs_are_told_apart(tmp_path: Path, monkeypatch: 
 
 
 def test_the_map_of_a_model_without_operators_names_no_range() -> None:
-    header, row = tensor_map((PlannedTensor(0, 0, "x", 0, 16, 0, -1),), 40)
+    header, row = tensor_map(PlanInfo((0,), (PlannedTensor(0, 0, "x", 0, 16, 0, -1),)), 40)
     assert "-1" not in header
     assert "never" in row

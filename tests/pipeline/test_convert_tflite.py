@@ -8,10 +8,13 @@ import pytest
 
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
+from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import convert_file
+from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.target.load import load_target
 from tests.graphs import chain
+from tests.model.builders import branches_model
 
 
 def test_a_plan_that_was_not_wanted_is_not_said_to_be_no_better(tmp_path: Path) -> None:
@@ -26,3 +29,31 @@ def test_a_plan_made_anew_and_none_of_ours_exclude_each_other(tmp_path: Path) ->
     path.write_bytes(write_model(chain([16, 32])))
     with pytest.raises(UsageError, match="--no-offline-plan"):
         convert_file(ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, replan=True)
+
+
+def test_the_model_is_written_in_the_order_that_needs_least(tmp_path: Path) -> None:
+    path = tmp_path / "branches.tflite"
+    path.write_bytes(write_model(branches_model()))
+    made = convert_file(ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "best")
+    kept = convert_file(
+        ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "kept", plan=PlanRequest(order="original")
+    )
+    assert made.report.plan is not None
+    assert made.report.arena is not None
+    assert kept.report.arena is not None
+    assert made.report.arena.bytes is not None
+    assert kept.report.arena.bytes is not None
+    assert made.report.arena.bytes < kept.report.arena.bytes
+    written = read_model((tmp_path / "best" / "branches.tflite").read_bytes())
+    first = branches_model().main.operators
+    assert [op.outputs for op in written.main.operators] == [first[index].outputs for index in made.report.plan.order]
+    assert f"ARENA_BYTES {made.report.arena.bytes}" in (tmp_path / "best" / "branches.h").read_text()
+
+
+def test_an_order_for_a_file_that_is_left_as_it_is_makes_no_sense(tmp_path: Path) -> None:
+    path = tmp_path / "small.tflite"
+    path.write_bytes(write_model(chain([16, 32])))
+    with pytest.raises(UsageError, match="--order"):
+        convert_file(
+            ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, plan=PlanRequest(order="original")
+        )

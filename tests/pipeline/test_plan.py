@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from edgetool.errors import UsageError
+from edgetool.memory.offline_plan import decode_plan
+from edgetool.memory.planner import plan_memory
+from edgetool.model.edit import renumbered
+from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.plan import plan_model
+from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.target.load import load_target
-from tests.model.builders import conv_model
+from edgetool.target.platform import platform_of
+from tests.model.builders import branches_model, conv_model
 
 
 @pytest.mark.parametrize(
@@ -23,3 +30,91 @@ def test_a_plan_written_for_no_build_is_warned_of(
     output = tmp_path / "planned.tflite" if written else None
     report = plan_model(path, None if target is None else load_target(target), output=output)
     assert ("plan-for-no-build" in [finding.rule for finding in report.findings]) == warned
+
+
+@pytest.fixture
+def branches(tmp_path: Path) -> Path:
+    path = tmp_path / "branches.tflite"
+    path.write_bytes(write_model(branches_model()))
+    return path
+
+
+def test_the_written_file_runs_its_operators_in_the_order_told(branches: Path, tmp_path: Path) -> None:
+    output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
+    report = plan_model(branches, target, output=output)
+    assert report.plan is not None
+    assert report.arena is not None
+    assert report.plan.moved
+    written = read_model(output.read_bytes())
+    first = branches_model().main.operators
+    assert [op.outputs for op in written.main.operators] == [first[index].outputs for index in report.plan.order]
+    assert renumbered(written) == written
+    assert decode_plan(written)
+    again = plan_memory(written, platform_of(target))
+    assert again.planner == "file"
+    assert again.account is not None
+    assert again.account.bytes == report.arena.bytes
+
+
+def test_operators_are_told_by_their_index_in_the_input_file(branches: Path) -> None:
+    report = plan_model(branches, load_target("cortex-m7"))
+    assert report.arena is not None
+    operators = branches_model().main.operators
+    told = [entry for entry in report.arena.breakdown if entry.operator is not None]
+    assert {entry.operator for entry in told} == set(range(len(operators)))
+    assert all(entry.label == operators[entry.operator].label for entry in told if entry.operator is not None)
+
+
+def test_the_original_order_is_kept_on_request(branches: Path) -> None:
+    report = plan_model(branches, load_target("cortex-m7"), request=PlanRequest(order="original"))
+    assert report.plan is not None
+    assert report.plan.order == (0, 1, 2, 3, 4)
+    assert report.plan.live_lower_bound_bytes is None
+    assert report.provenance.options["order"] == "original"
+
+
+@pytest.mark.parametrize(
+    "request_", [PlanRequest(order="original"), PlanRequest(strategy="tflm"), PlanRequest(sharing="greedy")]
+)
+def test_wishes_do_not_apply_to_a_plan_in_the_file(branches: Path, tmp_path: Path, request_: PlanRequest) -> None:
+    output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
+    plan_model(branches, target, output=output)
+    with pytest.raises(UsageError, match="--replan"):
+        plan_model(output, target, request=request_)
+    assert plan_model(output, target, request=request_, replan=True).arena is not None
+
+
+def test_sharing_and_a_layout_exclude_each_other(branches: Path) -> None:
+    with pytest.raises(UsageError, match="--sharing"):
+        plan_model(branches, None, request=PlanRequest(sharing="greedy", strategy="greedy"))
+
+
+def test_shared_buffers_are_told_with_their_tensors(branches: Path, tmp_path: Path) -> None:
+    output, target = tmp_path / "planned.tflite", load_target("cortex-m7")
+    report = plan_model(branches, target, request=PlanRequest(sharing="dynamic-programming"), output=output)
+    assert report.plan is not None
+    sharing = report.plan.sharing
+    assert sharing is not None
+    assert sum(buffer.bytes for buffer in sharing.buffers) == sharing.optimized_bytes < sharing.baseline_bytes
+    offsets = {(tensor.subgraph, tensor.index): tensor.offset for tensor in report.plan.tensors}
+    assert all(len({offsets[key] for key in buffer.tensors}) == 1 for buffer in sharing.buffers)
+    assert decode_plan(read_model(output.read_bytes())) is not None
+
+
+def test_constants_in_ram_are_laid_out_and_not_written(branches: Path, tmp_path: Path) -> None:
+    request_ = PlanRequest(constants_in_ram=True)
+    report = plan_model(branches, load_target("cortex-m7"), request=request_)
+    assert report.arena is not None
+    assert report.arena.bytes is None
+    assert "constants-in-ram" in {finding.rule for finding in report.findings}
+    with pytest.raises(UsageError, match="where they are"):
+        plan_model(branches, None, request=request_, output=tmp_path / "out.tflite")
+    assert not (tmp_path / "out.tflite").exists()
+
+
+def test_a_search_that_had_no_time_is_told(branches: Path) -> None:
+    report = plan_model(branches, load_target("cortex-m7"), request=PlanRequest(time_limit=1e-9))
+    assert report.plan is not None
+    proven = report.plan.order_proof != "none" and report.arena is not None
+    rules = {finding.rule for finding in report.findings}
+    assert proven or "search-cut-short" in rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +14,15 @@ from edgetool.cli.options import (
     custom_operators_option,
     force_option,
     json_option,
+    plan_options,
     quiet_options,
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
+
+if TYPE_CHECKING:
+    from edgetool.memory.layout.solve import Strategy
+    from edgetool.memory.plan_options import OrderStrategy
 
 
 @click.command("convert")
@@ -48,6 +53,14 @@ from edgetool.cli.output import ProgressLine, deliver, print_lines
 @click.option("--evaluate", type=PATH, help="An .npz with x and y: float and quantized accuracy are measured.")
 @click.option("--no-offline-plan", is_flag=True, help="Write the .tflite as it is, with no plan of ours.")
 @click.option("--replan", is_flag=True, help="Ignore the memory plan of a given .tflite and make a new one.")
+@plan_options
+@click.option(
+    "--plan-time-limit",
+    type=click.FloatRange(0.01),
+    default=10,
+    show_default=True,
+    help="Seconds to search for a plan.",
+)
 @click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
 @click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")
 @click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
@@ -63,6 +76,9 @@ def command(
     name: str | None,
     no_offline_plan: bool,
     replan: bool,
+    order: OrderStrategy | None,
+    strategy: Strategy | None,
+    plan_time_limit: float,
     time_limit: float,
     memory_limit: int,
     strict: bool,
@@ -82,6 +98,7 @@ def command(
     from edgetool.cli.view import summary, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.pipeline.convert import convert_file
+    from edgetool.pipeline.plan_request import PlanRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
 
@@ -98,6 +115,7 @@ def command(
             force=force,
             offline_plan=not no_offline_plan,
             replan=replan,
+            plan=PlanRequest(order, strategy, time_limit=plan_time_limit),
             custom_operators=custom_operators,
             progress=progress,
         )

@@ -88,6 +88,18 @@ custom_operators_option = click.option(
     metavar="FILE.toml",
     help="What custom operators of yours allocate and compute, in [[operator]] tables.",
 )
+plan_options = stacked(
+    click.option(
+        "--order",
+        type=click.Choice(["original", "breadth-first", "longest-path", "optimal"]),
+        help="In which order operators run; optimal when not given.",
+    ),
+    click.option(
+        "--strategy",
+        type=click.Choice(["optimal", "greedy", "tflm", "cp-sat"]),
+        help="How the layout is found; optimal when not given, the others for comparison.",
+    ),
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the JSON document and nothing else.")
 force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
 quiet_options = stacked(

@@ -14,12 +14,19 @@ from edgetool.report.document import (
     FindingInfo,
     MemoryInfo,
     OutputQuality,
+    PlanInfo,
     QuantizationInfo,
     Report,
+    SharingInfo,
 )
 
 LEVEL_STYLES = {"error": ("red", "error"), "warning": ("yellow", "warning"), "note": ("cyan", "note")}
 SLOWEST_SHOWN = 3
+PROOFS = {
+    "bound met": "meets the lower bound",
+    "search exhausted": "an exhaustive search found none lower",
+    "cp-sat": "proven by CP-SAT",
+}
 
 
 def summary(report: Report) -> list[str]:
@@ -29,6 +36,8 @@ def summary(report: Report) -> list[str]:
         lines += verdict(report)
     if report.arena is not None:
         lines += arena_facts(report.arena, report.memory)
+    if report.plan is not None and (report.plan.moved or report.plan.order_proof == "none"):
+        lines += order_facts(report.plan)
     lines += fact("Model", _model_size(report))
     if report.estimate is not None:
         lines += estimate_facts(report.estimate)
@@ -86,13 +95,41 @@ def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
         if arena.stock_bytes is not None and arena.stock_bytes != arena.bytes:
             text += f"; by TFLM's own planner the arena would be {grouped(arena.stock_bytes, 'B')}"
         lines += fact("", text)
-    above = arena.layout_bytes - arena.lower_bound_bytes
-    proof = "empty"
+    return lines + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {layout_proof(arena)}")
+
+
+def layout_proof(arena: ArenaInfo) -> str:
+    """How good the layout is known to be."""
     if arena.optimal:
-        proof = "optimal (meets the lower bound)"
-    elif arena.lower_bound_bytes:
-        proof = f"{grouped(above, 'B')} above the lower bound of {grouped(arena.lower_bound_bytes, 'B')}"
-    return lines + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {proof}")
+        return f"optimal ({PROOFS[arena.proof]})" if arena.layout_bytes else "empty"
+    above = grouped(arena.layout_bytes - arena.lower_bound_bytes, "B")
+    return f"{above} above the lower bound of {grouped(arena.lower_bound_bytes, 'B')}"
+
+
+def order_facts(plan: PlanInfo) -> list[str]:
+    """Which order was chosen, and how good it is known to be; nothing where no order was searched."""
+    bound = plan.live_lower_bound_bytes
+    if plan.live_bytes is None or (bound is None and not plan.moved):
+        return []
+    moved = f"{grouped(plan.moved)} of {grouped(len(plan.order))} operators moved" if plan.moved else "as in the file"
+    text = f"{moved}; {grouped(plan.live_bytes, 'B')} alive at most"
+    if plan.order_proof != "none":
+        text += ", which no order can beat"
+    elif bound is not None:
+        text += f", no order can do with less than {grouped(bound, 'B')}"
+    return fact("Order", text)
+
+
+def sharing_facts(sharing: SharingInfo) -> list[str]:
+    """What shared whole buffers need, against a buffer for each tensor."""
+    count = f"{len(sharing.buffers):,} buffer{'' if len(sharing.buffers) == 1 else 's'}"
+    text = f"{count} of {grouped(sharing.optimized_bytes, 'B')}; unshared {grouped(sharing.baseline_bytes, 'B')}"
+    if sharing.proof != "none":
+        text += "; no assignment needs less"
+    else:
+        cut = "search cut short, " if sharing.cut_short else ""
+        text += f"; {cut}none can need less than {grouped(sharing.lower_bound_bytes, 'B')}"
+    return fact("Sharing", text)
 
 
 def _model_size(report: Report) -> str:

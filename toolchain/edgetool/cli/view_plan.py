@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgetool.cli.text import printable, table, width
-from edgetool.cli.view import arena_facts, finding_lines, heading, verdict
-from edgetool.report.document import PlannedTensor, Report
+from edgetool.cli.text import fact, kib, printable, table, width
+from edgetool.cli.view import arena_facts, finding_lines, heading, layout_proof, order_facts, sharing_facts, verdict
+from edgetool.report.document import PlanInfo, PlannedTensor, Report
 
 MAP_COLUMNS = 20
 LEAST_NAME_COLUMNS = 16
@@ -18,20 +18,27 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
     lines = [heading(report), ""]
     if report.memory is not None:
         lines += verdict(report)
-    lines += arena_facts(report.arena, report.memory)
-    lines += ["", *tensor_map(report.plan.tensors, len(report.plan.tensors) if everything else SHOWN)]
+    if report.plan.constants_in_ram:
+        lines += fact("Layout", f"with constants {kib(report.arena.layout_bytes)}, {layout_proof(report.arena)}")
+    else:
+        lines += arena_facts(report.arena, report.memory)
+    lines += order_facts(report.plan)
+    if report.plan.sharing is not None:
+        lines += sharing_facts(report.plan.sharing)
+    lines += ["", *tensor_map(report.plan, len(report.plan.tensors) if everything else SHOWN)]
     return lines + finding_lines(report.findings)
 
 
-def tensor_map(tensors: tuple[PlannedTensor, ...], shown: int) -> list[str]:
+def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
     """A table of the largest `shown` tensors by offset; the bar spans the run, filled while the tensor lives."""
+    tensors = plan.tensors
     if not tensors:
         return ["  no tensor lies in the arena"]
     last = max(tensor.last_op for tensor in tensors)
     chosen = sorted(tensors, key=lambda item: -item.bytes)[:shown]
     several = any(tensor.subgraph for tensor in tensors)
     listed = sorted(chosen, key=lambda item: (item.offset, item.first_op))
-    header = ("offset", "bytes", "tensor", "ops", f"op 0 to {last}" if last >= 0 else "no op")
+    header = ("offset", "bytes", "tensor", *_columns(plan, last))
     rows = [
         (
             f"{tensor.offset:,}",
@@ -50,6 +57,12 @@ def tensor_map(tensors: tuple[PlannedTensor, ...], shown: int) -> list[str]:
     if len(chosen) < len(tensors):
         lines.append(f"  ... and {len(tensors) - len(chosen):,} smaller ones (-v shows all)")
     return lines
+
+
+def _columns(plan: PlanInfo, last: int) -> tuple[str, str]:
+    """Where operators were moved, a position is no index of the file."""
+    what = "position" if plan.moved else "op"
+    return ("at" if plan.moved else "ops"), f"{what} 0 to {last}" if last >= 0 else f"no {what}"
 
 
 def _bar(tensor: PlannedTensor, last: int) -> str:

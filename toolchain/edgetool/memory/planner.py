@@ -1,42 +1,43 @@
-"""From a model to its judged layout, and to the arena that it needs on a build of TFLM."""
+"""From a model to its judged order and layout, and to the arena that it needs on a build of TFLM."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgetool.memory.account import (
-    Offsets,
-    Prepared,
-    account_plan,
-    head_problem,
-    prepare,
-    realised_layout,
-)
+from edgetool.memory.account import Prepared, account_plan, head_problem, prepare, realised_layout
 from edgetool.memory.account_types import ArenaAccount
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_sound
-from edgetool.memory.greedy import candidates, solve_greedy
+from edgetool.memory.constants import constant_buffers
+from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
 from edgetool.memory.offline_plan import fixed_offsets, judged_layout, keeps_own_plan
-from edgetool.memory.types import Layout, LayoutProblem
+from edgetool.memory.order.choice import OrderSearch, orders_to_try
+from edgetool.memory.placement import Offsets, place, place_shared
+from edgetool.memory.plan_options import PlanOptions, Wanted
+from edgetool.memory.sharing.plan import SharedLayout
+from edgetool.memory.types import Layout, LayoutProblem, Proof
+from edgetool.model.edit import in_order
 from edgetool.model.types import Model
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.platform import Platform
 
 # Whose offsets a plan holds: the input file's, ours, or nobody's, so that TFLM's own planner decides at run time.
 Planner = Literal["file", "edgetool", "runtime"]
-Wanted = Literal["best", "as in file", "anew"]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
     """The order in which operators of the main graph run, when buffers live, and where they lie.
 
-    offsets is the offline plan, by (subgraph, tensor); None where `planner` is the runtime. layout holds what TFLM
-    makes of it, for the buffers of the problem: tensors and, on a known build, scratch. account is the arena with this
-    plan and stock the arena without any; both None where the build is not known.
+    order: indices of the input file, by position. offsets is the offline plan, by (subgraph, tensor); None where
+    `planner` is the runtime, or where constants lie in RAM, which TFLM does not know. layout holds what TFLM makes of
+    it, for the buffers of the problem: tensors and, on a known build, scratch. account is the arena with this plan and
+    stock the arena of the file as it came without any; both None where the build is not known. live_lower_bound is what
+    no order can beat, where an order was searched, and order_proof how it is known that this one is the best. shared:
+    the whole buffers that tensors share, where that was asked for.
     """
 
     order: tuple[int, ...]
@@ -47,6 +48,35 @@ class MemoryPlan:
     offsets: Offsets | None
     account: ArenaAccount | None = None
     stock: ArenaAccount | None = None
+    live_lower_bound: int | None = None
+    order_proof: Proof = "none"
+    constants_in_ram: bool = False
+    shared: SharedLayout | None = None
+
+    @property
+    def live_bytes(self) -> int:
+        """The most bytes alive at once in this order."""
+        return lower_bound(self.problem)
+
+    @property
+    def moved(self) -> int:
+        """How many operators run elsewhere than in the input file."""
+        return sum(index != place for place, index in enumerate(self.order))
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    model: Model
+    platform: Platform | None
+    custom: Mapping[str, OperatorEntry] | None
+    options: PlanOptions
+    times: Timeline
+    prepared: Prepared | None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The file's own."""
+        return tuple(operator.index for operator in self.model.main.operators)
 
 
 def plan_memory(
@@ -55,87 +85,103 @@ def plan_memory(
     *,
     custom: Mapping[str, OperatorEntry] | None = None,
     wanted: Wanted = "best",
+    options: PlanOptions | None = None,
 ) -> MemoryPlan:
-    """The memory plan of the model in its own operator order; a layout of ours has passed the checker.
+    """The memory plan of the model; a layout of ours has passed the checker.
 
-    wanted: "best" honours a plan in the file and makes one where there is none; "as in file" takes the file as it is;
-    "anew" ignores a plan in the file, unless compiled operators rely on it. A plan of ours is used only where the arena
-    needs no more with it than without. Raises InvalidModelError for an unsafe plan in the file.
+    A plan of ours is used only where the arena needs no more with it than without, or where sharing is asked for.
+    Raises InvalidModelError for an unsafe plan in the file, UnsupportedModelError for control flow that never ends.
     """
-    times = timeline(model)
-    order = tuple(operator.index for operator in model.main.operators)
+    prepared = None if platform is None else prepare(model, platform, custom=custom)
+    times = timeline(model) if prepared is None else prepared.times
+    case = _Case(model, platform, custom, options or PlanOptions(), times, prepared)
     honoured = wanted != "anew" or keeps_own_plan(model)
     in_file = fixed_offsets(model, times) if honoured else {}
-    if platform is None:
-        problem, layout, offsets = _plan_tensors(model, times, in_file, wanted)
-        return MemoryPlan(order, times, problem, layout, _planner(in_file, offsets), offsets)
-    prepared = prepare(model, platform, custom=custom)
-    stock = account_plan(prepared)
-    if in_file:
-        account, offsets = account_plan(prepared, in_file), in_file
-    elif wanted == "as in file":
-        account, offsets = stock, None
+    return _as_in_file(case, in_file) if in_file or wanted == "as in file" else _made(case)
+
+
+def _as_in_file(case: _Case, in_file: Offsets) -> MemoryPlan:
+    planner: Planner = "file" if in_file else "runtime"
+    account = stock = None
+    if case.prepared is None:
+        problem = layout_problem(case.model, case.times, fixed=in_file)
+        layout = realised_layout(problem, in_file)
     else:
-        account, offsets = _best(prepared, stock)
-    layout = judged_layout(model, account.problem, account.layout)
-    planner = _planner(in_file, offsets)
-    if planner == "edgetool":
-        require_sound(account.problem, layout)
-    return MemoryPlan(order, times, account.problem, layout, planner, offsets, account, stock)
+        stock = account_plan(case.prepared)
+        account = account_plan(case.prepared, in_file) if in_file else stock
+        problem, layout = account.problem, account.layout
+    judged = judged_layout(case.model, problem, layout)
+    return MemoryPlan(case.order, case.times, problem, judged, planner, in_file or None, account, stock)
 
 
-def _planner(in_file: Offsets, offsets: Offsets | None) -> Planner:
-    if in_file:
-        return "file"
-    return "runtime" if offsets is None else "edgetool"
-
-
-def _plan_tensors(
-    model: Model, times: Timeline, in_file: Offsets, wanted: Wanted
-) -> tuple[LayoutProblem, Layout, Offsets | None]:
-    """The plan of the tensors alone, where no build says which scratch buffers come on top."""
-    problem = layout_problem(model, times, fixed=in_file)
-    if in_file:
-        return problem, judged_layout(model, problem, realised_layout(problem, in_file)), in_file
-    if wanted == "as in file":
-        return problem, realised_layout(problem), None
-    layout = require_sound(problem, solve_greedy(problem))
-    return problem, layout, _tensor_offsets(model, problem, layout.offsets)
-
-
-def _best(prepared: Prepared, stock: ArenaAccount) -> tuple[ArenaAccount, Offsets | None]:
-    """The plan whose realised head is lowest; TFLM's own planner where no plan does as well."""
-    problem = head_problem(prepared)
-    bound = lower_bound(problem)
-    best: tuple[int, Offsets] | None = None
-    for candidate in candidates(problem):
-        offsets = _tensor_offsets(prepared.model, problem, candidate)
-        height = realised_layout(problem, offsets).height
-        if best is None or height < best[0]:
-            best = (height, offsets)
-        if height == bound:
+def _made(case: _Case) -> MemoryPlan:
+    """The best plan of those that the orders to try give; TFLM's own planner where none does as well."""
+    stock = None
+    if case.prepared is not None and not case.options.constants_in_ram:
+        stock = account_plan(case.prepared)
+    best: MemoryPlan | None = None
+    for result in orders_to_try(_order_search(case)):
+        order = tuple(case.order[position] for position in result.order)
+        if best is not None and result.peak_bytes > best.layout.height and order != case.order:
+            continue
+        plan = _attempt(case, order)
+        if result.lower_bound:
+            met = plan.live_bytes == result.lower_bound
+            proof: Proof = "none" if not met else result.proof if result.proof != "none" else "bound met"
+            plan = replace(plan, live_lower_bound=result.lower_bound, order_proof=proof)
+        if best is None or _cost(plan) < _cost(best):
+            best = plan
+        if _least(best):
             break
-    if best is None or not best[1]:
-        return stock, None
-    account = account_plan(prepared, best[1])
-    worse = (account.bytes, account.used_bytes) > (stock.bytes, stock.used_bytes)
-    return (stock, None) if worse else (account, best[1])
+    assert best is not None
+    if stock is not None and best.account is not None and best.shared is None:
+        worse = (best.account.bytes, best.account.used_bytes) > (stock.bytes, stock.used_bytes)
+        if worse or not best.offsets:
+            return MemoryPlan(case.order, case.times, stock.problem, stock.layout, "runtime", None, stock, stock)
+    return replace(best, stock=stock)
 
 
-def _tensor_offsets(model: Model, problem: LayoutProblem, offsets: tuple[int, ...]) -> Offsets:
-    """What the offline plan fixes of a layout: its tensors, less those that TFLM would confuse with variables."""
-    kept = set(_confused_with_variables(model))
-    return {
-        (buffer.subgraph, buffer.tensor): offset
-        for buffer, offset in zip(problem.buffers, offsets, strict=True)
-        if not buffer.is_scratch and (buffer.subgraph, buffer.tensor) not in kept
-    }
+def _least(plan: MemoryPlan) -> bool:
+    """Whether no order and no layout need less; where the head does not set the arena, that is not known."""
+    return plan.layout.height == plan.live_lower_bound and (plan.account is None or plan.account.peak.when == "Invoke")
 
 
-def _confused_with_variables(model: Model) -> list[tuple[int, int]]:
-    """Tensors whose offset TFLM takes for that of a variable tensor of a later subgraph, which then gets no memory.
+def _cost(plan: MemoryPlan) -> tuple[int, int, int, int]:
+    """What is to be least: the arena, then the bytes alive, then what AllocateTensors uses, then what was moved."""
+    size, used = plan.layout.height, 0
+    if plan.account is not None:
+        size, used = plan.account.bytes, plan.account.used_bytes
+    return size, plan.live_bytes, used, sum(abs(index - place) for place, index in enumerate(plan.order))
 
-    MicroAllocator::AllocateVariables looks into the plan by the variable's index within its own subgraph.
-    """
-    keys = model.tensor_keys
-    return [keys[tensor.index] for graph in model.subgraphs[1:] for tensor in graph.tensors if tensor.is_variable]
+
+def _order_search(case: _Case) -> OrderSearch:
+    problem = _head(case, case.model, case.times, case.prepared)
+    return OrderSearch(case.model, problem, case.times, case.options.order, case.options.effort)
+
+
+def _head(case: _Case, model: Model, times: Timeline, prepared: Prepared | None) -> LayoutProblem:
+    """The buffers to place: tensors, scratch where the build is known, and constants where they are wanted."""
+    problem = layout_problem(model, times) if prepared is None else head_problem(prepared)
+    constants = constant_buffers(model, times) if case.options.constants_in_ram else ()
+    return LayoutProblem((*problem.buffers, *constants))
+
+
+def _attempt(case: _Case, order: tuple[int, ...]) -> MemoryPlan:
+    """The plan of ours for an order, judged by the checker."""
+    model, times, prepared = case.model, case.times, case.prepared
+    if order != case.order:
+        model = in_order(model, order)
+        prepared = None if case.platform is None else prepare(model, case.platform, custom=case.custom)
+        times = timeline(model) if prepared is None else prepared.times
+    problem = _head(case, model, times, prepared)
+    if case.options.constants_in_ram:
+        layout = require_sound(problem, solve(problem, case.options.effort, strategy=case.options.strategy))
+        return MemoryPlan(order, times, problem, layout, "edgetool", None, constants_in_ram=True)
+    shared = None
+    if case.options.sharing is None:
+        offsets, layout = place(model, problem, case.options)
+    else:
+        shared, offsets, layout = place_shared(model, problem, case.options)
+    require_sound(problem, layout)
+    account = None if prepared is None else account_plan(prepared, offsets)
+    return MemoryPlan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)

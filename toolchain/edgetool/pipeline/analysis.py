@@ -10,7 +10,8 @@ from edgetool.estimate.roofline import estimate_model
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.fit import Fit, judge_fit
-from edgetool.memory.planner import MemoryPlan, Wanted, plan_memory
+from edgetool.memory.plan_options import PlanOptions, Wanted
+from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.findings import model_findings
 from edgetool.model.types import Model
 from edgetool.operators.cost import operator_costs
@@ -41,6 +42,7 @@ def analyse(
     with_estimate: bool = True,
     custom: Mapping[str, OperatorEntry] | None = None,
     wanted: Wanted = "best",
+    options: PlanOptions | None = None,
     plan: MemoryPlan | None = None,
 ) -> Analysis:
     """Plan (unless a plan is given), estimate and judge.
@@ -50,7 +52,7 @@ def analyse(
     """
     model = source.model
     platform = None if target is None else platform_of(target)
-    plan = plan or plan_memory(model, platform, custom=custom, wanted=wanted)
+    plan = plan or plan_memory(model, platform, custom=custom, wanted=wanted, options=options)
     findings = [*model_findings(model), *_cost_findings(model, custom), *_control_flow_findings(model)]
     findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
     findings += arena_findings(plan, target)

@@ -16,6 +16,8 @@ MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_me
 def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
     """Why the arena is not exact, where it is not, and on what the figures rest where they were not measured."""
     account = plan.account
+    if plan.constants_in_ram:
+        return []
     if account is None or target is None:
         text = (
             "the exact arena depends on the core and its kernels: without a target it is only known to be more than "

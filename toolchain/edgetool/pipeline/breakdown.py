@@ -13,16 +13,13 @@ from edgetool.report.document import BreakdownEntry
 
 def breakdown(model: Model, account: ArenaAccount) -> tuple[BreakdownEntry, ...]:
     """Tail, head and the moments that decide the size; see BreakdownEntry for what sums to what."""
+    labels = {(graph.index, op.index): op.label for graph in model.subgraphs for op in graph.operators}
     return tuple(
-        entry if entry.operator is None else replace(entry, label=_label(model, entry))
+        entry
+        if entry.operator is None or entry.subgraph is None
+        else replace(entry, label=labels[entry.subgraph, entry.operator])
         for entry in (*_tail(account), *_head(account), *_moments(account))
     )
-
-
-def _label(model: Model, entry: BreakdownEntry) -> str:
-    assert entry.subgraph is not None
-    assert entry.operator is not None
-    return model.subgraphs[entry.subgraph].operators[entry.operator].label
 
 
 def _tail(account: ArenaAccount) -> list[BreakdownEntry]:

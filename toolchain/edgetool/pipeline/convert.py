@@ -11,15 +11,17 @@ from pathlib import Path
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.planner import Wanted
+from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.model.reader import read_model
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
+from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.files import check_readable, check_writable, write_files
 from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
-from edgetool.pipeline.planned import NO_PLAN, plan_findings, planned_source
+from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.planned import NO_PLAN, plan_findings, planned_source, search_findings
 from edgetool.pipeline.reporting import model_info, report
 from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
@@ -46,10 +48,11 @@ def convert_file(
     force: bool = False,
     offline_plan: bool = True,
     replan: bool = False,
+    plan: PlanRequest | None = None,
     custom_operators: Path | None = None,
     progress: Progress | None = None,
 ) -> Converted:
-    """Convert, plan, estimate, judge, and write every file into `output` (by default NAME-firmware).
+    """Convert, plan as asked, estimate, judge, and write every file into `output` (by default NAME-firmware).
 
     A .tflite is taken as it is, and a memory plan in it is honoured unless `replan` says otherwise. Without
     `offline_plan` the model file is left as it is. custom_operators: the user's description of custom operators.
@@ -57,6 +60,9 @@ def convert_file(
     path = request.path
     if replan and not offline_plan:
         raise UsageError("--no-offline-plan leaves the file as it is, --replan does not", fix="give one of them")
+    wishes = plan or PlanRequest()
+    if not offline_plan and (wishes.order or wishes.strategy):
+        raise UsageError("--no-offline-plan leaves the file as it is: --order and --strategy cannot apply")
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     names = (f"{name}.tflite", f"{name}.json", *firmware_names(name))
@@ -72,21 +78,23 @@ def convert_file(
         found = Found(model_info(source))
     else:
         source, found = _convert_and_compare(request, name, say)
+    wishes.check_applies(source.model, replan=replan or not offline_plan)
     say("planning")
     wanted: Wanted = "as in file" if not offline_plan else "anew" if replan else "best"
-    analysis, planned, unwritten = _planned(source, target, custom, wanted)
-    plan = analysis.plan
+    watch = Watch(wishes.time_limit, seed=wishes.seed)
+    analysis, planned, unwritten = _planned(source, target, custom, wanted, wishes.options(watch.effort))
+    memory = analysis.plan
     # Where the file is left as it is, no plan of ours was weighed against TFLM's own planner.
     weighed = offline_plan and not unwritten
-    chosen = plan_findings(source.model, plan, target) if plan.offsets or weighed else ()
-    findings = (*found.findings, *unwritten, *chosen)
+    chosen = plan_findings(source.model, memory, target) if memory.offsets or weighed else ()
+    findings = (*found.findings, *unwritten, *chosen, *search_findings(memory, watch))
     made = report(
         planned,
         analysis,
-        options=_options(request, name, offline_plan=offline_plan, replan=replan, custom_operators=custom_operators),
+        options=_options(request, name, wishes, offline_plan, replan, custom_operators),
         original=replace(found.original, output=OutputInfo(planned.sha256, len(planned.blob))),
         quantization=found.quantization,
-        findings=findings if plan.offsets else (*findings, NO_PLAN),
+        findings=findings if memory.offsets else (*findings, NO_PLAN),
         versions=found.versions,
         trust_model_code=request.trust_model_code,
     )
@@ -94,7 +102,7 @@ def convert_file(
     uncalibrated = quantization is not None and not quantization.calibrated
     files = {
         f"{name}.tflite": planned.blob,
-        **firmware_files(name, planned, plan, target, uncalibrated=uncalibrated),
+        **firmware_files(name, planned, memory, target, uncalibrated=uncalibrated),
         f"{name}.json": to_json(document(made)).encode("ascii"),
     }
     say("writing")
@@ -151,10 +159,10 @@ def _convert_and_compare(request: ConvertRequest, name: str, say: Progress) -> t
 
 
 def _planned(
-    source: Source, target: Target, custom: Mapping[str, OperatorEntry] | None, wanted: Wanted
+    source: Source, target: Target, custom: Mapping[str, OperatorEntry] | None, wanted: Wanted, options: PlanOptions
 ) -> tuple[Analysis, Source, tuple[Finding, ...]]:
     """The analysis of the planned file, and that file; where none can be written, the file as it was and why."""
-    analysis = analyse(source, target, custom=custom, wanted=wanted)
+    analysis = analyse(source, target, custom=custom, wanted=wanted, options=options)
     try:
         planned = planned_source(source, analysis.plan, target)
     except UnsupportedModelError as error:
@@ -183,7 +191,12 @@ def hash_of_path(path: Path) -> tuple[str, int]:
 
 
 def _options(
-    request: ConvertRequest, name: str, *, offline_plan: bool, replan: bool, custom_operators: Path | None
+    request: ConvertRequest,
+    name: str,
+    plan: PlanRequest,
+    offline_plan: bool,
+    replan: bool,
+    custom_operators: Path | None,
 ) -> dict[str, object]:
     """What the user asked for, files by name alone: the same input gives the same report anywhere."""
     return {
@@ -202,5 +215,6 @@ def _options(
         "evaluate": request.evaluate.name if request.evaluate is not None else None,
         "offline_plan": offline_plan,
         "replan": replan,
+        **plan.told(),
         "custom_operators": file_name(custom_operators),
     }

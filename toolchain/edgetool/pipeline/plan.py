@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgetool.errors import UsageError
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
+from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.files import write_file
-from edgetool.pipeline.planned import PLAN_FOR_NO_BUILD, plan_findings, planned_source
+from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.planned import PLAN_FOR_NO_BUILD, plan_findings, planned_source, search_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Report
@@ -18,6 +21,8 @@ def plan_model(
     path: Path,
     target: Target | None,
     *,
+    request: PlanRequest | None = None,
+    watch: Watch | None = None,
     output: Path | None = None,
     replan: bool = False,
     custom_operators: Path | None = None,
@@ -26,16 +31,37 @@ def plan_model(
     """Plan the model; write it with its plan to `output` when that is given.
 
     A plan in the file is honoured, and refused when it is unsafe; with `replan` it is ignored. custom_operators:
-    the user's description of custom operators.
+    the user's description of custom operators. watch: the limits of the search, by default those of the request. Raises
+    UsageError where the request cannot apply.
     """
+    request = request or PlanRequest()
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
-    analysis = analyse(source, target, with_estimate=False, custom=custom, wanted="anew" if replan else "best")
-    findings = plan_findings(source.model, analysis.plan, target)
+    request.check_applies(source.model, replan=replan)
+    if output is not None and request.constants_in_ram:
+        raise UsageError(
+            "stock TFLM reads constants where they are: no plan in a file can move them to RAM",
+            fix="leave out --output, or --constants-in-ram",
+        )
+    watch = watch or Watch(request.time_limit, seed=request.seed)
+    analysis = analyse(
+        source,
+        target,
+        with_estimate=False,
+        custom=custom,
+        wanted="anew" if replan else "best",
+        options=request.options(watch.effort),
+    )
+    findings = (*plan_findings(source.model, analysis.plan, target), *search_findings(analysis.plan, watch))
     if output is not None:
         inputs = (path,) if custom_operators is None else (path, custom_operators)
         if target is None and analysis.plan.planner == "edgetool":
             findings += (PLAN_FOR_NO_BUILD,)
         write_file(output, planned_source(source, analysis.plan, target).blob, force=force, inputs=inputs)
-    options: dict[str, object] = {"command": "plan", "replan": replan, "custom_operators": file_name(custom_operators)}
+    options: dict[str, object] = {
+        "command": "plan",
+        "replan": replan,
+        **request.told(),
+        "custom_operators": file_name(custom_operators),
+    }
     return report(source, analysis, options=options, findings=findings)

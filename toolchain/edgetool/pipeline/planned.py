@@ -9,10 +9,11 @@ from edgetool.memory.offline_plan import METADATA_NAME, encode_plan, has_plan, k
 from edgetool.memory.plan_record import METADATA_NAME as RECORD_NAME
 from edgetool.memory.plan_record import PlanRecord, decode_record, encode_record
 from edgetool.memory.planner import MemoryPlan
-from edgetool.model.edit import with_metadata, without_metadata
+from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
+from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.source import Source
 from edgetool.target.types import Target
 
@@ -30,14 +31,14 @@ PLAN_FOR_NO_BUILD = Finding(
 
 
 def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> Source:
-    """The source with the plan in its file: as it is where the plan is the file's own.
+    """The source with the plan in its file: as it is where the plan is the file's own. Operators keep their indices.
 
     Where TFLM's own planner is to decide, a plan in the file is taken out. Raises UnsupportedModelError when the file
     holds fields that the writer does not know.
     """
-    model = source.model
-    if plan.planner == "file" or (plan.offsets is None and not has_plan(model)):
+    if plan.planner == "file" or (plan.offsets is None and not has_plan(source.model) and not plan.moved):
         return source
+    model = in_order(source.model, plan.order)
     if plan.offsets is None:
         planned = without_metadata(without_metadata(model, METADATA_NAME), RECORD_NAME)
     else:
@@ -52,7 +53,7 @@ def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> S
 def _written(model: Model) -> bytes:
     """The file of the model, read back and compared before it leaves."""
     blob = write_model(model)
-    if read_model(blob) != model:
+    if read_model(blob) != renumbered(model):
         raise UnsupportedModelError(
             "the model does not read back equal after writing",
             fix="please report this with the model",
@@ -82,10 +83,27 @@ def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tupl
         findings += _file_plan_findings(model, plan, target)
     elif has_plan(model):
         findings.append(Finding("plan-replaced", "note", "the file's own memory plan is not used", WHERE))
+    if plan.constants_in_ram:
+        text = (
+            "the layout holds constants as well, each while an operator uses it: firmware that loads them into RAM can "
+            "follow it, stock TFLM reads them where they are"
+        )
+        findings.append(Finding("constants-in-ram", "note", text))
     if plan.planner == "runtime" and plan.stock is not None and plan.account is plan.stock:
         text = "no plan of ours needs less than TFLM's own planner, which therefore places the tensors"
         findings.append(Finding("plan-not-needed", "note", text))
     return tuple(findings)
+
+
+def search_findings(plan: MemoryPlan, watch: Watch) -> tuple[Finding, ...]:
+    """What a search that was cut short left open."""
+    if plan.planner != "edgetool" or (plan.layout.optimal and plan.order_proof != "none"):
+        return ()
+    if not (watch.interrupted or watch.timed_out):
+        return ()
+    ended = "by Ctrl-C" if watch.interrupted else "at its time limit"
+    text = f"the search for order and layout ended {ended}: there may be a better plan; see --time-limit"
+    return (Finding("search-cut-short", "note", text),)
 
 
 def _file_plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> list[Finding]:

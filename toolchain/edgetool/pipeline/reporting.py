@@ -126,6 +126,30 @@ def _plan_info(plan: MemoryPlan) -> doc.PlanInfo:
         order=plan.order,
         tensors=tuple(item for item, is_scratch in zip(placed, scratch, strict=True) if not is_scratch),
         scratch=tuple(item for item, is_scratch in zip(placed, scratch, strict=True) if is_scratch),
+        moved=plan.moved,
+        live_bytes=plan.live_bytes,
+        live_lower_bound_bytes=plan.live_lower_bound,
+        order_proof=plan.order_proof,
+        sharing=_sharing_info(plan),
+        constants_in_ram=plan.constants_in_ram,
+    )
+
+
+def _sharing_info(plan: MemoryPlan) -> doc.SharingInfo | None:
+    shared = plan.shared
+    if shared is None:
+        return None
+    buffers = plan.problem.buffers
+    return doc.SharingInfo(
+        baseline_bytes=shared.baseline_bytes,
+        optimized_bytes=shared.optimized_bytes,
+        lower_bound_bytes=shared.lower_bound,
+        proof=shared.proof,
+        cut_short=shared.cut_short,
+        buffers=tuple(
+            doc.SharedBuffer(size, tuple((buffers[index].subgraph, buffers[index].tensor) for index in group))
+            for size, group in zip(shared.sizes, shared.groups, strict=True)
+        ),
     )
 
 

@@ -119,7 +119,7 @@ class ArenaInfo:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTensor:
-    """A tensor or scratch buffer of the head: its offset, and the operators between which it is alive.
+    """A tensor or scratch buffer of the head: its offset, and the positions in `order` between which it is alive.
 
     index is that of the tensor, of a scratch buffer that of the operator that asks for it.
     """
@@ -134,12 +134,43 @@ class PlannedTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedBuffer:
+    """A whole buffer and the tensors that share it, by (subgraph, index)."""
+
+    bytes: int
+    tensors: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharingInfo:
+    """Tensors in shared whole buffers. baseline_bytes: each has its own; cut_short: the search ended early."""
+
+    baseline_bytes: int
+    optimized_bytes: int
+    lower_bound_bytes: int
+    proof: str
+    cut_short: bool
+    buffers: tuple[SharedBuffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlanInfo:
-    """The order of the main graph's operators and where tensors lie."""
+    """The order of the main graph's operators and where tensors lie.
+
+    order[p] is the index in the input file of the operator that runs at position p; `moved` of them run elsewhere than
+    there. live_bytes are the most that is alive at once in this order, live_lower_bound_bytes what no order can beat
+    (null where none was searched), and order_proof says how it is known that this order needs least.
+    """
 
     order: tuple[int, ...]
     tensors: tuple[PlannedTensor, ...]
     scratch: tuple[PlannedTensor, ...] = ()
+    moved: int = 0
+    live_bytes: int | None = None
+    live_lower_bound_bytes: int | None = None
+    order_proof: str = "none"
+    sharing: SharingInfo | None = None
+    constants_in_ram: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""What a user asks of a plan of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetool.errors import UsageError
+from edgetool.memory.effort import Effort
+from edgetool.memory.layout.solve import Strategy
+from edgetool.memory.offline_plan import has_plan
+from edgetool.memory.plan_options import OrderStrategy, PlanOptions
+from edgetool.memory.sharing.types import Algorithm
+from edgetool.model.types import Model
+
+DEFAULT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Order, layout and limits of the search; None where nothing was asked for, which is the best there is.
+
+    time_limit: seconds for each plan.
+    """
+
+    order: OrderStrategy | None = None
+    strategy: Strategy | None = None
+    sharing: Algorithm | None = None
+    constants_in_ram: bool = False
+    time_limit: float = DEFAULT_SECONDS
+    seed: int = 0
+
+    def options(self, effort: Effort) -> PlanOptions:
+        """For the planner, with a search's limits."""
+        return PlanOptions(
+            self.order or "optimal", self.strategy or "optimal", self.sharing, self.constants_in_ram, effort
+        )
+
+    def told(self) -> dict[str, object]:
+        """For the document's options."""
+        return {
+            "order": self.order or "optimal",
+            "strategy": self.strategy or "optimal",
+            "sharing": self.sharing,
+            "constants_in_ram": self.constants_in_ram,
+            "plan_time_limit": self.time_limit,
+            "plan_seed": self.seed,
+        }
+
+    def check_applies(self, model: Model, *, replan: bool) -> None:
+        """UsageError when the file's own plan is to be used, and something was asked of a plan of ours."""
+        wishes = {
+            "--order": self.order,
+            "--strategy": self.strategy,
+            "--sharing": self.sharing,
+            "--constants-in-ram": self.constants_in_ram,
+        }
+        given = [name for name, value in wishes.items() if value]
+        if given and has_plan(model) and not replan:
+            raise UsageError(
+                f"the file has a memory plan, which is used as it is: {', '.join(given)} cannot apply",
+                fix="add --replan to make a new plan",
+            )
+        if self.sharing is not None and (self.strategy is not None or self.constants_in_ram):
+            raise UsageError("--sharing takes the place of a layout: --strategy and --constants-in-ram cannot apply")
