@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from edgetool import child, errors
+from edgetool.model.writer import write_model
 from edgetool.runtime.run import Engine, run_model
+from tests.model.builders import Builder
 from tests.runtime import tiny_models
 
 pytest.importorskip("ai_edge_litert")
@@ -52,10 +54,24 @@ def test_variables_live_on_from_one_invoke_to_the_next(engine: Engine) -> None:
 
 def test_an_arena_grows_as_needed() -> None:
     pytest.importorskip("tflite_micro")
-    x = np.ones((1, 1, 300_000), np.float32)  # 2.4 MB of activations
-    (y,) = run_model(tiny_models.wide(300_000), [x], engine="tflm")
+    x = np.ones((1, 1, 10_000_000), np.float32)  # 80 MB of activations, more than the first arena
+    (y,) = run_model(tiny_models.wide(10_000_000), [x], engine="tflm")
     assert y.shape == x.shape
     assert (y == 2).all()
+
+
+def test_a_model_is_not_asked_to_run_in_an_arena_that_kills_tflm() -> None:
+    """Parameters of 192 channels that find no room in Prepare end in a segmentation fault, not in a refusal."""
+    pytest.importorskip("tflite_micro")
+    build = Builder()
+    first = x = build.activation([1, 1, 1, 192])
+    for _ in range(160):
+        x = build.depthwise(x, kernel=1)
+    blob, inputs = write_model(build.model([first], [x])), [np.ones((1, 1, 1, 1, 192), np.int8)]
+    with pytest.raises(child.ChildDiedError, match="SIGSEGV"):
+        run_model(blob, inputs, engine="tflm", arena_bytes=256 * 2**10)
+    (y,) = run_model(blob, inputs, engine="tflm")
+    assert y.shape == inputs[0].shape
 
 
 def test_a_given_arena_is_not_exceeded() -> None:

@@ -17,7 +17,9 @@ from edgetool.operators.prepare.control import resource_variables
 Array = npt.NDArray[Any]
 TensorKind = tuple[tuple[int, ...], "np.dtype[Any]"]
 
-FIRST_ARENA_BYTES = 256 * 2**10
+# More than any microcontroller has: in an arena that is a little too small, TFLM dies of a segmentation fault in
+# Prepare and cannot be asked again. What it does not use costs nothing.
+FIRST_ARENA_BYTES = 64 * 2**20
 LARGEST_ARENA_BYTES = 2**30
 PROGRESS_STEPS = 20
 MODEL_NAME = "model.tflite"
