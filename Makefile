@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 EXAMPLE := examples/keyword_spotting
-# Measurements of real TFLM, where they are at hand; see benchmarks/arena.py.
+# Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py.
 DATA ?= ../shared/data
 
 .PHONY: demo test lint types unit benchmark clean
@@ -29,7 +29,11 @@ benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/conversion.py
 	$(BIN)/python -m benchmarks.account
-	@if [ -d "$(DATA)" ]; then $(BIN)/python -m benchmarks.arena "$(DATA)"; fi
+	$(BIN)/python -m benchmarks.layout_soundness
+	$(BIN)/python -m benchmarks.order_soundness 2000
+	$(BIN)/python -m benchmarks.order --quick
+	@for suite in arena layout sharing; do \
+		[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.$$suite "$(DATA)" || exit 1; done
 
 $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -44,7 +48,7 @@ $(VENV)/.demo-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 # tf-keras is the independent peer for legacy files; without its dependencies it sits beside tensorflow-cpu.
 $(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install -qq --editable '.[convert,verify,dev]'
+	$(BIN)/python -m pip install -qq --editable '.[convert,verify,cp-sat,fast,dev]'
 	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21'
 	@touch $@ $(VENV)/.demo-installed
 
