@@ -124,6 +124,18 @@ def randwire(seed: int, size: int = 224, channels: int = 78, stages: int = 3, no
     return net.problem()
 
 
+def wired(seed: int, nodes: int) -> OrderProblem:
+    """A stage of such nodes alone, its tensors of one size: no other part of the network hides how hard it is."""
+    net = Builder(8, 8, 16)
+    made: list[int] = []
+    before = watts_strogatz(nodes, 4, 0.75, random.Random(seed))
+    for needed in before:
+        inputs = [made[other] for other in sorted(needed)] or [0]
+        made.append(net.separable(net.relu(net.sum(inputs)), 16))
+    net.sum([made[node] for node in sorted(set(range(nodes)) - {other for needed in before for other in needed})])
+    return net.problem()
+
+
 def nasnet(size: int = 224, filters: int = 44, repeats: int = 4) -> OrderProblem:
     """NASNet-A cells: five sums of pairs of separable convolutions and pools, concatenated."""
     net = Builder(size, size, 3)
@@ -300,5 +312,6 @@ NETWORKS: dict[str, Callable[[], OrderProblem]] = {
     "RandWire-like 224, seed 3": lambda: randwire(3),
     "RandWire-like 32, seed 4": lambda: randwire(4, 32, 16),
     "RandWire-like 224, 5 stages": lambda: randwire(5, 224, 64, 5),
+    "RandWire stage, 48 nodes": lambda: wired(1, 48),
     "RandWire-like 224, 64 nodes": lambda: randwire(6, 224, 78, 3, 64),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.order.edges import order_problem, state_edges
+from edgetool.memory.order.evaluate import dependencies
 from edgetool.memory.types import Buffer
 from edgetool.model.types import DType, Model, Operator
 from tests.graphs import chain, graph, model, operator, tensor
@@ -149,6 +150,67 @@ def test_variable_tensors_within_subgraphs_keep_their_callers_in_order() -> None
     assert state_edges(model(main, inner)) == ((), (0,))
     plain = graph([tensor(0, 4, data=bytes(4))], [operator(0, "RELU", [0], [])], [], [], 1)
     assert state_edges(model(main, plain)) == ((), ())
+
+
+def custom(index: int, code: str, inputs: list[int], outputs: list[int]) -> Operator:
+    return Operator(index, "CUSTOM", 1, tuple(inputs), tuple(outputs), None, custom_code=code)
+
+
+def test_nothing_passes_an_operator_that_may_end_the_run() -> None:
+    tensors = [tensor(0, 4), tensor(1, 4), tensor(2, 4, variable=True), tensor(3, 4), tensor(4, 4)]
+    operators = [
+        operator(0, "RELU", [0], [1]),
+        custom(1, "CIRCULAR_BUFFER", [0], [2]),
+        operator(2, "RELU", [0], [3]),
+        operator(3, "RELU", [0], [4]),
+    ]
+    made = model(graph(tensors, operators, [0], [1, 2, 3, 4]))
+    assert state_edges(made) == ((), (0,), (1,), (1,))
+
+
+def test_an_operator_whose_subgraph_may_end_the_run_ends_it_as_well() -> None:
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 1}
+    main = graph(
+        [tensor(0, 1, dtype=DType.BOOL), tensor(1, 4), tensor(2, 4)],
+        [operator(0, "RELU", [0], [1]), operator(1, "IF", [0], [], "IfOptions", **options)],
+        [0],
+        [1],
+    )
+    delayed = graph([tensor(0, 4), tensor(1, 4, variable=True)], [custom(0, "CIRCULAR_BUFFER", [0], [1])], [0], [], 1)
+    assert state_edges(model(main, delayed)) == ((), (0,))
+    assert state_edges(model(main, graph([tensor(0, 4)], [], [0], [], 1))) == ((), ())
+
+
+def test_custom_operators_within_a_subgraph_keep_their_callers_in_order() -> None:
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 1}
+    callers = [operator(0, "IF", [0], [], "IfOptions", **options), operator(1, "IF", [0], [], "IfOptions", **options)]
+    inner = graph([tensor(0, 4), tensor(1, 4)], [custom(0, "SignalDelay", [0], [1])], [0], [1], 1)
+    assert state_edges(model(graph([tensor(0, 1, dtype=DType.BOOL)], callers, [0], []), inner)) == ((), (0,))
+
+
+def test_a_variable_may_be_read_before_it_is_written() -> None:
+    tensors = [tensor(0, 4), tensor(1, 4, variable=True), tensor(2, 4), tensor(3, 4)]
+    operators = [
+        operator(0, "RELU", [1], [2]),
+        custom(1, "CIRCULAR_BUFFER", [0], [1]),
+        operator(2, "ADD", [1, 2], [3]),
+    ]
+    made = model(graph(tensors, operators, [0], [3]))
+    times = timeline(made)
+    assert dependencies(order_problem(made, layout_problem(made, times), times.operators)) == (
+        frozenset(),
+        frozenset([0]),
+        frozenset([0, 1]),
+    )
+
+
+def test_a_long_chain_of_subgraphs_is_looked_at_once() -> None:
+    depth = 60
+    call = [
+        [operator(0, "CALL_ONCE", [], [], "CallOnceOptions", init_subgraph_index=at + 1)] if at < depth else []
+        for at in range(depth + 1)
+    ]
+    assert state_edges(model(*(graph([], operators, [], [], at) for at, operators in enumerate(call)))) == ((),)
 
 
 def test_control_flow_needs_what_its_subgraphs_hold_as_scratch() -> None:

@@ -13,24 +13,28 @@ from collections.abc import Callable, Sequence
 from edgetool.memory.order.flow import FlowGraph
 from edgetool.memory.order.network import Network, ancestors_of, bits, descendants_of
 
+# Nodes of a cut graph: operator i is FIRST + i, and tensors of several users follow.
+SOURCE, SINK, FIRST = 0, 1, 2
 
-def least_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
-    """The least bytes alive after any downset between two downsets; the smallest and the largest that reach it."""
+
+def cut_graph(network: Network, low: int, high: int, needs: Sequence[int]) -> tuple[FlowGraph, int]:
+    """The graph whose cuts are the downsets between two, and the bytes that are alive besides what they cut.
+
+    Operator i is node FIRST + i. needs: what must run before each operator, directly.
+    """
     free = high & ~low
-    node = {operator: at + 2 for at, operator in enumerate(bits(free))}
-    graph = FlowGraph(len(node) + 2)
-    source, sink = 0, 1
+    graph = FlowGraph(network.count + FIRST)
     constant = network.elsewhere
     for piece in network.pieces:
         started = piece.first < 0 or low >> piece.first & 1
         if not piece.size or not (started or high >> piece.first & 1):
             continue
-        start = source if started else node[piece.first]
+        start = SOURCE if started else FIRST + piece.first
         if piece.kept or piece.users & ~high:
             if started:
                 constant += piece.size
             else:
-                graph.add(start, sink, piece.size)
+                graph.add(start, SINK, piece.size)
             continue
         users = piece.users & free
         if not started:
@@ -39,17 +43,25 @@ def least_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
             ended = graph.add_node()
             graph.add(start, ended, piece.size)
             for operator in bits(users):
-                graph.add(ended, node[operator], None)
+                graph.add(ended, FIRST + operator, None)
         elif users:
-            graph.add(start, node[users.bit_length() - 1], piece.size)
-    for operator, at in node.items():
-        for needed in bits(network.needs[operator] & free):
-            graph.add(at, node[needed], None)
-    cut = graph.maximum_flow(source, sink)
-    reached, reaching = graph.reached(source), graph.reaching(sink)
-    smallest = sum(1 << operator for operator, at in node.items() if reached[at])
-    largest = sum(1 << operator for operator, at in node.items() if not reaching[at])
-    return constant + cut, low | smallest, low | largest
+            graph.add(start, FIRST + users.bit_length() - 1, piece.size)
+    for operator in bits(free):
+        for needed in bits(needs[operator] & free):
+            graph.add(FIRST + operator, FIRST + needed, None)
+    return graph, constant
+
+
+def least_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
+    """The least bytes alive after any downset between two downsets; the smallest and the largest that reach it."""
+    graph, constant = cut_graph(network, low, high, network.needs)
+    cut = graph.maximum_flow(SOURCE, SINK)
+    reached, reaching = graph.reached(SOURCE), graph.reaching(SINK)
+    smallest = largest = low
+    for operator in bits(high & ~low):
+        smallest |= reached[FIRST + operator] << operator
+        largest |= (not reaching[FIRST + operator]) << operator
+    return constant + cut, smallest, largest
 
 
 def lower_bound(network: Network, floor: int, ceiling: int, seen: Sequence[int], stop: Callable[[], bool]) -> int:

@@ -34,7 +34,9 @@ def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
     """Orders by position in the main graph, the one with the least live bytes first, found when asked for.
 
     The best order by live bytes may need the higher layout, so others follow. A lower bound of 0 stands for none:
-    nothing was searched, or a subgraph that several operators run makes live bytes depend on all of them.
+    nothing was searched, or a subgraph that several operators run makes live bytes depend on all of them. Where
+    something is read that nothing has written before, the result depends on what lies there: only the own order is
+    tried.
     """
     count = len(search.model.main.operators)
     live = lower_bound(search.problem)
@@ -42,25 +44,51 @@ def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
     if count < 2:
         yield replace(own, lower_bound=live, proof="search exhausted")
         return
-    if search.strategy == "original" or keeps_own_plan(search.model):
+    if search.strategy == "original" or keeps_own_plan(search.model) or _reads_unwritten(search):
         yield own
         return
     problem = order_problem(search.model, search.problem, search.times.operators)
     dead = lower_bound(LayoutProblem(tuple(b for b in search.problem.buffers if b.lifetime == DEAD)))
-    known = not _shared_subgraphs(search.model)
+    known = not _shared_subgraphs(search.model) and _contained(search)
     for result in _found(problem, search):
         bound = max(result.lower_bound, dead) if known else 0
         yield replace(result, lower_bound=bound, proof=result.proof if known else "none")
 
 
 def _found(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult]:
-    best = solve_order(problem, search.effort, strategy=search.strategy)
-    yield best
     if search.strategy == "optimal":
-        yield from (result for result in candidates(problem, search.effort) if result.order != best.order)
+        yield from candidates(problem, search.effort)
+    else:
+        yield solve_order(problem, search.effort, strategy=search.strategy)
 
 
 def _shared_subgraphs(model: Model) -> bool:
     """Whether more than one operator of the main graph runs the same subgraph."""
     runs = Counter(index for operator in model.main.operators for index in reachable_subgraphs(model, operator))
     return any(count > 1 for count in runs.values())
+
+
+def _reads_unwritten(search: OrderSearch) -> bool:
+    """Whether the main graph, or who takes its outputs, reads a tensor of the head before anything is in it."""
+    graph = search.model.main
+    written = set(graph.inputs)
+    unwritten: set[int] = set()
+    for operator in graph.operators:
+        unwritten.update(set(operator.inputs) - written)
+        written.update(operator.outputs)
+    unwritten.update(set(graph.outputs) - written)
+    return any(b.subgraph == 0 and b.tensor in unwritten and b.operator < 0 for b in search.problem.buffers)
+
+
+def _contained(search: OrderSearch) -> bool:
+    """Whether each tensor of a subgraph is alive only while an operator of the main graph runs that subgraph."""
+    spans = {
+        index: search.times.operators[0, operator.index]
+        for operator in search.model.main.operators
+        for index in reachable_subgraphs(search.model, operator)
+    }
+    return all(
+        spans[b.subgraph].first <= b.lifetime.first and b.lifetime.last <= spans[b.subgraph].last
+        for b in search.problem.buffers
+        if b.subgraph in spans and b.lifetime != DEAD
+    )

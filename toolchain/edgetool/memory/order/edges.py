@@ -11,7 +11,7 @@ from edgetool.memory.lifetimes import called_subgraphs
 from edgetool.memory.order.state import State, accesses, variable_names
 from edgetool.memory.order.types import OrderProblem
 from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
-from edgetool.model.types import Model
+from edgetool.model.types import Graph, Model
 
 
 def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int, int], Lifetime]) -> OrderProblem:
@@ -19,7 +19,8 @@ def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int
 
     problem: the buffers of the head, scratch included where the build is known. spans: the positions at which each
     (subgraph, operator) runs. An operator that runs subgraphs needs the most that is alive in them as scratch of its
-    own. Positions in the result are those of Graph.operators.
+    own. Positions in the result are those of Graph.operators. Variable tensors are in `after` alone: they keep their
+    contents from run to run, so that an operator may read what a later one wrote in the run before.
     """
     graph = model.main
     sizes = [0] * len(graph.tensors)
@@ -41,13 +42,17 @@ def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int
             )
     return OrderProblem(
         sizes=tuple(sizes),
-        reads=tuple(tuple(i for i in dict.fromkeys(op.inputs) if i >= 0) for op in graph.operators),
-        writes=tuple(tuple(i for i in dict.fromkeys(op.outputs) if i >= 0) for op in graph.operators),
+        reads=tuple(_handed_on(graph, op.inputs) for op in graph.operators),
+        writes=tuple(_handed_on(graph, op.outputs) for op in graph.operators),
         after=state_edges(model),
         scratch=tuple(scratch),
         inputs=graph.inputs,
         outputs=graph.outputs,
     )
+
+
+def _handed_on(graph: Graph, tensors: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(i for i in dict.fromkeys(tensors) if i >= 0 and not graph.tensors[i].is_variable)
 
 
 def _within(buffer: Buffer, span: Lifetime) -> Buffer:

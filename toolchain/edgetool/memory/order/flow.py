@@ -39,6 +39,49 @@ class FlowGraph:
             flow += self._blocking_flow(source, sink, levels)
         return flow
 
+    def capacities(self) -> list[int]:
+        """What every edge can still take, to be set again."""
+        return list(self._left)
+
+    def set_capacities(self, left: list[int]) -> None:
+        """Go back to what every edge could take."""
+        self._left[:] = left
+
+    def push(self, start: int, end: int, most: int, *, against: bool = False) -> tuple[int, set[int]]:
+        """More flow from a node to another (against: from the other to it), and the nodes that reach no further.
+
+        It ends as soon as the flow exceeds `most`; the nodes are then of no use.
+        """
+        edges, to, left = self._edges, self._to, self._left
+        turn = int(against)
+        flow = 0
+        while True:
+            came = {start: -1}
+            queue = [start]
+            for node in queue:
+                for edge in edges[node]:
+                    if left[edge ^ turn]:
+                        other = to[edge]
+                        if other not in came:
+                            came[other] = edge
+                            queue.append(other)
+                if end in came:
+                    break
+            else:
+                return flow, set(came)
+            path = []
+            node = end
+            while node != start:
+                path.append(came[node] ^ turn)
+                node = to[came[node] ^ 1]
+            amount = min(left[edge] for edge in path)
+            for edge in path:
+                left[edge] -= amount
+                left[edge ^ 1] += amount
+            flow += amount
+            if flow > most:
+                return flow, set()
+
     def reaching(self, sink: int) -> list[bool]:
         """Which nodes still reach the sink: its side of the least cut with the fewest nodes on that side."""
         found = [False] * len(self._edges)

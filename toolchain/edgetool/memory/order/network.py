@@ -119,6 +119,25 @@ def part_of(network: Network, low: int, high: int, live: int) -> Network:
     return _assembled(network.operators[low:high], needs, scratch, pieces, live - ever_alive, 0)
 
 
+def with_needs(network: Network, needs: Sequence[int], ancestors: Sequence[int]) -> Network:
+    """The network where more must run before its operators; `operators` are the numbers that they have in it.
+
+    ancestors: all that must run before each, directly or not.
+    """
+    order = sorted(range(network.count), key=lambda operator: (ancestors[operator].bit_count(), operator))
+    number = {operator: at for at, operator in enumerate(order)}
+
+    def renumbered(mask: int) -> int:
+        return sum(1 << number[operator] for operator in bits(mask))
+
+    pieces = tuple(
+        Piece(piece.size, number.get(piece.first, -1), renumbered(piece.users), piece.kept) for piece in network.pieces
+    )
+    scratch = [network.during[operator] - network.adds[operator] for operator in order]
+    needed = [renumbered(needs[operator]) for operator in order]
+    return _assembled(order, needed, scratch, pieces, network.elsewhere, 0)
+
+
 def profile(network: Network, order: Sequence[int]) -> list[int]:
     """Bytes alive at each operator of an order of the network's operators."""
     found = []

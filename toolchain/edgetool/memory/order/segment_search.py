@@ -6,29 +6,20 @@ Some networks are far easier from their end: where much is made from little, the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgetool.memory.order.beam import beam_search
 from edgetool.memory.order.best_first import BestFirst
+from edgetool.memory.order.found import Found, better
 from edgetool.memory.order.moves import Budget
 from edgetool.memory.order.network import Network, profile
+from edgetool.memory.order.squeeze import squeeze
 from edgetool.memory.order.steps import Steps, backward, forward
 
 # In turn: sets of one size that the beams follow, in how many directions, how often they halve the span between what
-# is proven and what is found, and sets that the exact search then follows. Then it goes on, with more each time.
-PHASES = ((20, 2, 0, 1_000), (20, 2, 6, 10_000), (200, 1, 2, 100_000), (2_000, 1, 1, 100_000))
-GROWTH = 4
+# is proven and what is found, and sets that the exact search then follows.
+PHASES = ((20, 2, 0, 1_000), (20, 2, 6, 10_000), (200, 1, 2, 10_000))
 # The part of them that the less promising direction gets.
 LESSER = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An order of a segment, the most bytes alive in it, and what no order of it can beat."""
-
-    order: tuple[int, ...]
-    peak: int
-    at_least: int
 
 
 def search_segment(network: Network, limit: int, known: Sequence[int], budget: Budget) -> Found:
@@ -38,19 +29,16 @@ def search_segment(network: Network, limit: int, known: Sequence[int], budget: B
     """
     best = Found(tuple(known), max(profile(network, known)), limit)
     exact = [BestFirst(steps, limit) for steps in (backward(network), forward(network))]
-    phases = list(PHASES)
-    nodes = 0
-    while best.peak > best.at_least and not budget.spent:
-        if phases:
-            width, directions, halvings, nodes = phases.pop(0)
-            best = _beamed([search.steps for search in exact[:directions]], best, width, halvings, budget)
-        else:
-            nodes *= GROWTH
+    for width, directions, halvings, nodes in PHASES:
+        if not best.open or budget.spent:
+            break
+        best = _beamed([search.steps for search in exact[:directions]], best, width, halvings, budget)
         for search, share in zip(exact, (nodes, max(PHASES[0][-1], nodes // LESSER)), strict=True):
-            if best.peak > best.at_least:
+            if best.open:
                 order = search.go_on(best.peak, share, budget)
-                best = _better(network, best, order, max(best.at_least, search.limit))
+                best = better(network, best, order, search.limit)
         exact.sort(key=lambda search: search.promise, reverse=True)
+    best = squeeze(network, best, budget)
     return Found(best.order, best.peak, min(best.at_least, best.peak))
 
 
@@ -62,7 +50,7 @@ def _beamed(directions: Sequence[Steps], best: Found, width: int, halvings: int,
         for steps in directions:
             order = beam_search(steps, aim, width, budget)
             if order is not None:
-                best = _better(steps.network, best, order, best.at_least)
+                best = better(steps.network, best, order, best.at_least)
                 break
         else:
             low = aim
@@ -70,10 +58,3 @@ def _beamed(directions: Sequence[Steps], best: Found, width: int, halvings: int,
         if aim <= low:
             break
     return best
-
-
-def _better(network: Network, best: Found, order: tuple[int, ...] | None, at_least: int) -> Found:
-    peak = best.peak if order is None else max(profile(network, order))
-    if order is None or peak >= best.peak:
-        return Found(best.order, best.peak, at_least)
-    return Found(order, peak, at_least)

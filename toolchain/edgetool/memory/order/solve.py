@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from edgetool.memory.effort import Effort
@@ -43,16 +43,18 @@ def solve_order(problem: OrderProblem, effort: Effort, *, strategy: Strategy = "
     return bounded(network, effort.stop).result(BASELINES[strategy](network))
 
 
-def candidates(problem: OrderProblem, effort: Effort) -> tuple[OrderResult, ...]:
+def candidates(problem: OrderProblem, effort: Effort) -> Iterator[OrderResult]:
     """Different orders, those with the least peak first: which one needs the least arena, only a layout can tell.
 
-    The first is solve_order's. Then follow others within its peak: as the searches from both ends find them, and one
-    with little alive in every part of the network; then orders with higher peaks, the original among them. Raises as
-    solve_order does.
+    The first is solve_order's. Then follow others, made when they are asked for: within its peak as the searches from
+    both ends find them, and one with little alive in every part of the network; then orders with higher peaks, the
+    original among them. Raises as solve_order does.
     """
     network = network_of(problem)
     budget = Budget(effort)
     found = searched(network, budget)
+    first = _closest(found, budget)
+    yield found.result(first)
     others = [
         found.order(lambda segment: segment.order),
         found.order(lambda segment: settled(segment.part, segment.order, found.peak)),
@@ -62,8 +64,8 @@ def candidates(problem: OrderProblem, effort: Effort) -> tuple[OrderResult, ...]
         *(make(network) for make in BASELINES.values()),
         greedy(network),
     ]
-    results = [found.result(order) for order in dict.fromkeys([_closest(found, budget), *others])]
-    return tuple(sorted(results, key=lambda result: result.peak_bytes))
+    results = (found.result(order) for order in dict.fromkeys(others) if order != first)
+    yield from sorted(results, key=lambda result: result.peak_bytes)
 
 
 def _closest(found: Searched, budget: Budget) -> tuple[int, ...]:

@@ -20,6 +20,11 @@ TABLES: State = ("all", "hash tables")
 RANDOM: State = ("all", "random numbers")
 CUSTOM: State = ("all", "what custom operators may share")
 SUBGRAPHS: State = ("all", "state within subgraphs")
+RUN: State = ("all", "whether the run goes on")
+
+# Until it has seen enough, CIRCULAR_BUFFER ends the run (circular_buffer.cc returns kTfLiteAbort): what stands before
+# it runs more often than what stands after it.
+ENDS_RUNS = frozenset(["CIRCULAR_BUFFER"])
 
 STATEFUL_CODES: Mapping[str, State] = {
     "CALL_ONCE": VARIABLES,
@@ -42,8 +47,22 @@ def accesses(model: Model, operator: Operator, names: Mapping[int, str]) -> Iter
     """The state that an operator reads or writes. names: the variables of its graph, by handle.
 
     A variable whose handle comes from elsewhere may be any. Custom operators that are none of TFLM's own may share
-    what nobody knows of, and control flow writes all that its subgraphs may touch.
+    what nobody knows of, and control flow writes all that its subgraphs may touch. TFLM's own custom operators may keep
+    state of their own (those for signals do), which matters where several operators run the subgraph that they are in.
     """
+    yield from _own_accesses(operator, names)
+    graphs = [model.subgraphs[index] for index in reachable_subgraphs(model, operator)]
+    inside = [inner for graph in graphs for inner in graph.operators]
+    touched = {found for inner in inside for found in _own_accesses(inner, {})} - {(RUN, "read")}
+    for state in sorted({state for state, _ in touched}):
+        yield state, "write"
+    if any(inner.code == "CUSTOM" for inner in inside) or any(t.is_variable for graph in graphs for t in graph.tensors):
+        yield SUBGRAPHS, "write"
+
+
+def _own_accesses(operator: Operator, names: Mapping[int, str]) -> Iterator[tuple[State, Access]]:
+    """What it touches itself, without the subgraphs that it runs."""
+    yield RUN, "write" if operator.custom_code in ENDS_RUNS else "read"
     if operator.code in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
         name = names.get(operator.inputs[0]) if operator.inputs else None
         if name is None:
@@ -55,20 +74,6 @@ def accesses(model: Model, operator: Operator, names: Mapping[int, str]) -> Iter
         yield STATEFUL_CODES[operator.code], "write"
     elif operator.code == "CUSTOM" and operator.custom_code not in CUSTOM_OPERATORS:
         yield CUSTOM, "write"
-    inside = [inner for index in reachable_subgraphs(model, operator) for inner in model.subgraphs[index].operators]
-    states = {state for inner in inside for state, _ in accesses(model, inner, {})}
-    if states:
-        yield from ((state, "write") for state in sorted(states))
-    if any(
-        model.subgraphs[i].tensors[t].is_variable
-        for i in reachable_subgraphs(model, operator)
-        for t in _tensors(model, i)
-    ):
-        yield SUBGRAPHS, "write"
-
-
-def _tensors(model: Model, index: int) -> range:
-    return range(len(model.subgraphs[index].tensors))
 
 
 def reachable_subgraphs(model: Model, operator: Operator) -> list[int]:
