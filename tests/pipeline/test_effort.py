@@ -23,10 +23,22 @@ def test_a_deadline_ends_the_search_and_frees_the_nodes() -> None:
     assert (watch.timed_out, watch.interrupted) == (True, False)
 
 
+def test_a_part_of_a_search_ends_before_the_whole_and_is_told() -> None:
+    with watched(60, seed=7) as watch:
+        early, late = watch.part(1e-9), watch.part(0.5)
+        assert (early.seed, early.node_limit) == (7, None)
+        assert (late.stop(), watch.timed_out) == (False, False)
+        assert (early.stop(), watch.timed_out) == (True, True)
+        assert (late.stop(), watch.effort.stop()) == (False, False)
+        watch.interrupted = True
+        assert late.stop() is True
+
+
 def test_without_a_time_limit_the_nodes_are_limited() -> None:
     with watched(None) as watch:
         assert watch.effort.node_limit == Effort().node_limit
         assert watch.effort.stop() is False
+        assert watch.part(0.5) is watch.effort
 
 
 def test_the_first_interrupt_ends_the_search_and_the_second_does_what_it_did_before() -> None:

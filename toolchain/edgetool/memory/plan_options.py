@@ -20,7 +20,8 @@ class PlanOptions:
     """How a plan of ours is made: which order of operators, which layout, and how long the searches may take.
 
     sharing: instead of a layout, whole buffers shared by tensors, one after another. constants_in_ram: constants are
-    buffers too, alive while an operator uses them, as where firmware loads them from slow memory.
+    buffers too, alive while an operator uses them, as where firmware loads them from slow memory. order_effort: of the
+    search for orders, which comes first and must leave time for their layouts; `effort` where it is None.
     """
 
     order: OrderStrategy = "optimal"
@@ -28,3 +29,4 @@ class PlanOptions:
     sharing: Algorithm | None = None
     constants_in_ram: bool = False
     effort: Effort = field(default_factory=Effort)
+    order_effort: Effort | None = None

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 
 from edgetool.errors import UsageError
@@ -20,7 +21,8 @@ class Watch:
     """The limits of a search as an Effort, and what ended it.
 
     With a time limit the number of search nodes is free; without one it is the Effort's own. Times are of the
-    monotonic clock. tick is called about five times a second while the search asks whether to stop.
+    monotonic clock. tick is called about five times a second while the search asks whether to stop. interrupted and
+    timed_out say what has ended a search, or a part of it.
     """
 
     def __init__(self, time_limit: float | None, *, seed: int = 0, tick: Callable[[], None] | None = None) -> None:
@@ -29,7 +31,8 @@ class Watch:
         now = time.monotonic()
         self.interrupted = False
         self.timed_out = False
-        self._deadline = None if time_limit is None else now + time_limit
+        self._start = now
+        self._time_limit = time_limit
         self._tick = tick
         self._next_tick = now + TICK_SECONDS
         self.effort = (
@@ -38,13 +41,21 @@ class Watch:
             else Effort(seed=seed, node_limit=None, stop=self._stop)
         )
 
-    def _stop(self) -> bool:
+    def part(self, share: float) -> Effort:
+        """The effort of a search that others follow: it ends when this share of the time limit is over.
+
+        Without a time limit it is `effort`.
+        """
+        return self.effort if self._time_limit is None else replace(self.effort, stop=lambda: self._stop(share))
+
+    def _stop(self, share: float = 1) -> bool:
         now = time.monotonic()
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_SECONDS
             self._tick()
-        self.timed_out = self.timed_out or (self._deadline is not None and now >= self._deadline)
-        return self.interrupted or self.timed_out
+        over = self._time_limit is not None and now >= self._start + share * self._time_limit
+        self.timed_out = self.timed_out or over
+        return self.interrupted or over
 
 
 @contextmanager

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgetool.errors import UsageError
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import Strategy
 from edgetool.memory.offline_plan import has_plan
 from edgetool.memory.plan_options import OrderStrategy, PlanOptions
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.model.types import Model
+from edgetool.pipeline.effort import Watch
 
 DEFAULT_SECONDS = 10.0
+# The part of the time limit after which an order is taken as it is, and its layout begins.
+ORDER_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,15 @@ class PlanRequest:
     time_limit: float = DEFAULT_SECONDS
     seed: int = 0
 
-    def options(self, effort: Effort) -> PlanOptions:
-        """For the planner, with a search's limits."""
+    def options(self, watch: Watch) -> PlanOptions:
+        """For the planner, with the limits of a search."""
         return PlanOptions(
-            self.order or "optimal", self.strategy or "optimal", self.sharing, self.constants_in_ram, effort
+            order=self.order or "optimal",
+            strategy=self.strategy or "optimal",
+            sharing=self.sharing,
+            constants_in_ram=self.constants_in_ram,
+            effort=watch.effort,
+            order_effort=watch.part(ORDER_SHARE),
         )
 
     def told(self) -> dict[str, object]:
@@ -58,7 +65,7 @@ class PlanRequest:
         if given and has_plan(model) and not replan:
             raise UsageError(
                 f"the file has a memory plan, which is used as it is: {', '.join(given)} cannot apply",
-                fix="add --replan to make a new plan",
+                fix="add --replan to make a new plan, or leave them out (of the settings file, too)",
             )
         if self.sharing is not None and (self.strategy is not None or self.constants_in_ram):
             raise UsageError("--sharing takes the place of a layout: --strategy and --constants-in-ram cannot apply")
