@@ -8,13 +8,16 @@ import pytest
 
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
+from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.memory.plan_options import PlanOptions
-from edgetool.memory.planner import plan_memory
-from edgetool.model.edit import in_order
+from edgetool.memory.planner import as_written, plan_memory
+from edgetool.model.edit import in_order, renumbered, with_metadata
+from edgetool.model.types import Model
 from edgetool.target.load import load_target
 from edgetool.target.platform import Platform, platform_of
 from tests.graphs import chain, graph, model, operator, tensor
 from tests.model.builders import branches_model, residual_model
+from tests.pipeline.order_models import tangle
 
 
 def platform(kernels: str = "reference") -> Platform:
@@ -36,10 +39,34 @@ def test_the_order_that_needs_least_is_found_and_proven() -> None:
     assert original.live_lower_bound is None
 
 
+def test_one_operator_that_comes_earlier_counts_as_one_that_moved() -> None:
+    plan = plan_memory(chain([8] * 7))
+    assert plan.moved == 0
+    assert replace(plan, order=(5, 0, 1, 2, 3, 4)).moved == 1
+
+
 def test_an_order_that_cannot_be_beaten_stays() -> None:
     plan = plan_memory(residual_model(), platform())
     assert plan.moved == 0
     assert plan.order_proof != "none"
+
+
+def test_an_order_with_more_alive_wins_where_it_makes_the_arena_smaller() -> None:
+    # Planning takes the arena here, not the head: less padding between what operators keep saves more of it.
+    tensors = [tensor(i, size) for i, size in enumerate((16, 32, 16, 32, 32, 32))]
+    steps = (("SOFTMAX", 0, 1), ("RELU", 0, 2), ("SOFTMAX", 1, 3), ("ABS", 2, 4), ("ABS", 1, 5))
+    operators = [operator(i, code, [read], [written]) for i, (code, read, written) in enumerate(steps)]
+    branched = model(graph(tensors, operators, [0], [3, 4, 5]))
+    plans = {
+        order: plan_memory(branched, platform("cmsis-nn"), options=PlanOptions(order=order))  # type: ignore[arg-type]
+        for order in ("optimal", "original", "breadth-first", "longest-path")
+    }
+    best = plans.pop("optimal")
+    assert best.account is not None
+    assert best.account.peak.when == "planning"
+    assert best.account.bytes == min(plan.account.bytes for plan in plans.values() if plan.account is not None)
+    assert best.live_lower_bound is not None
+    assert best.live_bytes > best.live_lower_bound
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "longest-path"])
@@ -106,6 +133,28 @@ def test_shared_buffers_become_a_plan_that_tflm_follows(sharing: str) -> None:
     assert len(places) == len(plan.shared.groups)
 
 
+def test_the_search_for_orders_has_an_effort_of_its_own() -> None:
+    asked = []
+
+    def at_once() -> bool:
+        asked.append(True)
+        return True
+
+    plan = plan_memory(branches_model(), options=PlanOptions(order_effort=Effort(stop=at_once)))
+    assert asked
+    assert plan.layout.proof == "bound met"
+
+
+@pytest.mark.parametrize("seed", [8, 15])
+def test_one_order_with_a_hard_layout_does_not_take_the_time_of_the_others(seed: int) -> None:
+    """The first order's layout does not meet the bound, however long it is searched; another order's does at once."""
+    questions = iter(range(400))
+    effort = Effort(node_limit=None, stop=lambda: next(questions, None) is None)
+    plan = plan_memory(tangle(24, seed), options=PlanOptions(effort=effort, order_effort=Effort()))
+    assert plan.layout.height == plan.live_lower_bound
+    assert next(questions, None) is not None
+
+
 def test_the_same_seed_gives_the_same_plan() -> None:
     first, second = (
         plan_memory(branches_model(), platform(), options=PlanOptions(effort=Effort(seed=5))) for _ in range(2)
@@ -117,3 +166,55 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 def test_one_operator_has_one_order() -> None:
     plan = plan_memory(chain([8, 8]))
     assert plan.order_proof == "search exhausted"
+
+
+def unwritten(kind: str) -> Model:
+    """A model that reads a tensor before anything is in it: by an operator that stands too early, or as an output."""
+    tensors = [tensor(i, size) for i, size in enumerate((16, 160, 32, 48, 64))]
+    early, writer, last = operator(0, "RELU", [2], [1]), operator(0, "RELU", [0], [2]), operator(1, "RELU", [0], [3])
+    if kind == "operator":
+        operators = [early, replace(writer, index=1), replace(last, index=2)]
+        return model(graph(tensors, operators, [0], [1, 3]))
+    return model(graph(tensors, [writer, last], [0], [2, 3, 4]))
+
+
+@pytest.mark.parametrize("kind", ["operator", "output"])
+def test_what_reads_before_anything_is_written_stays_in_its_order(kind: str) -> None:
+    made = unwritten(kind)
+    plan = plan_memory(made)
+    assert plan.order == tuple(operator.index for operator in made.main.operators)
+    assert plan.live_lower_bound is None
+    assert plan.order_proof == "none"
+
+
+def test_no_bound_is_told_where_tensors_of_a_subgraph_outlive_it() -> None:
+    """The IF's branch reads what nothing writes: TFLM keeps room for it from the start, so that the order matters."""
+    tensors = [tensor(0, 16), tensor(1, 16), tensor(2, 160), tensor(3, 16)]
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 1}
+    main = [
+        operator(0, "RELU", [0], [1]),
+        operator(1, "RELU", [0], [2]),
+        operator(2, "IF", [1, 2], [3], "IfOptions", **options),
+    ]
+    inner = graph([tensor(0, 16), tensor(1, 320)], [operator(0, "ADD", [0, 1], [0])], [0], [0], 1)
+    plan = plan_memory(model(graph(tensors, main, [0], [3]), inner))
+    assert plan.live_lower_bound is None
+    assert plan.order_proof == "none"
+
+
+def test_a_plan_can_be_told_in_the_numbers_of_the_file_that_holds_it() -> None:
+    build = platform("cmsis-nn")
+    plan = plan_memory(branches_model(), build)
+    assert plan.offsets
+    ordered = in_order(branches_model(), plan.order)
+    written = renumbered(with_metadata(ordered, METADATA_NAME, encode_plan(ordered, plan.offsets)))
+    told = as_written(plan, written, build)
+    assert told.order == tuple(range(len(plan.order)))
+    assert told.layout == plan.layout
+    assert told.account is not None
+    assert plan.account is not None
+    assert told.account.bytes == plan.account.bytes
+    assert check_layout(told.problem, told.layout) == ()
+    scratch = [(b.operator, b.lifetime.first) for b in told.problem.buffers if b.is_scratch]
+    assert scratch
+    assert all(operator == position for operator, position in scratch)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import partial
 
 from edgetool.model.types import DType, Model
+from tests.graphs import graph, model, operator, tensor
 from tests.memory.account_convolutions import svdf
 from tests.memory.account_net import Net
 
@@ -31,6 +33,20 @@ def branching(seed: int) -> Model:
             made.append(net.op("RELU", [x]))
     read = {index for operator in net.operators for index in operator.inputs}
     return net.model(inputs, [index for index in made if index not in read and index not in inputs])
+
+
+def tangle(operators: int, seed: int = 1) -> Model:
+    """Operators that read any of the tensors before them: no order of them is proven at once."""
+    rng = random.Random(seed)
+    tensors = [tensor(0, 64)]
+    made = []
+    for index in range(operators):
+        recent = range(max(0, len(tensors) - 25), len(tensors))
+        inputs = rng.sample(recent, min(len(recent), rng.choice([1, 2, 3])))
+        tensors.append(tensor(len(tensors), rng.randint(1, 4000)))
+        made.append(operator(index, "ADD", inputs, [index + 1]))
+    read = {index for op in made for index in op.inputs}
+    return model(graph(tensors, made, [0], [item.index for item in tensors[1:] if item.index not in read]))
 
 
 def two_variables() -> Model:

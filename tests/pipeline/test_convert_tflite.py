@@ -15,6 +15,7 @@ from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.target.load import load_target
 from tests.graphs import chain
 from tests.model.builders import branches_model
+from tests.pipeline.order_models import tangle
 
 
 def test_a_plan_that_was_not_wanted_is_not_said_to_be_no_better(tmp_path: Path) -> None:
@@ -57,3 +58,14 @@ def test_an_order_for_a_file_that_is_left_as_it_is_makes_no_sense(tmp_path: Path
         convert_file(
             ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, plan=PlanRequest(order="original")
         )
+
+
+def test_a_search_cut_short_names_the_option_of_this_command(tmp_path: Path) -> None:
+    path = tmp_path / "tangle.tflite"
+    path.write_bytes(write_model(tangle(60)))
+    request, wishes = ConvertRequest(path), PlanRequest(time_limit=1e-9)
+    made = convert_file(request, load_target("cortex-m7"), output=tmp_path / "out", plan=wishes)
+    told = {finding.rule: finding.message for finding in made.report.findings}
+    assert "see --plan-time-limit" in told["search-cut-short"]
+    left = convert_file(request, load_target("cortex-m7"), output=tmp_path / "left", plan=wishes, offline_plan=False)
+    assert "search-cut-short" not in {finding.rule for finding in left.report.findings}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ from edgetool.memory.planner import plan_memory
 from edgetool.model.edit import renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
+from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.plan import plan_model
-from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.plan_request import ORDER_SHARE, PlanRequest
+from edgetool.pipeline.planned import search_findings
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.model.builders import branches_model, conv_model
+from tests.pipeline.order_models import tangle
 
 
 @pytest.mark.parametrize(
@@ -112,9 +116,31 @@ def test_constants_in_ram_are_laid_out_and_not_written(branches: Path, tmp_path:
     assert not (tmp_path / "out.tflite").exists()
 
 
-def test_a_search_that_had_no_time_is_told(branches: Path) -> None:
-    report = plan_model(branches, load_target("cortex-m7"), request=PlanRequest(time_limit=1e-9))
+def test_a_part_of_the_time_is_left_for_the_layout() -> None:
+    watch = Watch(60)
+    options = PlanRequest().options(watch)
+    assert options.order_effort is not None
+    began = watch._start
+    watch._start = began - 60 * ORDER_SHARE - 1
+    assert (options.order_effort.stop(), options.effort.stop()) == (True, False)
+    watch._start = began - 61
+    assert options.effort.stop() is True
+
+
+@pytest.mark.parametrize("planner", ["edgetool", "runtime", "file"])
+def test_a_search_cut_short_is_told_whoever_places_the_tensors_then(planner: str) -> None:
+    watch = Watch(1e-9)
+    found = plan_memory(branches_model(), options=PlanRequest().options(watch))
+    assert watch.timed_out
+    chosen = replace(found, planner=planner, order_proof="none")  # type: ignore[arg-type]
+    assert bool(search_findings(chosen, watch, "wait")) == (planner != "file")
+
+
+def test_a_search_that_had_no_time_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "tangle.tflite"
+    path.write_bytes(write_model(tangle(60)))
+    report = plan_model(path, load_target("cortex-m7"), request=PlanRequest(time_limit=1e-9))
     assert report.plan is not None
-    proven = report.plan.order_proof != "none" and report.arena is not None
-    rules = {finding.rule for finding in report.findings}
-    assert proven or "search-cut-short" in rules
+    assert report.plan.order_proof == "none"
+    told = {finding.rule: finding.message for finding in report.findings}
+    assert "--time-limit" in told["search-cut-short"]

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from types import FrameType
+from typing import ClassVar
 
 import click
 
@@ -20,7 +21,12 @@ USAGE = 2
 
 
 class Terminated(BaseException):
-    """A signal arrived; raised so that temporary files and children are cleaned up."""
+    """A signal arrived; raised so that temporary files and children are cleaned up.
+
+    arrived: whether one did. Extension modules turn what is raised while they load into an ImportError.
+    """
+
+    arrived: ClassVar[bool] = False
 
 
 class PipeClosedError(Exception):
@@ -33,6 +39,7 @@ def raise_on_signals() -> None:
     def terminate(signum: int, frame: FrameType | None) -> None:
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)
+        Terminated.arrived = True
         raise Terminated
 
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -71,6 +78,9 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
     except Exception as error:
         if tracebacks:
             traceback.print_exc()
+        if Terminated.arrived:
+            _say("interrupted")
+            return INTERRUPTED
         _say(
             f"a bug in edgetool: {type(error).__name__}: {printable(str(error), 200)}; "
             "please report it with the output of the same command and -vv"

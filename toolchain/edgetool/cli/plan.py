@@ -19,6 +19,7 @@ from edgetool.cli.options import (
 )
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.text import printable
+from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
     from edgetool.memory.layout.solve import Strategy
@@ -71,6 +72,11 @@ def command(
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
 
+    if explain and constants_in_ram:
+        raise UsageError(
+            "--explain tells of the arena of stock TFLM, in which no constants lie",
+            fix="leave out --explain, or --constants-in-ram",
+        )
     with watched(time_limit, seed=seed) as watch:
         report = plan_model(
             model,

@@ -36,8 +36,12 @@ def summary(report: Report) -> list[str]:
         lines += verdict(report)
     if report.arena is not None:
         lines += arena_facts(report.arena, report.memory)
-    if report.plan is not None and (report.plan.moved or report.plan.order_proof == "none"):
-        lines += order_facts(report.plan)
+    if (
+        report.plan is not None
+        and report.arena is not None
+        and (report.plan.moved or report.plan.order_proof == "none")
+    ):
+        lines += order_facts(report.plan, report.arena)
     lines += fact("Model", _model_size(report))
     if report.estimate is not None:
         lines += estimate_facts(report.estimate)
@@ -106,7 +110,7 @@ def layout_proof(arena: ArenaInfo) -> str:
     return f"{above} above the lower bound of {grouped(arena.lower_bound_bytes, 'B')}"
 
 
-def order_facts(plan: PlanInfo) -> list[str]:
+def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
     """Which order was chosen, and how good it is known to be; nothing where no order was searched."""
     bound = plan.live_lower_bound_bytes
     if plan.live_bytes is None or (bound is None and not plan.moved):
@@ -114,7 +118,8 @@ def order_facts(plan: PlanInfo) -> list[str]:
     moved = f"{grouped(plan.moved)} of {grouped(len(plan.order))} operators moved" if plan.moved else "as in the file"
     text = f"{moved}; {grouped(plan.live_bytes, 'B')} alive at most"
     if plan.order_proof != "none":
-        text += ", which no order can beat"
+        known = " for what is known to be allocated" if arena.is_lower_bound and not plan.constants_in_ram else ""
+        text += f", which no order can beat{known}"
     elif bound is not None:
         text += f", no order can do with less than {grouped(bound, 'B')}"
     return fact("Order", text)

@@ -5,16 +5,11 @@ from __future__ import annotations
 import click
 
 from edgetool.cli.text import fact, kib, printable, significant, table, width
-from edgetool.cli.view import finding_lines
+from edgetool.cli.view import PROOFS, finding_lines
 from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
 
 SHOWN = 40
 LEAST_NAME_COLUMNS = 12
-PROOFS = {
-    "bound met": "optimal: the height meets the lower bound",
-    "search exhausted": "optimal: the search saw every other possibility",
-    "cp-sat": "optimal: CP-SAT proved it",
-}
 
 
 def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
@@ -40,7 +35,7 @@ def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
 
 def _proof(layout: LayoutInfo) -> str:
     if layout.optimal:
-        return PROOFS[layout.proof]
+        return f"optimal ({PROOFS[layout.proof]})"
     gap = layout.height - layout.lower_bound
     percent = f" ({significant(100 * gap / layout.lower_bound, 2)} %)" if layout.lower_bound else ""
     return f"none: {gap:,} B{percent} above the lower bound"

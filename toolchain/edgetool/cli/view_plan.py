@@ -22,7 +22,7 @@ def plan_view(report: Report, *, everything: bool) -> list[str]:
         lines += fact("Layout", f"with constants {kib(report.arena.layout_bytes)}, {layout_proof(report.arena)}")
     else:
         lines += arena_facts(report.arena, report.memory)
-    lines += order_facts(report.plan)
+    lines += order_facts(report.plan, report.arena)
     if report.plan.sharing is not None:
         lines += sharing_facts(report.plan.sharing)
     lines += ["", *tensor_map(report.plan, len(report.plan.tensors) if everything else SHOWN)]

@@ -11,10 +11,12 @@ from edgetool.memory.account_types import ArenaAccount
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_sound
 from edgetool.memory.constants import constant_buffers
+from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
 from edgetool.memory.offline_plan import fixed_offsets, judged_layout, keeps_own_plan
 from edgetool.memory.order.choice import OrderSearch, orders_to_try
+from edgetool.memory.order.evaluate import moved_operators
 from edgetool.memory.placement import Offsets, place, place_shared
 from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.sharing.plan import SharedLayout
@@ -26,6 +28,9 @@ from edgetool.target.platform import Platform
 
 # Whose offsets a plan holds: the input file's, ours, or nobody's, so that TFLM's own planner decides at run time.
 Planner = Literal["file", "edgetool", "runtime"]
+# Nodes for the first layout of each order: where one is hard, another order may have an easy one that is as low. The
+# best of them then gets the whole effort.
+FIRST_NODES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,8 @@ class MemoryPlan:
 
     @property
     def moved(self) -> int:
-        """How many operators run elsewhere than in the input file."""
-        return sum(index != place for place, index in enumerate(self.order))
+        """How few operators must be moved to turn the input file's order into this one."""
+        return moved_operators(self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,14 @@ def plan_memory(
     return _as_in_file(case, in_file) if in_file or wanted == "as in file" else _made(case)
 
 
+def as_written(
+    plan: MemoryPlan, model: Model, platform: Platform, *, custom: Mapping[str, OperatorEntry] | None = None
+) -> MemoryPlan:
+    """The plan with the operator indices of the model that holds it, numbered in the plan's order."""
+    filed = plan_memory(model, platform, custom=custom, wanted="as in file")
+    return replace(plan, order=filed.order, timeline=filed.timeline, problem=filed.problem, account=filed.account)
+
+
 def _as_in_file(case: _Case, in_file: Offsets) -> MemoryPlan:
     planner: Planner = "file" if in_file else "runtime"
     account = stock = None
@@ -119,12 +132,15 @@ def _made(case: _Case) -> MemoryPlan:
     stock = None
     if case.prepared is not None and not case.options.constants_in_ram:
         stock = account_plan(case.prepared)
+    own = case.order
+    effort = case.options.effort
+    first = replace(effort, node_limit=min(FIRST_NODES, effort.node_limit or FIRST_NODES))
     best: MemoryPlan | None = None
     for result in orders_to_try(_order_search(case)):
-        order = tuple(case.order[position] for position in result.order)
-        if best is not None and result.peak_bytes > best.layout.height and order != case.order:
+        order = tuple(own[position] for position in result.order)
+        if best is not None and _head_decides(best) and result.peak_bytes > best.layout.height and order != own:
             continue
-        plan = _attempt(case, order)
+        plan = _attempt(case, order, first)
         if result.lower_bound:
             met = plan.live_bytes == result.lower_bound
             proof: Proof = "none" if not met else result.proof if result.proof != "none" else "bound met"
@@ -134,6 +150,11 @@ def _made(case: _Case) -> MemoryPlan:
         if _least(best):
             break
     assert best is not None
+    if (best.layout if best.shared is None else best.shared).proof == "none":
+        again = replace(
+            _attempt(case, best.order, effort), live_lower_bound=best.live_lower_bound, order_proof=best.order_proof
+        )
+        best = min(again, best, key=lambda plan: (_cost(plan), -plan.layout.lower_bound))
     if stock is not None and best.account is not None and best.shared is None:
         worse = (best.account.bytes, best.account.used_bytes) > (stock.bytes, stock.used_bytes)
         if worse or not best.offsets:
@@ -143,7 +164,12 @@ def _made(case: _Case) -> MemoryPlan:
 
 def _least(plan: MemoryPlan) -> bool:
     """Whether no order and no layout need less; where the head does not set the arena, that is not known."""
-    return plan.layout.height == plan.live_lower_bound and (plan.account is None or plan.account.peak.when == "Invoke")
+    return plan.layout.height == plan.live_lower_bound and _head_decides(plan)
+
+
+def _head_decides(plan: MemoryPlan) -> bool:
+    """Whether a higher head makes the arena larger: else an order with more alive may need less of it."""
+    return plan.account is None or plan.account.peak.when == "Invoke"
 
 
 def _cost(plan: MemoryPlan) -> tuple[int, int, int, int]:
@@ -151,12 +177,13 @@ def _cost(plan: MemoryPlan) -> tuple[int, int, int, int]:
     size, used = plan.layout.height, 0
     if plan.account is not None:
         size, used = plan.account.bytes, plan.account.used_bytes
-    return size, plan.live_bytes, used, sum(abs(index - place) for place, index in enumerate(plan.order))
+    return size, plan.live_bytes, used, plan.moved
 
 
 def _order_search(case: _Case) -> OrderSearch:
     problem = _head(case, case.model, case.times, case.prepared)
-    return OrderSearch(case.model, problem, case.times, case.options.order, case.options.effort)
+    options = case.options
+    return OrderSearch(case.model, problem, case.times, options.order, options.order_effort or options.effort)
 
 
 def _head(case: _Case, model: Model, times: Timeline, prepared: Prepared | None) -> LayoutProblem:
@@ -166,22 +193,23 @@ def _head(case: _Case, model: Model, times: Timeline, prepared: Prepared | None)
     return LayoutProblem((*problem.buffers, *constants))
 
 
-def _attempt(case: _Case, order: tuple[int, ...]) -> MemoryPlan:
+def _attempt(case: _Case, order: tuple[int, ...], effort: Effort) -> MemoryPlan:
     """The plan of ours for an order, judged by the checker."""
+    options = replace(case.options, effort=effort)
     model, times, prepared = case.model, case.times, case.prepared
     if order != case.order:
         model = in_order(model, order)
         prepared = None if case.platform is None else prepare(model, case.platform, custom=case.custom)
         times = timeline(model) if prepared is None else prepared.times
     problem = _head(case, model, times, prepared)
-    if case.options.constants_in_ram:
-        layout = require_sound(problem, solve(problem, case.options.effort, strategy=case.options.strategy))
+    if options.constants_in_ram:
+        layout = require_sound(problem, solve(problem, effort, strategy=options.strategy))
         return MemoryPlan(order, times, problem, layout, "edgetool", None, constants_in_ram=True)
     shared = None
-    if case.options.sharing is None:
-        offsets, layout = place(model, problem, case.options)
+    if options.sharing is None:
+        offsets, layout = place(model, problem, options)
     else:
-        shared, offsets, layout = place_shared(model, problem, case.options)
+        shared, offsets, layout = place_shared(model, problem, options)
     require_sound(problem, layout)
     account = None if prepared is None else account_plan(prepared, offsets)
     return MemoryPlan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)

@@ -12,6 +12,8 @@ from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.plan_options import PlanOptions, Wanted
+from edgetool.memory.planner import as_written
+from edgetool.model.edit import renumbered
 from edgetool.model.reader import read_model
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, analyse
@@ -26,6 +28,7 @@ from edgetool.pipeline.reporting import model_info, report
 from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
 from edgetool.report.serialize import document, to_json
+from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
 Progress = Callable[[str], None]
@@ -72,7 +75,8 @@ def convert_file(
     custom = read_custom_operators(custom_operators)
     check_writable(directory, names, force=force, inputs=inputs)
     say = progress or (lambda step: None)
-    if path.suffix.lower() == ".tflite" and path.is_file():
+    taken_as_it_is = path.suffix.lower() == ".tflite" and path.is_file()
+    if taken_as_it_is:
         _refuse_conversion_options(request)
         source = open_tflite(path)
         found = Found(model_info(source))
@@ -82,12 +86,15 @@ def convert_file(
     say("planning")
     wanted: Wanted = "as in file" if not offline_plan else "anew" if replan else "best"
     watch = Watch(wishes.time_limit, seed=wishes.seed)
-    analysis, planned, unwritten = _planned(source, target, custom, wanted, wishes.options(watch.effort))
+    analysis, planned, unwritten = _planned(source, target, custom, wanted, wishes.options(watch))
+    if not taken_as_it_is and analysis.plan.moved:
+        analysis, planned = _renumbered(analysis, planned, target, custom)
     memory = analysis.plan
     # Where the file is left as it is, no plan of ours was weighed against TFLM's own planner.
     weighed = offline_plan and not unwritten
     chosen = plan_findings(source.model, memory, target) if memory.offsets or weighed else ()
-    findings = (*found.findings, *unwritten, *chosen, *search_findings(memory, watch))
+    open_ends = search_findings(memory, watch, "see --plan-time-limit") if weighed else ()
+    findings = (*found.findings, *unwritten, *chosen, *open_ends)
     made = report(
         planned,
         analysis,
@@ -169,6 +176,15 @@ def _planned(
         finding = Finding("plan-not-written", "warning", f"no plan of ours is in the file: {error}")
         return analyse(source, target, custom=custom, wanted="as in file"), source, (finding,)
     return analyse(planned, target, custom=custom, plan=analysis.plan), planned, ()
+
+
+def _renumbered(
+    analysis: Analysis, planned: Source, target: Target, custom: Mapping[str, OperatorEntry] | None
+) -> tuple[Analysis, Source]:
+    """The same of the file as it was written: nobody sees the converter's own, so its numbers would tell nothing."""
+    written = Source(planned.name, planned.blob, renumbered(planned.model))
+    plan = as_written(analysis.plan, written.model, platform_of(target), custom=custom)
+    return analyse(written, target, custom=custom, plan=plan), written
 
 
 def _original_info(path: Path, source: Source) -> ModelInfo:

@@ -15,6 +15,7 @@ from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.effort import watched
 from edgetool.pipeline.files import check_writable, write_files
 from edgetool.pipeline.firmware import SharedBuffers, firmware_files, firmware_names, output_name
+from edgetool.pipeline.plan_request import DEFAULT_SECONDS
 from edgetool.pipeline.planned import NO_PLAN, plan_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import open_tflite
@@ -22,7 +23,6 @@ from edgetool.report.document import Report
 from edgetool.target.types import Target
 
 ArenaStyle = Literal["offsets", "buffers"]
-DEFAULT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,12 @@ def plan_model(
         with_estimate=False,
         custom=custom,
         wanted="anew" if replan else "best",
-        options=request.options(watch.effort),
+        options=request.options(watch),
     )
-    findings = (*plan_findings(source.model, analysis.plan, target), *search_findings(analysis.plan, watch))
+    findings = (
+        *plan_findings(source.model, analysis.plan, target),
+        *search_findings(analysis.plan, watch, "see --time-limit"),
+    )
     if output is not None:
         inputs = (path,) if custom_operators is None else (path, custom_operators)
         if target is None and analysis.plan.planner == "edgetool":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgetool import __version__
 from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
+from edgetool.memory.layout.cp_sat import available as cp_sat_available
 from edgetool.memory.offline_plan import METADATA_NAME, encode_plan, has_plan, keeps_own_plan
 from edgetool.memory.plan_record import METADATA_NAME as RECORD_NAME
 from edgetool.memory.plan_record import PlanRecord, decode_record, encode_record
@@ -95,14 +96,16 @@ def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tupl
     return tuple(findings)
 
 
-def search_findings(plan: MemoryPlan, watch: Watch) -> tuple[Finding, ...]:
-    """What a search that was cut short left open."""
-    if plan.planner != "edgetool" or (plan.layout.optimal and plan.order_proof != "none"):
+def search_findings(plan: MemoryPlan, watch: Watch, remedy: str) -> tuple[Finding, ...]:
+    """What a search that was cut short left open, and the remedy: the option that gives it more time."""
+    if plan.planner == "file" or (plan.layout.optimal and plan.order_proof != "none"):
         return ()
     if not (watch.interrupted or watch.timed_out):
         return ()
     ended = "by Ctrl-C" if watch.interrupted else "at its time limit"
-    text = f"the search for order and layout ended {ended}: there may be a better plan; see --time-limit"
+    text = f"the search for order and layout ended {ended}: there may be a better plan; {remedy}"
+    if not plan.layout.optimal and not cp_sat_available():
+        text += ", or add a last stage with pip install 'edgetool[cp-sat]'"
     return (Finding("search-cut-short", "note", text),)
 
 

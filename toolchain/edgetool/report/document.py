@@ -157,9 +157,10 @@ class SharingInfo:
 class PlanInfo:
     """The order of the main graph's operators and where tensors lie.
 
-    order[p] is the index in the input file of the operator that runs at position p; `moved` of them run elsewhere than
-    there. live_bytes are the most that is alive at once in this order, live_lower_bound_bytes what no order can beat
-    (null where none was searched), and order_proof says how it is known that this order needs least.
+    order[p] is the index in the input file of the operator that runs at position p. No fewer than `moved` operators
+    must be moved to turn the file's order into this one. live_bytes are the most that is alive at once in this order,
+    live_lower_bound_bytes what no order can beat (null where none was searched), and order_proof says how it is known
+    that this order needs least.
     """
 
     order: tuple[int, ...]

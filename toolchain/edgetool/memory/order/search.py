@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from edgetool.memory.order.baselines import greedy, longest_path
 from edgetool.memory.order.bound import lower_bound
 from edgetool.memory.order.moves import Budget
-from edgetool.memory.order.network import Network, part_of, profile
+from edgetool.memory.order.network import Network, live_after, part_of, profile
 from edgetool.memory.order.segment_search import search_segment
 from edgetool.memory.order.segments import segments
 from edgetool.memory.order.types import OrderResult
@@ -66,7 +66,8 @@ def bounded(network: Network, stop: Callable[[], bool], *, everywhere: bool = Fa
     """
     flat = profile(network, range(network.count))
     runs = segments(network)
-    bound = max([network.before_start, *(flat[low] for low, high in runs if high - low == 1)])
+    at_end = live_after(network, (1 << network.count) - 1)
+    bound = max([network.before_start, at_end, *(flat[low] for low, high in runs if high - low == 1)])
     found = []
     # The worst first: what it cannot avoid, the others may use.
     for low, high in sorted(runs, key=lambda run: -max(flat[slice(*run)])):

@@ -34,9 +34,10 @@ def assign(
     Raises UsageError for ranges that make no sense, and for initial groups that interfere, repeat or do not exist.
     """
     filled = known(ranges)
-    alone = [name for name in filled if name in static or not name.startswith(prefix)]
+    static = frozenset(static)
+    alone = {name: None for name in filled if name in static or not name.startswith(prefix)}
     _check_initial(filled, initial, alone, in_place)
-    shared = [name for name in filled if name not in set(alone)]
+    shared = [name for name in filled if name not in alone]
     intervals = [interval(filled[name], in_place=in_place) for name in shared]
     group_of = {name: number for number, group in enumerate(initial) for name in group if group[0] not in alone}
     numbers = {number: k for k, number in enumerate(sorted(set(group_of.values())))}
@@ -67,7 +68,7 @@ def memory_used(ranges: Ranges, groups: Sequence[Group]) -> int:
     return sum(max((sizes[name] for name in group), default=0) for group in groups)
 
 
-def _groups(filled: Ranges, shared: Sequence[str], buffers: Sequence[int], alone: Sequence[str]) -> tuple[Group, ...]:
+def _groups(filled: Ranges, shared: Sequence[str], buffers: Sequence[int], alone: Collection[str]) -> tuple[Group, ...]:
     """The groups in order of their first tensor, each in order of last use."""
     place = {name: index for index, name in enumerate(filled)}
     members: dict[int, list[str]] = {}
@@ -78,7 +79,7 @@ def _groups(filled: Ranges, shared: Sequence[str], buffers: Sequence[int], alone
     return tuple(sorted(ordered, key=lambda group: min(place[name] for name in group)))
 
 
-def _check_initial(filled: Ranges, initial: Sequence[Group], alone: Sequence[str], in_place: bool) -> None:
+def _check_initial(filled: Ranges, initial: Sequence[Group], alone: Collection[str], in_place: bool) -> None:
     """Raise UsageError, naming the tensors, for groups that no assignment can keep."""
     given = {name: filled[name] for group in initial for name in group if name in filled}
     conflicts = check_assignment(given, initial, static=alone, in_place=in_place)

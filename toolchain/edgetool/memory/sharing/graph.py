@@ -60,6 +60,8 @@ def inner_name(operator: str, call: int, name: str) -> str:
 def steps(graph: SharingGraph) -> tuple[Step, ...]:
     """Every operator of the graph and of those that it calls, on one time line, callers before what they call.
 
+    At its last position a caller reads what the graphs hand out to it that is not bound to a tensor of its own.
+
     A bound tensor goes by its caller's name and is alive as long as the caller runs; all others of a subgraph are named
     by inner_name. Raises UsageError when that gives two tensors one name.
     """
@@ -80,9 +82,10 @@ class _Place:
 
 def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step], taken: dict[str, str]) -> None:
     for operator in graph.operators:
-        end = start + _length(operator) - 1
+        begun, end = start, start + _length(operator) - 1
         inputs, outputs = list(operator.inputs), list(operator.outputs)
         bodies = []
+        handed_out: list[str] = []
         for index, call in enumerate(operator.calls):
             outer = dict(call.bound)
             prefix = inner_name(place.prefix + operator.name, index, "")
@@ -98,6 +101,7 @@ def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step]
             needed, written = needed_and_written(call.graph)
             inputs += [outer[name] for name in needed if name in outer]
             outputs += [outer[name] for name in written if name in outer]
+            handed_out += [prefix + name for name in _read_within(call.graph) if name not in outer]
             bodies.append((call.graph, _Place(prefix, inside, place.owner or (start, end))))
         named = [tuple(place.names.get(name, name) for name in names) for names in (inputs, outputs)]
         found.append(Step(start, end, named[0], named[1], place.owner))
@@ -105,6 +109,8 @@ def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step]
         for body, inner in bodies:
             _add_steps(body, inner, start, found, taken)
             start += sum(map(_length, body.operators))
+        if handed_out:
+            found.append(Step(end, end, tuple(handed_out), (), place.owner or (begun, end)))
         start = end + 1
 
 
@@ -113,6 +119,13 @@ def _length(operator: NamedOperator) -> int:
     if not operator.calls:
         return 1
     return 2 + sum(_length(inner) for call in operator.calls for inner in call.graph.operators)
+
+
+def _read_within(graph: SharingGraph) -> list[str]:
+    """The outputs that its own operators read as well: they must outlast those readers."""
+    inside = {name for operator in graph.operators for name in operator.inputs}
+    inside.update(outer for operator in graph.operators for call in operator.calls for _, outer in call.bound)
+    return [name for name in graph.outputs if name in inside]
 
 
 def needed_and_written(graph: SharingGraph) -> tuple[list[str], list[str]]:
