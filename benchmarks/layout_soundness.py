@@ -105,19 +105,18 @@ def problem_of(kind: str, random: Random) -> LayoutProblem:
 
 
 def pieces_of(problem: LayoutProblem) -> list[Piece]:
-    """What the judge places: buffers of one alias as one, empty ones left out."""
+    """What the judge places: buffers of one alias as one, alive as long as any of them; what is empty is left out."""
     groups: dict[object, list[Buffer]] = {}
     for i, buffer in enumerate(problem.buffers):
         groups.setdefault(buffer.alias or i, []).append(buffer)
     pieces = []
     for group in groups.values():
-        filled = [b for b in group if b.size_bytes]
-        if filled:
+        if any(b.size_bytes for b in group):
             pieces.append(
                 Piece(
-                    first=min(b.lifetime.first for b in filled),
-                    last=max(b.lifetime.last for b in filled),
-                    size=max(-(-b.size_bytes // b.granule) * b.granule for b in filled),
+                    first=min(b.lifetime.first for b in group),
+                    last=max(b.lifetime.last for b in group),
+                    size=max(-(-b.size_bytes // b.granule) * b.granule for b in group),
                     alignment=lcm(*(b.alignment for b in group)),
                     pin=next((b.pinned for b in group if b.pinned is not None), None),
                 )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.memory.checker import MAX_PAIRS, check_layout
+from edgetool.memory.layout.solve import solve
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 
 
@@ -36,8 +37,7 @@ def painted_pairs(problem: LayoutProblem, offsets: tuple[int, ...]) -> set[tuple
     """Pairs of pieces, each by its first buffer, that own one byte at one moment."""
     pieces: dict[str, list[int]] = {}
     for i, item in enumerate(problem.buffers):
-        if item.size_bytes:
-            pieces.setdefault(item.alias or str(i), []).append(i)
+        pieces.setdefault(item.alias or str(i), []).append(i)
     painted: dict[tuple[int, int], list[int]] = {}
     for members in pieces.values():
         those = [problem.buffers[i] for i in members]
@@ -72,7 +72,7 @@ A = buffer(0, 10, 0, 2)
         ((A, buffer(1, 5, 0, 2)), Layout((0, 20), 25, 15, "cp-sat"), {"proof"}),
         ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 5, 1, 2, alias="x")), Layout((0, 0), 9, 9, "bound met"), set()),
         ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 5, 1, 2, alias="x")), Layout((0, 9), 9, 9, "none"), {"alias"}),
-        ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 0, 1, 2, alias="x")), Layout((0, 9), 9, 9, "none"), set()),
+        ((buffer(0, 9, 0, 1, alias="x"), buffer(1, 0, 1, 2, alias="x")), Layout((0, 9), 9, 9, "none"), {"alias"}),
         ((A, buffer(1, 0, 0, 2)), Layout((0, 5), 10, 10, "bound met"), set()),
         ((A, buffer(1, 0, 0, 2)), Layout((0, 50), 10, 10, "bound met"), set()),
         ((A,), Layout((-1,), 10, 0, "none"), {"negative", "height"}),
@@ -87,3 +87,14 @@ def test_a_flood_of_overlaps_is_cut_and_said_to_be() -> None:
     found = check_layout(problem, Layout((0,) * 200, 1, 0, "none"))
     assert len(found) == MAX_PAIRS + 1
     assert (found[-1].rule, found[-1].buffers) == ("overlap", ())
+
+
+def test_empty_members_of_an_alias_count_as_the_others_do() -> None:
+    stretched = LayoutProblem((buffer(0, 8, 0, 0, alias="g"), buffer(1, 0, 4, 4, alias="g"), buffer(2, 8, 4, 4)))
+    layout = solve(stretched)
+    assert layout.height == 16
+    assert check_layout(stretched, layout) == ()
+    assert check_layout(stretched, Layout((0, 0, 0), 8, 8, "none"))
+    empty = LayoutProblem((buffer(0, 0, 0, 0, pinned=16, alias="g"), buffer(1, 0, 1, 1, alias="g")))
+    assert solve(empty).offsets == (16, 16)
+    assert check_layout(empty, solve(empty)) == ()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ ROWS = [(i // 9, i // 9 + 3, 3 + i * 7 % 11) for i in range(120)]
 @pytest.fixture
 def anew() -> Iterator[None]:
     """No compiled engine is there yet, and none of the test's making stays."""
-    engine.compiled.cache_clear()
+    engine._starting.cache_clear()
     yield
-    engine.compiled.cache_clear()
+    engine._starting.cache_clear()
 
 
 @pytest.mark.usefixtures("anew")
@@ -31,7 +32,7 @@ def test_without_numba_plain_python_does_it_all(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(search, "WORK_BEFORE_START", 0)
     (part,) = split(plain(*ROWS))
     one = Search(part.instance)
-    assert one.engine() is engine.PLAIN
+    assert one.engine(never) is engine.PLAIN
     found = one.run(400, next(plans(part.instance, 0))[0], 10_000, never)
     assert found.offsets is not None
     assert height(part.instance, found.offsets) <= 400
@@ -42,14 +43,40 @@ def test_numba_starts_only_after_some_work(monkeypatch: pytest.MonkeyPatch) -> N
     pytest.importorskip("numba", reason="needs the extra 'fast'")
     (part,) = split(plain(*ROWS))
     one = Search(part.instance)
-    assert one.engine() is engine.PLAIN
+    assert one.engine(never) is engine.PLAIN
     assert not engine.is_loaded()
     one.nodes = search.WORK_BEFORE_START
-    assert one.engine() is engine.compiled() is not engine.PLAIN
+    one.engine(never)
+    made = engine.compiled(never, patient=True)
+    assert one.engine(never) is made is not None
     other = Search(part.instance)
-    assert other.engine() is engine.PLAIN
+    assert other.engine(never) is engine.PLAIN
     other.nodes = search.WORK_BEFORE_ARRAYS
-    assert other.engine() is engine.compiled()
+    assert other.engine(never) is made
+
+
+@pytest.mark.usefixtures("anew")
+def test_a_search_that_must_end_does_not_wait_for_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="needs the extra 'fast'")
+    going_on = Event()
+    real = engine._compile
+
+    def compile_late() -> engine.Engine:
+        going_on.wait()
+        return real()
+
+    monkeypatch.setattr(engine, "_compile", compile_late)
+    answers = [False, True]
+    assert engine.compiled(lambda: answers.pop(0)) is None
+    assert not engine.is_loaded()
+    monkeypatch.setattr(engine, "POLL_SECONDS", 0)
+    # Then the search goes on without it, and waits no more.
+    assert engine.compiled(never) is None
+    assert list(engine._starting().polls) == []  # type: ignore[union-attr]
+    assert engine.compiled(never) is None
+    going_on.set()
+    assert engine.compiled(never, patient=True) is not None
+    assert engine.is_loaded()
 
 
 @pytest.mark.usefixtures("anew")
@@ -57,14 +84,14 @@ def test_numba_works_where_it_can_keep_nothing(monkeypatch: pytest.MonkeyPatch) 
     numba = pytest.importorskip("numba", reason="needs the extra 'fast'")
     asked = []
 
-    def njit(*functions: Callable[..., int], **options: Any) -> Any:
+    def njit(signature: str, **options: Any) -> Callable[..., Any]:
         asked.append(options)
         if options.get("cache"):
             raise RuntimeError("cannot cache function: no locator available")
-        return functions[0]
+        return lambda function: function
 
-    monkeypatch.setattr(numba, "njit", lambda *f, **o: njit(*f, **o) if f else lambda one: njit(one, **o))
-    made = engine.compiled()
+    monkeypatch.setattr(numba, "njit", njit)
+    made = engine.compiled(never, patient=True)
     assert made is not None
     assert asked == [{"cache": True}, {}]
     (part,) = split(plain(*ROWS))

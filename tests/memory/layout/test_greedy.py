@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgetool.memory.effort import Effort
 from edgetool.memory.layout import greedy
 from edgetool.memory.layout.crowd import Crowd
-from edgetool.memory.layout.greedy import ORDERS, first_fit_by, greedy_offsets, loads, neighbours, orders
+from edgetool.memory.layout.greedy import ORDERS, first_fit_by, greedy_offsets, loads, neighbours, orders, pairs
 from edgetool.memory.layout.instance import Instance
 from tests.memory.layout.pieces import assert_valid, backbone, instance_of, instances, max_live, top
 
@@ -63,9 +63,9 @@ def test_neighbours_and_loads(instance: Instance) -> None:
     for i, (first, last) in enumerate(spans):
         assert sorted(near[i]) == [j for j, (a, b) in enumerate(spans) if j != i and a <= last and first <= b]
     assert max(loads(instance)) == max_live(instance)
-    pairs = sum(map(len, near)) // 2
-    assert neighbours(instance, pairs) is not None
-    assert pairs == 0 or neighbours(instance, pairs - 1) is None
+    assert pairs(instance) == sum(map(len, near)) // 2
+    assert neighbours(instance, pairs(instance)) is not None
+    assert pairs(instance) == 0 or neighbours(instance, pairs(instance) - 1) is None
 
 
 def test_the_best_order_wins_and_the_target_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,43 @@ def test_the_best_order_wins_and_the_target_ends_it(monkeypatch: pytest.MonkeyPa
 def test_without_effort_there_is_still_a_layout(effort: Effort) -> None:
     instance = backbone(400, 3)
     assert greedy_offsets(instance, effort, 0) == plain_tflm(instance)
+
+
+def test_what_is_wholly_pinned_is_there_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("nothing is free")
+
+    monkeypatch.setattr(greedy, "neighbours", refused)
+    told: list[list[int]] = []
+    instance = instance_of([(0, 1, 4, 1, 6), (1, 2, 4, 1, 0)])
+    assert greedy_offsets(instance, Effort(), 0, told.append) == [6, 0]
+    assert told == [[6, 0]]
+
+
+def test_it_tells_of_the_first_layout_and_of_lower_ones() -> None:
+    instance = backbone(400, 7)
+    told: list[list[int]] = []
+    best = greedy_offsets(instance, Effort(), 0, told.append)
+    heights = [top(instance, offsets) for offsets in told]
+    assert told[0] == plain_tflm(instance)
+    assert told[-1] == best
+    assert len(told) > 1
+    assert heights == sorted(set(heights), reverse=True)
+
+
+def test_a_stop_after_the_first_layout_ends_the_order_under_way() -> None:
+    """The first order goes on when told to stop; the second asks within a slice."""
+    instance = backbone(2000, 3)
+    told: list[list[int]] = []
+    asked_since = []
+
+    def stop() -> bool:
+        if told:
+            asked_since.append(True)
+        return len(asked_since) > 2
+
+    assert greedy_offsets(instance, Effort(stop=stop), 0, told.append) == told[0] == plain_tflm(instance)
+    assert len(asked_since) <= 5
 
 
 def test_no_pieces() -> None:

@@ -55,7 +55,7 @@ def test_exhaustion_proves_what_max_live_cannot(rule: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(mixed_problems(most=14, moments=10), st.integers(0, 3))
 def test_machine_code_takes_the_same_decisions_as_plain_python(problem: LayoutProblem, seed: int) -> None:
-    engine = compiled()
+    engine = compiled(never, patient=True)
     if engine is None:
         pytest.skip("needs numba (the extra 'fast')")
     for part in split(problem):

@@ -11,6 +11,7 @@ from edgetool.memory.effort import Effort
 from edgetool.memory.greedy import realise
 from edgetool.memory.layout import cp_sat, solve, windows
 from edgetool.memory.layout.greedy import greedy_offsets
+from edgetool.memory.layout.instance import split
 from edgetool.memory.layout.solve import Strategy
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain, read
@@ -132,9 +133,9 @@ def test_node_limit_ends_the_search_with_a_gap() -> None:
 def test_large_parts_are_made_lower_by_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def improve(instance: object, offsets: object, effort: Effort, target: int) -> list[int]:
+    def improve(instance: object, offsets: object, effort: Effort, target: int, *rest: object) -> list[int]:
         asked.append(target)
-        return windows.improve(instance, offsets, effort, target)  # type: ignore[arg-type]
+        return windows.improve(instance, offsets, effort, target, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(solve, "MANY_PIECES", 5)
     monkeypatch.setattr(solve, "improve", improve)
@@ -142,6 +143,15 @@ def test_large_parts_are_made_lower_by_windows(monkeypatch: pytest.MonkeyPatch) 
     assert asked == [7]
     assert layout.height <= solve.solve(plain(*KNOT), strategy="greedy").height
     assert check_layout(plain(*KNOT), layout) == ()
+
+
+def test_dense_parts_have_no_tables_of_a_search() -> None:
+    rows = [(i, i + 900, 1) for i in range(2000)]
+    (part,) = split(plain(*rows))
+    assert len(rows) < solve.MANY_PIECES
+    assert solve.is_large(part.instance)
+    (part,) = split(plain(*((i, i + 9, 1) for i in range(2000))))
+    assert not solve.is_large(part.instance)
 
 
 def test_cp_sat_closes_what_the_search_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +221,9 @@ def test_the_greedy_stage_before_a_search_tries_few_orders(shared: Path) -> None
     problem = read(shared / "data/layout/models/densenet121.csv")
     orders = []
 
-    def watched(instance: object, effort: Effort, goal: int) -> list[int]:
+    def watched(instance: object, effort: Effort, *rest: object) -> list[int]:
         orders.append(effort.node_limit)
-        return greedy_offsets(instance, effort, goal)  # type: ignore[arg-type]
+        return greedy_offsets(instance, effort, *rest)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solve, "greedy_offsets", watched)

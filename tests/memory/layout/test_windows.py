@@ -53,6 +53,18 @@ def test_two_thousand_pieces_come_down_to_the_bound() -> None:
     assert top(instance, offsets) <= bound * 1.02
 
 
+def test_it_tells_of_lower_layouts_on_the_way() -> None:
+    instance = backbone(2000, 5)
+    start = greedy_offsets(instance, Effort(node_limit=0), 0)
+    told: list[list[int]] = []
+    best = improve(instance, start, Effort(0, 20_000), max_live(instance), lambda offsets: told.append(list(offsets)))
+    heights = [top(instance, offsets) for offsets in told]
+    assert len(told) > 2
+    assert heights == sorted(set(heights), reverse=True)
+    assert top(instance, best) <= heights[-1] < heights[0] < top(instance, start)
+    assert_valid(instance, told[-1])
+
+
 def test_the_same_seed_gives_the_same_layout() -> None:
     instance = backbone(600, 2)
     start = first_fit_by(instance, "tflm")

@@ -118,6 +118,24 @@ def test_two_operators_may_not_name_their_inner_tensors_alike() -> None:
         compute_ranges(SharingGraph((caller, caller)))
 
 
+@pytest.mark.parametrize("algorithm", ["greedy", "dynamic-programming"])
+def test_what_a_called_graph_hands_out_outlasts_its_readers_in_there(algorithm: Algorithm) -> None:
+    inner = SharingGraph(
+        (
+            NamedOperator("make", (), ("t",)),
+            NamedOperator("use", ("t",), ("u",)),
+            NamedOperator("more", ("u",), ("v",)),
+            NamedOperator("last", ("v",), ("w",)),
+        ),
+        (),
+        ("t", "w"),
+    )
+    graph = SharingGraph((NamedOperator("call", ("x",), ("y",), (Call(inner),)),), ("x",), ("y",))
+    ranges = compute_ranges(graph)
+    assert ranges["call/0/t"] == LiveRange(1, 5)
+    assert check_replay(graph, buffer_names(assign(ranges, algorithm).groups)) == ()
+
+
 @settings(max_examples=200, deadline=None)
 @given(dags() | loops(), algorithms, st.booleans())
 def test_shared_graphs_compute_the_same(graph: SharingGraph, algorithm: Algorithm, in_place: bool) -> None:

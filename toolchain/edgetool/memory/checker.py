@@ -112,7 +112,7 @@ def _parted(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[Violation
     found = []
     place: dict[str, int] = {}
     for i, buffer in enumerate(buffers):
-        if buffer.alias is None or not buffer.size_bytes:
+        if buffer.alias is None:
             continue
         other = place.setdefault(buffer.alias, i)
         if offsets[other] != offsets[i]:
@@ -125,11 +125,12 @@ def _pieces(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[_Piece]:
     """All that is not empty, by start."""
     together: dict[str | int, list[int]] = {}
     for i, buffer in enumerate(buffers):
-        if buffer.size_bytes:
-            together.setdefault(i if buffer.alias is None else buffer.alias, []).append(i)
+        together.setdefault(i if buffer.alias is None else buffer.alias, []).append(i)
     pieces = []
     for members in together.values():
         those = [buffers[i] for i in members]
+        if not any(buffer.size_bytes for buffer in those):
+            continue
         pieces.append(
             _Piece(
                 index=members[0],

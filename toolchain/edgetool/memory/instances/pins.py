@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import lcm
+from dataclasses import dataclass, replace
+from math import gcd, lcm
 
 from edgetool.errors import FailedCheckError
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.checker import Violation, check_layout
 from edgetool.memory.instances.types import MAX_TOTAL_BYTES, Instance, invalid
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime, aligned
 
 MAX_PROBLEMS_SHOWN = 10_000
 LARGEST_SHOWN = 8
+# Of the fullest moments: padding may make another than the very fullest impossible.
+MOMENTS_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +70,38 @@ def check_pins(instance: Instance, capacity: int | None = None) -> None:
 
 
 def check_capacity(instance: Instance, capacity: int) -> None:
-    """Raise FailedCheckError when more than the capacity is alive at one moment; its details name what is."""
-    pieces = pieces_of(instance.problem)
-    problem = LayoutProblem(tuple(piece.buffer for piece in pieces))
-    position, most = max(live_bytes(problem), key=lambda item: item[1], default=(0, 0))
-    if most <= capacity:
-        return
-    moment = Lifetime(position, position)
-    alive = [piece for piece in pieces if piece.buffer.lifetime.overlaps(moment) and piece.buffer.size_bytes]
+    """Raise FailedCheckError when one moment needs more than the capacity; its details name what is alive then.
+
+    Where all offsets are multiples of a grain, all that is alive but the highest takes up a multiple of it.
+    """
+    pieces = [piece for piece in pieces_of(instance.problem) if piece.buffer.size_bytes]
+    grain = gcd(*(piece.buffer.alignment for piece in pieces), *(piece.buffer.pinned or 0 for piece in pieces)) or 1
+    padded = LayoutProblem(tuple(_padded(piece.buffer, grain) for piece in pieces))
+    moments = sorted(live_bytes(padded), key=lambda item: -item[1])[:MOMENTS_LOOKED_AT]
+    for position, most in moments:
+        if most <= capacity:
+            return
+        moment = Lifetime(position, position)
+        alive = [piece for piece in pieces if piece.buffer.lifetime.overlaps(moment)]
+        needed = most - max(-piece.buffer.aligned_bytes % grain for piece in alive)
+        if needed > capacity:
+            raise _impossible(instance, capacity, position, needed, alive)
+
+
+def _padded(buffer: Buffer, grain: int) -> Buffer:
+    return replace(buffer, size_bytes=aligned(buffer.aligned_bytes, grain), granule=1)
+
+
+def _impossible(instance: Instance, capacity: int, position: int, needed: int, alive: list[Piece]) -> FailedCheckError:
     alive.sort(key=lambda piece: -piece.buffer.aligned_bytes)
     lines = [f"{piece.buffer.aligned_bytes:,} B  {_told(instance, piece)}" for piece in alive[:LARGEST_SHOWN]]
     if rest := alive[LARGEST_SHOWN:]:
         lines.append(f"{sum(piece.buffer.aligned_bytes for piece in rest):,} B  in {len(rest):,} more")
-    raise FailedCheckError(
-        f"no layout fits the capacity of {capacity:,} B: {instance.moment(position)} {most:,} B are alive",
-        fix=f"give a capacity of {most:,} B or more, or change what is alive there",
+    padding = needed - sum(piece.buffer.aligned_bytes for piece in alive)
+    what = f"{needed:,} B are alive" + (f", {padding:,} B between them for their alignment included" if padding else "")
+    return FailedCheckError(
+        f"no layout fits the capacity of {capacity:,} B: {instance.moment(position)} {what}",
+        fix=f"give a capacity of {needed:,} B or more, or change what is alive there",
         details=tuple(lines),
     )
 
@@ -91,13 +110,12 @@ def _merged(buffers: list[Buffer]) -> Buffer:
     if len(buffers) == 1:
         return buffers[0]
     pins = [buffer.pinned for buffer in buffers if buffer.pinned is not None]
-    needing = [buffer for buffer in buffers if buffer.size_bytes] or buffers
     return Buffer(
         subgraph=buffers[0].subgraph,
         tensor=buffers[0].tensor,
         name=buffers[0].name,
         size_bytes=max(buffer.aligned_bytes for buffer in buffers),
-        lifetime=Lifetime(min(b.lifetime.first for b in needing), max(b.lifetime.last for b in needing)),
+        lifetime=Lifetime(min(b.lifetime.first for b in buffers), max(b.lifetime.last for b in buffers)),
         alignment=lcm(*(buffer.alignment for buffer in buffers)),
         granule=1,
         pinned=pins[0] if pins else None,

@@ -6,14 +6,16 @@ from edgetool.memory.effort import Effort
 
 
 class Budget:
-    """The nodes that an effort still allows; None is without limit."""
+    """The nodes that an effort still allows (None is without limit), and those that were spent."""
 
     def __init__(self, effort: Effort) -> None:
         self.left = effort.node_limit
+        self.spent = 0
         self.stop = effort.stop
 
     def spend(self, nodes: int) -> None:
         """Count nodes that were searched."""
+        self.spent += nodes
         if self.left is not None:
             self.left -= nodes
 

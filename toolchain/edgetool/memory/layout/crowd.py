@@ -38,7 +38,7 @@ class Crowd:
             self.runs.append((low.astype(numpy.int32), high.astype(numpy.int32)))
 
     def first_fit(self, order: Sequence[int], top: int | None, effort: Effort) -> list[int] | None:
-        """First fit in `order` around the pins; None as soon as it is not lower than `top`, or told to stop."""
+        """First fit in `order` around the pins; with a `top`, None as soon as it is not lower, or told to stop."""
         instance, np = self.instance, self.np
         begin = np.full(len(instance.sizes), NOWHERE)
         for i, pin in enumerate(instance.pins):
@@ -47,7 +47,9 @@ class Crowd:
         offsets = list(instance.pins)
         for i in order:
             offset = self._lowest(i, begin)
-            if top is not None and (offset + instance.sizes[i] >= top or effort.stop()):
+            if effort.stop() and top is not None:
+                return None
+            if top is not None and offset + instance.sizes[i] >= top:
                 return None
             offsets[i] = offset
             begin[self.rank[i]] = offset

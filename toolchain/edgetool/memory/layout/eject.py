@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from edgetool.memory.layout.greedy import Near
 from edgetool.memory.layout.instance import Instance
 
 # A chain with more pieces out than this has lost its way.
@@ -20,7 +21,7 @@ MOST_OUT = 48
 # Of the pieces out, the next one is chosen among so many that came out last.
 LATEST = 6
 # Steps between two looks at the clock.
-SLICE = 32
+SLICE = 4
 # Neighbours that are remembered, in all, before they are found again.
 MOST_REMEMBERED = 8_000_000
 
@@ -33,19 +34,43 @@ class Manner:
     largest: bool
 
 
-class Chains:
-    """A complete layout, changed by chains; a chain that fails leaves no trace."""
+class Memory:
+    """The pieces alive with a piece where there are too many pairs to keep: the latest are remembered."""
 
-    def __init__(self, instance: Instance, offsets: Sequence[int], seed: int) -> None:
+    def __init__(self, instance: Instance) -> None:
         import numpy
 
-        self.np: Any = numpy
+        self._np: Any = numpy
+        self._instance = instance
+        self._first, self._last = numpy.array(instance.first), numpy.array(instance.last)
+        self._rows: dict[int, list[int]] = {}
+        self._remembered = 0
+
+    def near(self, v: int) -> list[int]:
+        """The pieces alive with a piece."""
+        if v not in self._rows:
+            first, last = self._instance.first[v], self._instance.last[v]
+            row = self._np.flatnonzero((self._first <= last) & (self._last >= first)).tolist()
+            self._remembered += len(row)
+            if self._remembered > MOST_REMEMBERED:
+                self._rows.clear()
+                self._remembered = len(row)
+            row.remove(v)
+            self._rows[v] = row
+        return self._rows[v]
+
+
+class Chains:
+    """A complete layout, changed by chains; a chain that fails leaves no trace.
+
+    near: the pieces alive with each piece, where they are known.
+    """
+
+    def __init__(self, instance: Instance, offsets: Sequence[int], seed: int, near: Near | None = None) -> None:
         self.instance = instance
         self.offsets = list(offsets)
         self.steps = 0
-        self.first, self.last = numpy.array(instance.first), numpy.array(instance.last)
-        self.near: dict[int, list[int]] = {}
-        self.remembered = 0
+        self.alive_with = Memory(instance).near if near is None else near.__getitem__
         # The first states of xorshift are poor when the seed is small: spread it.
         self.draw = (2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64
 
@@ -93,19 +118,7 @@ class Chains:
     def _spans(self, v: int) -> list[tuple[int, int, int]]:
         """Start, end and index of what lies there during the life of a piece, by start."""
         offsets, sizes = self.offsets, self.instance.sizes
-        return sorted((offsets[j], offsets[j] + sizes[j], j) for j in self._alive_with(v) if offsets[j] >= 0)
-
-    def _alive_with(self, v: int) -> list[int]:
-        if v not in self.near:
-            first, last = self.instance.first[v], self.instance.last[v]
-            row = self.np.flatnonzero((self.first <= last) & (self.last >= first)).tolist()
-            self.remembered += len(row)
-            if self.remembered > MOST_REMEMBERED:
-                self.near.clear()
-                self.remembered = len(row)
-            row.remove(v)
-            self.near[v] = row
-        return self.near[v]
+        return sorted((offsets[j], offsets[j] + sizes[j], j) for j in self.alive_with(v) if offsets[j] >= 0)
 
     def _tightest(self, v: int, spans: Sequence[tuple[int, int, int]], capacity: int) -> int:
         """The offset in the smallest gap in which a piece fits, -1 when there is none."""

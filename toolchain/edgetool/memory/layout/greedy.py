@@ -13,17 +13,22 @@ from edgetool.memory.layout.instance import Instance, height
 MANY_PIECES, FEW_ORDERS = 20_000, 4
 # Pairs of pieces alive together are kept up to so many for each piece; with more it is faster to find them again for
 # each placement. At least SOME_PAIRS are kept, so that small instances do without numpy; at most MANY_PAIRS (memory).
-PAIRS_PER_PIECE, SOME_PAIRS, MANY_PAIRS = 200, 250_000, 8_000_000
+PAIRS_PER_PIECE, SOME_PAIRS, MANY_PAIRS = 200, 250_000, 24_000_000
 # Placements between two looks at the clock.
-SLICE = 512
+SLICE = 128
 
 # What a key may use of a piece: its index, size, first and last section, duration in sections, and load: the most
 # that is alive at once during its life.
 Key = Callable[[int, int, int, int, int, int], tuple[int, ...]]
+TFLM = "tflm"
+# Places pieces in an order; with a height to stay below, it gives up at that height or when told to stop (None).
+# The pieces alive together with each piece.
+Near = Sequence[Sequence[int]]
+FirstFit = Callable[[Sequence[int], int | None, Effort], list[int] | None]
 ORDERS: dict[str, Key] = {
     # GreedyMemoryPlanner's (greedy_memory_planner.cc, CalculateOffsetsIfNeeded): it comes first, so that no result is
     # ever higher than TFLM's own.
-    "tflm": lambda i, size, first, last, duration, load: (-size, -i),
+    TFLM: lambda i, size, first, last, duration, load: (-size, -i),
     "load by size": lambda i, size, first, last, duration, load: (-load * size, i),
     "duration": lambda i, size, first, last, duration, load: (-duration, -size, i),
     "area": lambda i, size, first, last, duration, load: (-duration * size, -size, i),
@@ -43,27 +48,40 @@ ORDERS: dict[str, Key] = {
 }
 
 
-def greedy_offsets(instance: Instance, effort: Effort, target: int) -> list[int]:
+def greedy_offsets(
+    instance: Instance,
+    effort: Effort,
+    target: int,
+    improved: Callable[[list[int]], None] | None = None,
+    near: Near | None = None,
+) -> list[int]:
     """The offsets of the lowest first-fit layout over ORDERS, in units; the first of height <= target ends it.
 
-    Never higher than TFLM's own greedy: that order is the first, and runs to its end whatever the effort.
+    Never higher than TFLM's own greedy: that order is the first, and runs to its end whatever the effort. improved is
+    told of the first layout, and of each lower one. near: the neighbours, where they are known already.
     """
-    best: list[int] = []
+    best = list(instance.pins)
+    if min(best, default=0) >= 0:
+        if improved is not None:
+            improved(best)
+        return best
     top: int | None = None
-    fit = _fitter(instance)
     pieces = len(instance.sizes)
+    fit = fitter(instance, near or neighbours(instance))
     done = 0
     names = list(ORDERS)[: FEW_ORDERS if pieces > MANY_PIECES else None]
     for order in orders(instance, names):
-        offsets = fit(order, top, effort)
+        offsets = None if top is not None and effort.stop() else fit(order, top, effort)
         done += pieces
         if offsets is not None:
             best, top = offsets, height(instance, offsets)
+            if improved is not None:
+                improved(best)
         if (
             top is None
             or top <= target
-            or effort.stop()
             or (effort.node_limit is not None and done >= effort.node_limit)
+            or effort.stop()
         ):
             break
     return best
@@ -72,7 +90,7 @@ def greedy_offsets(instance: Instance, effort: Effort, target: int) -> list[int]
 def first_fit_by(instance: Instance, name: str) -> list[int]:
     """The first-fit layout in the order of this name, whatever its height."""
     (order,) = orders(instance, [name])
-    offsets = _fitter(instance)(order, None, Effort())
+    offsets = fitter(instance, neighbours(instance))(order, None, Effort())
     assert offsets is not None  # there is no height to stay below
     return offsets
 
@@ -86,19 +104,22 @@ def loads(instance: Instance) -> list[int]:
     return list(accumulate(change[:-1]))
 
 
-def neighbours(instance: Instance, limit: int) -> list[list[int]] | None:
-    """The pieces alive together with each piece; None when there are more than `limit` pairs."""
+def neighbours(instance: Instance, limit: int | None = None) -> list[list[int]] | None:
+    """The pieces alive together with each piece; None when there are more than `limit` pairs.
+
+    Without a limit, as many pairs are kept as are worth their memory.
+    """
+    if limit is None:
+        limit = min(max(PAIRS_PER_PIECE * len(instance.sizes), SOME_PAIRS), MANY_PAIRS)
+    if pairs(instance) > limit:
+        return None
     near: list[list[int]] = [[] for _ in instance.sizes]
     alive: list[int] = []
     section = -1
-    pairs = 0
     for i in sorted(range(len(instance.sizes)), key=instance.first.__getitem__):
         if instance.first[i] != section:
             section = instance.first[i]
             alive = [j for j in alive if instance.last[j] >= section]
-        pairs += len(alive)
-        if pairs > limit:
-            return None
         for j in alive:
             near[j].append(i)
         near[i] = alive.copy()
@@ -106,9 +127,21 @@ def neighbours(instance: Instance, limit: int) -> list[list[int]] | None:
     return near
 
 
-def _fitter(instance: Instance) -> Callable[[Sequence[int], int | None, Effort], list[int] | None]:
+def pairs(instance: Instance) -> int:
+    """How many pairs of pieces are alive together: each begins while so many others are alive, or with them."""
+    begins, ends = [0] * instance.sections, [0] * instance.sections
+    for first, last in zip(instance.first, instance.last, strict=True):
+        begins[first] += 1
+        ends[last] += 1
+    count = alive = 0
+    for new, gone in zip(begins, ends, strict=True):
+        count += new * alive + new * (new - 1) // 2
+        alive += new - gone
+    return count
+
+
+def fitter(instance: Instance, near: Near | None) -> FirstFit:
     """First fit on this instance, the fastest way for the pairs that it has."""
-    near = neighbours(instance, min(max(PAIRS_PER_PIECE * len(instance.sizes), SOME_PAIRS), MANY_PAIRS))
     if near is None:
         return Crowd(instance).first_fit
     return lambda order, top, effort: _first_fit(instance, near, order, top, effort)
@@ -117,32 +150,38 @@ def _fitter(instance: Instance) -> Callable[[Sequence[int], int | None, Effort],
 def orders(instance: Instance, names: Sequence[str]) -> Iterator[list[int]]:
     """The pieces without a pin in the orders of these names, each made when asked for."""
     free = [i for i, pin in enumerate(instance.pins) if pin < 0]
-    columns = _columns(instance)
+    load: list[int] = []
     for name in names:
-        keys = [ORDERS[name](*row) for row in columns]
+        if name == TFLM:
+            # The first layout, which must come out whatever the effort, does not wait for what others use.
+            keys = [ORDERS[name](i, size, 0, 0, 0, 0) for i, size in enumerate(instance.sizes)]
+        else:
+            load = load or _most_loaded(instance)
+            key = ORDERS[name]
+            rows = zip(instance.sizes, instance.first, instance.last, load, strict=True)
+            keys = [key(i, size, a, b, b - a + 1, most) for i, (size, a, b, most) in enumerate(rows)]
         yield sorted(free, key=keys.__getitem__)
 
 
-def _columns(instance: Instance) -> list[tuple[int, int, int, int, int, int]]:
-    """What a Key is given of each piece. The load comes from maxima over 1, 2, 4, ... sections."""
+def _most_loaded(instance: Instance) -> list[int]:
+    """The most that is alive at once during the life of each piece, by maxima over 1, 2, 4, ... sections."""
     maxima = [loads(instance)]
     width = 1
     while 2 * width <= instance.sections:
         maxima.append(list(map(max, maxima[-1], maxima[-1][width:])))
         width *= 2
-    rows = []
-    for i, (first, last, size) in enumerate(zip(instance.first, instance.last, instance.sizes, strict=True)):
-        duration = last - first + 1
-        level = duration.bit_length() - 1
-        load = max(maxima[level][first], maxima[level][last + 1 - (1 << level)])
-        rows.append((i, size, first, last, duration, load))
-    return rows
+    found = []
+    for first, last in zip(instance.first, instance.last, strict=True):
+        level = (last - first + 1).bit_length() - 1
+        row = maxima[level]
+        found.append(max(row[first], row[last + 1 - (1 << level)]))
+    return found
 
 
 def _first_fit(
-    instance: Instance, near: Sequence[Sequence[int]], order: Sequence[int], top: int | None, effort: Effort
+    instance: Instance, near: Near, order: Sequence[int], top: int | None, effort: Effort
 ) -> list[int] | None:
-    """First fit in `order` around the pins; None as soon as it is not lower than `top`, or told to stop."""
+    """First fit in `order` around the pins; with a `top`, None as soon as it is not lower, or told to stop."""
     offsets = list(instance.pins)
     taken: list[list[tuple[int, int]]] = [[] for _ in offsets]
     for i, pin in enumerate(instance.pins):
@@ -162,7 +201,9 @@ def _first_fit(
                 offset = end if alignment == 1 else -(-end // alignment) * alignment
         offsets[i] = offset
         span = (offset, offset + size)
-        if top is not None and (span[1] >= top or (done % SLICE == 0 and effort.stop())):
+        if done % SLICE == 0 and effort.stop() and top is not None:
+            return None
+        if top is not None and span[1] >= top:
             return None
         spans.clear()
         for j in near[i]:

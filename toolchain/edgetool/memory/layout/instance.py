@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -71,13 +72,15 @@ def offsets_in_bytes(
     problem: LayoutProblem, parts: Sequence[Part], offsets: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
     """The offset of every buffer of the problem, from the offsets of the pieces of each part."""
-    found = {
-        buffer: offset * part.instance.unit
-        for part, placed in zip(parts, offsets, strict=True)
-        for buffers, offset in zip(part.buffers, placed, strict=True)
-        for buffer in buffers
-    }
-    return tuple(found.get(i, b.pinned or 0) for i, b in enumerate(problem.buffers))
+    # What is empty lies nowhere: at its pin, or where another of its alias is pinned.
+    pins = {buffer.alias: buffer.pinned for buffer in problem.buffers if buffer.alias and buffer.pinned is not None}
+    found = [pins.get(b.alias, 0) if b.pinned is None else b.pinned for b in problem.buffers]
+    for part, placed in zip(parts, offsets, strict=True):
+        unit = part.instance.unit
+        for buffers, offset in zip(part.buffers, placed, strict=True):
+            for buffer in buffers:
+                found[buffer] = offset * unit
+    return tuple(found)
 
 
 def height(instance: Instance, offsets: Sequence[int]) -> int:
@@ -88,13 +91,19 @@ def height(instance: Instance, offsets: Sequence[int]) -> int:
 def is_searchable(instance: Instance) -> bool:
     """Whether no pinned pieces lie over each other: else no layout is valid, and nothing can be proven of it."""
     pinned = sorted((instance.first[i], i) for i, pin in enumerate(instance.pins) if pin >= 0)
-    alive: list[int] = []
+    # Until two meet, the living lie side by side: who meets any meets a neighbour.
+    alive: list[tuple[int, int]] = []
+    ends: list[tuple[int, int, int]] = []
     for first, i in pinned:
-        alive = [j for j in alive if instance.last[j] >= first]
+        while ends and ends[0][0] < first:
+            _, begin, end = heappop(ends)
+            del alive[bisect_left(alive, (begin, end))]
         begin, end = instance.pins[i], instance.pins[i] + instance.sizes[i]
-        if any(begin < instance.pins[j] + instance.sizes[j] and instance.pins[j] < end for j in alive):
+        at = bisect_left(alive, (begin, end))
+        if (at > 0 and alive[at - 1][1] > begin) or (at < len(alive) and alive[at][0] < end):
             return False
-        alive.append(i)
+        alive.insert(at, (begin, end))
+        heappush(ends, (instance.last[i], begin, end))
     return True
 
 
@@ -156,13 +165,12 @@ def _pieces(problem: LayoutProblem) -> list[_Piece]:
 def _merged(problem: LayoutProblem, members: Sequence[int]) -> _Piece | None:
     """The buffers of one alias as one piece, None when they are all empty."""
     buffers = [problem.buffers[i] for i in members]
-    needing = [buffer for buffer in buffers if buffer.size_bytes]
-    if not needing:
+    if not any(buffer.size_bytes for buffer in buffers):
         return None
     return _Piece(
-        min(buffer.lifetime.first for buffer in needing),
-        max(buffer.lifetime.last for buffer in needing),
-        max(buffer.aligned_bytes for buffer in needing),
+        min(buffer.lifetime.first for buffer in buffers),
+        max(buffer.lifetime.last for buffer in buffers),
+        max(buffer.aligned_bytes for buffer in buffers),
         lcm(*(buffer.alignment for buffer in buffers)),
         _pin(buffers),
         tuple(members),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetool.memory.layout.engine import PLAIN, Engine, compiled, is_loaded
+from edgetool.memory.layout.greedy import neighbours
 from edgetool.memory.layout.instance import Instance, grain
 from edgetool.memory.layout.kernel import EXHAUSTED, FOUND, MORE_ROOM, NODES, NOWHERE, RANGES
 
@@ -51,7 +52,7 @@ class Search:
                 members[section].append(i)
             for section in range(instance.first[i], instance.last[i]):
                 crossing[section] += 1
-        near = [_near(instance, members, i) for i in range(n)]
+        near = [sorted(row) for row in neighbours(instance, n * n) or []]
         pins = instance.pins
         pinned = [
             sorted((j for j in row if pins[j] >= 0), key=pins.__getitem__) if pins[i] < 0 else []
@@ -70,16 +71,17 @@ class Search:
         self.lows = _lows(instance, sizes, twins, pinned)
         # The arrays of the kernel that stay as they are.
         self.columns = (instance.first, instance.last, [*sizes, 0], instance.alignments, [*pins, -1])
-        self.tables = (near, pinned, [[i] for i in range(n)])
+        self.tables = (near, pinned, [[i] for i in range(n)], members)
+        self.floors = [min(self.lows[i] for i in row) for row in members]
         self.twins = twins
         self.fixed: dict[int, tuple[Any, ...]] = {}
 
-    def engine(self) -> Engine:
+    def engine(self, stop: Callable[[], bool]) -> Engine:
         """The engine that is worth while by now."""
         work = self.nodes * sum(map(len, self.members)) // len(self.members)
         if work < (WORK_BEFORE_ARRAYS if is_loaded() else WORK_BEFORE_START):
             return PLAIN
-        return compiled() or PLAIN
+        return compiled(stop) or PLAIN
 
     def run(
         self, capacity: int, plan: Plan, node_limit: int, stop: Callable[[], bool], engine: Engine | None = None
@@ -89,37 +91,32 @@ class Search:
         n = len(instance.sizes)
         top = [capacity - size for size in instance.sizes]
         ceiling = [capacity + padding for padding in self.paddings]
-        low = [*self.lows, NOWHERE]
-        floor = [min(low[i] for i in row) for row in self.members]
+        low, floor = [*self.lows, NOWHERE], self.floors
         spare = [limit - total for limit, total in zip(ceiling, self.totals, strict=True)]
-        if any(low[i] > top[i] for i in range(n)) or any(map(int.__gt__, floor, spare)):
+        if any(map(int.__gt__, self.lows, top)) or any(map(int.__gt__, floor, spare)):
             return Found(None, True, 0)
-        engine = engine or self.engine()
-        rank = [0] * n
-        for place, i in enumerate(plan.order):
-            rank[i] = place
-        column, table = engine.column, engine.table
+        engine = engine or self.engine(stop)
+        column = engine.column
         state = column([0] * 6)
         state[RANGES] = 1
         if id(engine) not in self.fixed:
             self.fixed[id(engine)] = (
                 *(column(numbers) for numbers in self.columns),
                 column(self.twins),
-                *(table(rows, n) for rows in self.tables),
+                *(engine.table(rows, n) for rows in self.tables),
             )
-        first, last, size, align, pin, twin, near, pinned, alone = self.fixed[id(engine)]
-        members = table([sorted(row, key=rank.__getitem__) for row in self.members], n)
+        first, last, size, align, pin, twin, near, pinned, alone, members = self.fixed[id(engine)]
+        members = engine.ranked(members, plan.order)
         scale = max(0, capacity.bit_length() - GRADE_BITS)
         by_now = [column(numbers) for numbers in (low, [0] * (n + 1), [-1] * n, floor, spare, self.crossing)]
         placed = by_now[2]
         tops = column(top)
         failures, grade = column(self.failures), column([0] * instance.sections)
-        trail_what, trail_old = (
-            column([0] * (16 * n + 8 * instance.sections)),
-            column([0] * (16 * n + 8 * instance.sections)),
-        )
-        stack = table([[0] * 5] * (4 * n + 8), 0)
-        ranges = table([[0, instance.sections - 1, -1, -1, 0]] * (4 * instance.sections + 8), 0)
+        room = [0] * (16 * n + 8 * instance.sections)
+        trail_what, trail_old = column(room), column(room)
+        stack, ranges = engine.zeros(4 * n + 8, 5), engine.zeros(4 * instance.sections + 8, 5)
+        # One range, of all sections; none follows, and no decision made it.
+        ranges[0][:] = column([0, instance.sections - 1, -1, -1, 0])
         while True:
             budget = min(engine.slice, node_limit - int(state[NODES]))
             status = engine.search(
@@ -135,15 +132,6 @@ class Search:
                 self.failures = [int(count) // FORGET for count in failures]
                 found = tuple(map(int, placed)) if status == FOUND else None
                 return Found(found, status == EXHAUSTED, nodes)
-
-
-def _near(instance: Instance, members: Sequence[Sequence[int]], i: int) -> list[int]:
-    """The pieces that are alive with a piece."""
-    row: set[int] = set()
-    for section in range(instance.first[i], instance.last[i] + 1):
-        row.update(members[section])
-    row.discard(i)
-    return sorted(row)
 
 
 def _twins(instance: Instance) -> list[int]:

@@ -8,8 +8,8 @@ from typing import Literal
 from edgetool.memory.effort import Effort
 from edgetool.memory.layout.budget import Budget
 from edgetool.memory.layout.cp_sat import available, close_gap, require_available
-from edgetool.memory.layout.greedy import greedy_offsets
-from edgetool.memory.layout.instance import easy_bound, height, is_searchable, offsets_in_bytes, split
+from edgetool.memory.layout.greedy import Near, greedy_offsets, neighbours, pairs
+from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
 from edgetool.memory.layout.minimise import Minimiser
 from edgetool.memory.layout.windows import improve
 from edgetool.memory.types import Layout, LayoutProblem, Proof
@@ -20,10 +20,10 @@ Improved = Callable[[Layout], None]
 ANY_HEIGHT = 1 << 62
 # No search where heights in units are beyond this: its sums must fit into 64 bits.
 MOST_UNITS = 1 << 50
-# Orders that the greedy stage tries before a search.
-GREEDY_ORDERS = 5
-# Beyond so many pieces a part is made lower window by window, and not searched as a whole.
-MANY_PIECES = 3000
+# Orders that the greedy stage tries before a search, and before windows.
+GREEDY_ORDERS, FEW_ORDERS = 5, 1
+# Beyond so many pieces, or pairs alive together, a part is made lower window by window, and not searched as a whole.
+MANY_PIECES, MANY_PAIRS = 3000, 500_000
 # CP-SAT has its turn after so many nodes for each pair of pieces, or after this part of the nodes allowed, and gets as
 # much as so many nodes are; then the search goes on.
 NODES_PER_PAIR, SEARCH_SHARE, CP_SAT_NODES = 100, 0.75, 300_000
@@ -55,11 +55,16 @@ def solve(
     for part in stages.open_parts() if strategy in ("optimal", "cp-sat") else ():
         if strategy == "cp-sat":
             stages.cp_sat(part, stages.budget.left)
-        elif len(stages.parts[part].instance.sizes) > MANY_PIECES:
+        elif is_large(stages.parts[part].instance):
             stages.windows(part)
         else:
             stages.search(part)
     return stages.layout()
+
+
+def is_large(instance: Instance) -> bool:
+    """Whether the tables of a search would take longer than they are worth."""
+    return len(instance.sizes) > MANY_PIECES or pairs(instance) > MANY_PAIRS
 
 
 class _Stages:
@@ -75,14 +80,15 @@ class _Stages:
         self.units = [part.instance.unit for part in self.parts]
         self.sound = all(is_searchable(part.instance) for part in self.parts)
         self.offsets: list[tuple[int, ...]] = [() for _ in self.parts]
+        self.heights = [0] * len(self.parts)
+        self.placed = 0
         self.bounds = [easy_bound(part.instance) if self.sound else 0 for part in self.parts]
         self.easy = self.bound()
         self.told: int | None = None
         self.by_cp_sat: set[int] = set()
-
-    def height(self, part: int) -> int:
-        """The height of a part, in bytes."""
-        return height(self.parts[part].instance, self.offsets[part]) * self.units[part]
+        # The neighbours in the part of many pieces that was placed last: no others are kept.
+        self.near: Near | None = None
+        self.near_of = 0
 
     def bound(self) -> int:
         """What no layout of the problem can beat, in bytes."""
@@ -95,7 +101,7 @@ class _Stages:
     def layout(self) -> Layout:
         """The best layout so far."""
         offsets = offsets_in_bytes(self.problem, self.parts, self.offsets)
-        top = max(map(self.height, range(len(self.parts))), default=0)
+        top = max(self.heights, default=0)
         bound = self.bound()
         proof: Proof = "none"
         if self.sound and top == bound:
@@ -106,11 +112,13 @@ class _Stages:
         return Layout(offsets, top, bound, proof)
 
     def learn(self, part: int, offsets: tuple[int, ...], bound: int) -> None:
-        """Take over what a stage found, and tell of the layout when it is lower than the last one told."""
+        """Take over what a stage found, and tell of the layout when it is complete and lower than the last one told."""
+        self.placed += not self.offsets[part]
         self.offsets[part], self.bounds[part] = offsets, bound
-        if self.improved is None:
+        self.heights[part] = height(self.parts[part].instance, offsets) * self.units[part]
+        if self.improved is None or self.placed < len(self.parts):
             return
-        top = max(map(self.height, range(len(self.parts))))
+        top = max(self.heights)
         if self.told is None or top < self.told:
             self.told = top
             self.improved(self.layout())
@@ -121,17 +129,22 @@ class _Stages:
             goal = ANY_HEIGHT if strategy == "tflm" else self.goal() // self.units[i]
             pieces = len(part.instance.sizes)
             effort = self.effort
-            if strategy == "optimal" and pieces <= MANY_PIECES:
-                # What the first orders leave open, the search does better than more of them.
-                effort = Effort(effort.seed, GREEDY_ORDERS * pieces, effort.stop)
-            self.offsets[i] = tuple(greedy_offsets(part.instance, effort, goal))
-        if self.parts:
-            self.learn(0, self.offsets[0], self.bounds[0])
+            if strategy == "optimal":
+                # What the first orders leave open, the later stages do better than more of them.
+                orders = FEW_ORDERS if is_large(part.instance) else GREEDY_ORDERS
+                effort = Effort(effort.seed, orders * pieces, effort.stop)
+            self.near = neighbours(part.instance) if is_large(part.instance) else None
+            self.near_of = i
+            greedy_offsets(part.instance, effort, goal, self.learner(i), self.near)
+
+    def learner(self, part: int) -> Callable[[list[int]], None]:
+        """Takes over lower offsets of a part from a stage that is not at its end."""
+        return lambda offsets: self.learn(part, tuple(offsets), self.bounds[part])
 
     def open_parts(self) -> list[int]:
         """The parts that are too high, the highest first; greedy alone places what is too large for 64 bits."""
-        found = [i for i in range(len(self.parts)) if self.goal() < self.height(i) < MOST_UNITS * self.units[i]]
-        return sorted(found, key=lambda i: (-self.height(i), i)) if self.sound else []
+        found = [i for i in range(len(self.parts)) if self.goal() < self.heights[i] < MOST_UNITS * self.units[i]]
+        return sorted(found, key=lambda i: (-self.heights[i], i)) if self.sound else []
 
     def search(self, part: int) -> None:
         """Place and postpone, at the goal and between it and the best known; CP-SAT in between."""
@@ -152,15 +165,17 @@ class _Stages:
 
     def is_open(self, part: int) -> bool:
         """Whether the part is too high and the effort not over."""
-        return self.height(part) > self.goal() and not self.budget.over
+        return self.heights[part] > self.goal() and not self.budget.over
 
     def windows(self, part: int) -> None:
         """Make a part of many pieces lower where it is highest; all nodes left are for it."""
         instance = self.parts[part].instance
         if self.is_open(part):
             effort = Effort(self.effort.seed, self.budget.left, self.budget.stop)
-            offsets = improve(instance, self.offsets[part], effort, self.goal() // self.units[part])
-            self.learn(part, tuple(offsets), self.bounds[part])
+            goal = self.goal() // self.units[part]
+            tell = self.learner(part)
+            near = self.near if self.near_of == part else None
+            tell(improve(instance, self.offsets[part], effort, goal, tell, near))
             if self.is_open(part):
                 self.budget.spend(self.budget.left or 0)
 
