@@ -74,7 +74,7 @@ def offsets_in_bytes(
     """The offset of every buffer of the problem, from the offsets of the pieces of each part."""
     # What is empty lies nowhere: at its pin, or where another of its alias is pinned.
     pins = {buffer.alias: buffer.pinned for buffer in problem.buffers if buffer.alias and buffer.pinned is not None}
-    found = [pins.get(b.alias, 0) if b.pinned is None else b.pinned for b in problem.buffers]
+    found = [pins.get(b.alias or "", 0) if b.pinned is None else b.pinned for b in problem.buffers]
     for part, placed in zip(parts, offsets, strict=True):
         unit = part.instance.unit
         for buffers, offset in zip(part.buffers, placed, strict=True):
