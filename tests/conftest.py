@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -9,6 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
+# OR-Tools dies in a process that has loaded TensorFlow before it; the other way round both work.
+with contextlib.suppress(ImportError):
+    import ortools.sat.python.cp_model  # noqa: F401
 
 BUILDER = Path(__file__).parent / "convert" / "build_models.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
