@@ -64,9 +64,12 @@ def test_a_capacity_is_judged() -> None:
 def test_a_capacity_that_only_alignment_makes_impossible(tmp_path: Path) -> None:
     path = tmp_path / "i.csv"
     path.write_text("id,lower,upper,size,alignment\na,0,2,10,16\nb,0,2,10,16\n")
-    report = layout_instance(path, capacity=20)
-    assert (report.layout.height, report.layout.fits, rules(report)) == (26, False, ["over-capacity"])
-    assert "none is lower than 26 B" in report.findings[0].message
+    with pytest.raises(
+        FailedCheckError, match=r"at time 0 26 B are alive, 6 B between them for their alignment"
+    ) as told:
+        layout_instance(path, capacity=20)
+    assert [line.split()[0] for line in told.value.details] == ["10", "10"]
+    assert layout_instance(path, capacity=26).layout.fits
 
 
 def test_the_answer_is_written_and_is_pinned(tmp_path: Path) -> None:

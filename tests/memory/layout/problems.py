@@ -58,13 +58,14 @@ def least_height(problem: LayoutProblem) -> int | None:
     """The height of the best layout, by first fit in every order; None when pinned buffers lie over each other."""
     groups: dict[object, list[Buffer]] = {}
     for i, buffer in enumerate(problem.buffers):
-        if buffer.size_bytes:
-            groups.setdefault(i if buffer.alias is None else buffer.alias, []).append(buffer)
+        groups.setdefault(i if buffer.alias is None else buffer.alias, []).append(buffer)
     pieces = []
     for members in groups.values():
-        steps = [b.alignment for b in problem.buffers if b in members or (b.alias and b.alias == members[0].alias)]
+        size = max(b.aligned_bytes for b in members)
         times = Lifetime(min(b.lifetime.first for b in members), max(b.lifetime.last for b in members))
-        pieces.append((times, max(b.aligned_bytes for b in members), steps, members[0].pinned))
+        pin = next((b.pinned for b in members if b.pinned is not None), None)
+        if size:
+            pieces.append((times, size, [b.alignment for b in members], pin))
     pinned = [(pin, pin + size, times) for times, size, _, pin in pieces if pin is not None]
     for (low, high, times), (start, end, others) in itertools.combinations(pinned, 2):
         if times.overlaps(others) and low < end and start < high:
