@@ -23,7 +23,7 @@ types: $(VENV)/.test-installed
 	$(BIN)/mypy
 
 unit: $(VENV)/.test-installed
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/startup.py
