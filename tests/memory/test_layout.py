@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
-from edgetool.memory import greedy
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_sound
-from edgetool.memory.greedy import ORDERS, first_fit, realise, solve_greedy
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime, aligned
+from edgetool.memory.greedy import first_fit, realise, tflm_order
+from edgetool.memory.layout.solve import solve
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 
 
 @st.composite
@@ -31,7 +31,7 @@ def buffer(index: int, size: int, first: int, last: int) -> Buffer:
 
 @given(problems())
 def test_greedy_layout_passes_the_checker_and_keeps_the_bound(problem: LayoutProblem) -> None:
-    layout = solve_greedy(problem)
+    layout = solve(problem, strategy="greedy")
     assert check_layout(problem, layout) == ()
     assert layout.height >= layout.lower_bound == lower_bound(problem)
     assert layout.optimal == (layout.height == layout.lower_bound)
@@ -53,7 +53,7 @@ def test_some_order_of_first_fit_is_optimal_and_greedy_is_never_below_it(problem
         max((o + b.aligned_bytes for o, b in zip(first_fit(problem, order), problem.buffers, strict=True)), default=0)
         for order in itertools.permutations(range(len(problem.buffers)))
     ]
-    assert lower_bound(problem) <= min(heights) <= solve_greedy(problem).height
+    assert lower_bound(problem) <= min(heights) <= solve(problem, strategy="greedy").height
 
 
 def naive_tflm(problem: LayoutProblem) -> list[int]:
@@ -77,8 +77,9 @@ def naive_tflm(problem: LayoutProblem) -> list[int]:
 
 @given(problems())
 def test_tflm_order_places_as_a_second_telling_of_the_rule(problem: LayoutProblem) -> None:
-    order = sorted(range(len(problem.buffers)), key=lambda i: ORDERS["tflm"](i, problem.buffers[i]))
+    order = tflm_order(problem, range(len(problem.buffers)))
     assert list(first_fit(problem, order)) == naive_tflm(problem)
+    assert list(realise(problem, {})) == naive_tflm(problem)
 
 
 @given(problems(), st.data())
@@ -118,7 +119,7 @@ def test_checker_finds_a_planted_overlap(problem: LayoutProblem, data: st.DataOb
     if not pairs:
         return
     i, j = data.draw(st.sampled_from(pairs))
-    layout = solve_greedy(problem)
+    layout = solve(problem, strategy="greedy")
     offsets = list(layout.offsets)
     offsets[j] = offsets[i]
     wrong = Layout(tuple(offsets), layout.height * 2, layout.lower_bound, "none")
@@ -146,20 +147,6 @@ def test_checker_names_the_broken_rule(layout: Layout, rule: str) -> None:
         require_sound(problem, layout)
 
 
-def test_layout_stops_at_the_first_order_that_meets_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-
-    def counted(problem: LayoutProblem, order: list[int]) -> tuple[int, ...]:
-        tried.append(order)
-        return first_fit(problem, order)
-
-    monkeypatch.setattr(greedy, "first_fit", counted)
-    problem = LayoutProblem((buffer(0, 100, 0, 1), buffer(1, 50, 1, 2), buffer(2, 100, 2, 3)))
-    layout = solve_greedy(problem)
-    assert (layout.height, layout.proof) == (aligned(100) + aligned(50), "bound met")
-    assert len(tried) == 1
-
-
 def test_empty_problem() -> None:
-    layout = solve_greedy(LayoutProblem(()))
+    layout = solve(LayoutProblem(()))
     assert (layout.offsets, layout.height, layout.lower_bound, layout.optimal) == ((), 0, 0, True)

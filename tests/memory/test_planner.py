@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from edgetool.memory import placement
+from edgetool.memory.account import realised_layout
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
 from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import as_written, plan_memory
+from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.model.edit import in_order, renumbered, with_metadata
 from edgetool.model.types import Model
 from edgetool.target.load import load_target
@@ -218,3 +221,22 @@ def test_a_plan_can_be_told_in_the_numbers_of_the_file_that_holds_it() -> None:
     scratch = [(b.operator, b.lifetime.first) for b in told.problem.buffers if b.is_scratch]
     assert scratch
     assert all(operator == position for operator, position in scratch)
+
+
+def test_a_bound_that_the_search_raised_is_not_told_as_max_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TFLM's own fit of scratch may reach a bound above max-live that the search alone did not reach."""
+    problem = plan_memory(chain([16, 16])).problem
+    scratch = replace(problem.buffers[0], tensor=-1, operator=0, lifetime=problem.buffers[1].lifetime)
+    several = LayoutProblem((*problem.buffers, scratch, replace(scratch, size_bytes=32)))
+    realised = realised_layout(several)
+
+    def unproven(given: LayoutProblem, *args: object, **options: object) -> Layout:
+        return replace(realised, height=realised.height + 16, lower_bound=bound, proof="none")
+
+    monkeypatch.setattr(placement, "solve", unproven)
+    monkeypatch.setattr(placement, "realised_layout", lambda given, offsets: replace(realised, lower_bound=live))
+    live, bound = realised.height, realised.height
+    assert placement.place(chain([16, 16]), several, PlanOptions())[1].proof == "bound met"
+    live = realised.height - 16
+    layout = placement.place(chain([16, 16]), several, PlanOptions())[1]
+    assert (layout.proof, layout.lower_bound) == ("search exhausted", bound)

@@ -131,3 +131,16 @@ def test_variables_have_memory_that_nothing_shares() -> None:
     shared = shared_offsets(problem)
     assert (1,) in shared.groups
     assert (0, 3) in shared.groups
+
+
+def test_each_shared_buffer_begins_where_its_alignment_allows() -> None:
+    sized = ((9, 1), (5, 8), (3, 2))
+    problem = LayoutProblem(
+        tuple(
+            Buffer(0, index, f"t{index}", size, Lifetime(0, 1), alignment=alignment, granule=1)
+            for index, (size, alignment) in enumerate(sized)
+        )
+    )
+    offsets = shared_offsets(problem).offsets
+    top = max(offset + size for offset, (size, _) in zip(offsets, sized, strict=True))
+    assert check_layout(problem, Layout(offsets, top, 0, "none")) == ()

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from edgetool.errors import CalibrationError
 
 Array: TypeAlias = NDArray[np.generic]
-Floats: TypeAlias = NDArray[np.float32]
 # The difference between a float input's largest and smallest value below which no scale can be had of it.
 SMALLEST_RANGE = 1e-9
 

@@ -1,54 +1,20 @@
-"""Greedy layouts: first fit over several orders, TFLM's own among them; the lowest wins."""
+"""What TFLM's own planner makes of a problem: first fit, the largest first, around what a plan has fixed."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from edgetool.memory.bound import lower_bound
-from edgetool.memory.types import Buffer, Layout, LayoutProblem
-
-# First fit looks at every pair; beyond so many buffers only the first order is tried.
-MANY_BUFFERS = 3000
-
-Key = Callable[[int, Buffer], tuple[int, ...]]
+from edgetool.memory.types import Layout, LayoutProblem
 
 
-def _duration(buffer: Buffer) -> int:
-    return buffer.lifetime.last - buffer.lifetime.first + 1
+def tflm_order(problem: LayoutProblem, indices: Iterable[int]) -> list[int]:
+    """The buffers as GreedyMemoryPlanner places them: size descending, equal sizes in reversed order of creation.
 
-
-# Orders of placement, by name. "tflm" is GreedyMemoryPlanner's: size descending, equal sizes in reversed
-# order of creation (greedy_memory_planner.cc, CalculateOffsetsIfNeeded).
-ORDERS: dict[str, Key] = {
-    "tflm": lambda index, b: (-b.aligned_bytes, -index),
-    "size": lambda index, b: (-b.aligned_bytes, b.lifetime.first, index),
-    "start": lambda index, b: (b.lifetime.first, -b.aligned_bytes, index),
-    "duration": lambda index, b: (-_duration(b), -b.aligned_bytes, index),
-    "area": lambda index, b: (-_duration(b) * b.aligned_bytes, -b.aligned_bytes, index),
-    "end": lambda index, b: (-b.lifetime.last, -b.aligned_bytes, index),
-}
-
-
-def solve_greedy(problem: LayoutProblem) -> Layout:
-    """The lowest of the first-fit layouts over ORDERS; stops at the first that meets the lower bound."""
-    bound = lower_bound(problem)
-    best: Layout | None = None
-    for offsets in candidates(problem):
-        layout = layout_of(problem, offsets, bound)
-        if best is None or layout.height < best.height:
-            best = layout
-        if layout.optimal:
-            break
-    return best or Layout((), 0, 0, "bound met")
-
-
-def candidates(problem: LayoutProblem) -> Iterator[tuple[int, ...]]:
-    """The first-fit layouts, one for each of ORDERS, made when asked for."""
-    for key in list(ORDERS.values())[: 1 if len(problem.buffers) > MANY_BUFFERS else None]:
-        order = sorted(range(len(problem.buffers)), key=lambda i, k=key: k(i, problem.buffers[i]))  # type: ignore[misc]
-        yield first_fit(problem, order)
+    Source: greedy_memory_planner.cc, CalculateOffsetsIfNeeded.
+    """
+    return sorted(indices, key=lambda i: (-problem.buffers[i].aligned_bytes, -i))
 
 
 def layout_of(problem: LayoutProblem, offsets: tuple[int, ...], bound: int) -> Layout:
@@ -62,9 +28,7 @@ def realise(problem: LayoutProblem, fixed: Mapping[int, int]) -> tuple[int, ...]
 
     Source: greedy_memory_planner.cc, CalculateOffsetsIfNeeded: fixed ones first, the others fitted around them.
     """
-    free = sorted(
-        (i for i in range(len(problem.buffers)) if i not in fixed), key=lambda i: ORDERS["tflm"](i, problem.buffers[i])
-    )
+    free = tflm_order(problem, (i for i in range(len(problem.buffers)) if i not in fixed))
     return first_fit(problem, free, fixed)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgetool.memory.account import realised_layout
-from edgetool.memory.greedy import candidates
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.sharing.plan import SharedLayout, shared_offsets
@@ -39,7 +38,9 @@ def place(model: Model, problem: LayoutProblem, options: PlanOptions) -> tuple[O
     offsets, realised = best
     proof: Proof = "none"
     if realised.height == joint.lower_bound:
-        proof = "bound met" if joint.proof == "none" else joint.proof
+        # What the search could not reach, TFLM's own fit of scratch may: the bound that it meets may be the search's.
+        found: Proof = "bound met" if joint.lower_bound == realised.lower_bound else "search exhausted"
+        proof = found if joint.proof == "none" else joint.proof
     return offsets, replace(realised, lower_bound=joint.lower_bound, proof=proof)
 
 
@@ -58,7 +59,7 @@ def _tries(problem: LayoutProblem, joint: Layout, options: PlanOptions) -> Itera
         return
     if any(buffer.is_scratch for buffer in problem.buffers):
         yield _with_joined_scratch(problem, options)
-    yield from candidates(problem)
+    yield solve(problem, options.effort, strategy="greedy").offsets
 
 
 def _with_joined_scratch(problem: LayoutProblem, options: PlanOptions) -> tuple[int, ...]:

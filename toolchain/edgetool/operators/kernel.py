@@ -139,15 +139,3 @@ PrepareRule = Callable[[Call], Iterable[Request]]
 def nothing(_: Call) -> Iterable[Request]:
     """The rule of a kernel whose Prepare asks for nothing, or that has no Prepare."""
     return ()
-
-
-def input_and_output(call: Call) -> Iterator[Request]:
-    """The rule of most unary kernels: each tensor once."""
-    yield from call.temporary_inputs(0)
-    yield from call.temporary_outputs(0)
-
-
-def two_inputs_and_output(call: Call) -> Iterator[Request]:
-    """The rule of most binary kernels: each tensor once."""
-    yield from call.temporary_inputs(0, 1)
-    yield from call.temporary_outputs(0)

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import lcm
 from pathlib import Path
 
 from edgetool import __version__
@@ -22,7 +21,7 @@ from edgetool.memory.instances.types import Instance
 from edgetool.memory.layout.solve import Strategy, solve
 from edgetool.memory.sharing.plan import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
-from edgetool.memory.types import Layout, LayoutProblem, aligned
+from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.pipeline.effort import watched
 from edgetool.pipeline.files import check_writable, read_file, write_file
 from edgetool.pipeline.reporting import finding_infos
@@ -167,21 +166,16 @@ def _search(
 def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[Layout, tuple[tuple[int, ...], ...]]:
     """Shared buffers, the largest first, each where its alignment allows; its bound is that of whole buffers."""
     shared = shared_offsets(problem, sharing, effort)
-    offsets = [0] * len(problem.buffers)
-    end = 0
-    for group, size in zip(shared.groups, shared.sizes, strict=True):
-        start = aligned(end, lcm(*(problem.buffers[i].alignment for i in group)))
-        for i in group:
-            offsets[i] = start
-        end = start + max(problem.buffers[i].aligned_bytes for i in group) if size else end
+    placed = zip(shared.offsets, problem.buffers, strict=True)
+    end = max((offset + buffer.aligned_bytes for offset, buffer in placed), default=0)
     # The checker knows of bounds of layouts alone.
-    require_sound(problem, Layout(tuple(offsets), end, 0, "none"))
+    require_sound(problem, Layout(shared.offsets, end, 0, "none"))
     if any(buffer.aligned_bytes % buffer.alignment for buffer in problem.buffers):
         # Sizes were rounded up to their alignment: the bound of sharing is that of larger buffers.
         bound = lower_bound(problem)
-        return Layout(tuple(offsets), end, bound, "bound met" if end == bound else "none"), shared.groups
+        return Layout(shared.offsets, end, bound, "bound met" if end == bound else "none"), shared.groups
     proof = shared.proof if end == shared.lower_bound else "none"
-    return Layout(tuple(offsets), end, shared.lower_bound, proof), shared.groups
+    return Layout(shared.offsets, end, shared.lower_bound, proof), shared.groups
 
 
 def _info(instance: Instance, found: _Found, way: str, capacity: int | None) -> LayoutInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import lcm
 
 from edgetool.errors import UsageError
 from edgetool.memory.effort import Effort
@@ -19,7 +20,8 @@ class SharedLayout:
     """The shared buffers of a problem.
 
     groups: the buffers of the problem by index, for each shared buffer; sizes: its bytes. A shared buffer begins where
-    the one before it ends. offsets: one per buffer of the problem, -1 for scratch, which TFLM alone places.
+    the one before it ends, or at the next offset that its alignment allows. offsets: one per buffer of the problem, -1
+    for scratch, which TFLM alone places.
     baseline_bytes: each tensor with memory of its own; optimized_bytes: all shared buffers. lower_bound is what no
     assignment to whole buffers can beat, and proof says how optimality was established.
     """
@@ -57,11 +59,12 @@ def shared_offsets(
     groups, sizes, end = [], [], 0
     for size, group in sorted(sized, key=lambda pair: -pair[0]):
         members = [index for name in group for index, _ in pieces[int(name)]]
+        start = aligned(end, lcm(*(problem.buffers[index].alignment for index in members)))
         for index in members:
-            offsets[index] = end
+            offsets[index] = start
         groups.append(tuple(sorted(members)))
         sizes.append(size)
-        end += size
+        end = start + max(problem.buffers[index].aligned_bytes for index in members)
     return SharedLayout(
         offsets=tuple(offsets),
         groups=tuple(groups),
