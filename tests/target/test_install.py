@@ -19,9 +19,14 @@ BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, 'b
 LIST = """
 import site, sys
 site.addsitedir(sys.argv[1])
-from edgetool.target.load import list_runtimes, list_targets, load_target
+from edgetool.target.instructions import load_factors, load_instructions
+from edgetool.target.load import list_cores, list_runtimes, list_targets, load_core, load_target
 for name in list_targets():
     assert load_target(name).name == name
+for core in map(load_core, list_cores()):
+    for timing in core.timings:
+        load_instructions(core.instructions, timing.kernels)
+assert load_factors()
 print(*list_targets(), *list_runtimes())
 """
 
@@ -77,6 +82,8 @@ def test_wheel(tree: Path, tmp_path: Path) -> None:
     wheel = build(tree, "wheel", tmp_path / "out")
     names = zipfile.ZipFile(wheel).namelist()
     assert "edgetool/targets/cores/cortex-m7.toml" in names
+    assert "edgetool/targets/cores/instructions/cortex-m7.cmsis-nn.csv" in names
+    assert "edgetool/targets/factors.csv" in names
     assert not any(name.startswith("targets/") for name in names)
     assert listed(unpacked(wheel, tmp_path / "site")) == EXPECTED
 

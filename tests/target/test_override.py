@@ -93,7 +93,7 @@ def test_another_runtime_must_know_the_abi(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_who_chooses_kernels_is_not_told_the_usual_ones() -> None:
-    target = load_target("esp32-devkitc")
+    target = load_target("esp32")
     assert target.with_overrides(sram_bytes=2**17).usual_kernels == "esp-nn"
     chosen = target.with_overrides(kernels="reference")
     assert (chosen.kernels, chosen.usual_kernels) == ("reference", None)

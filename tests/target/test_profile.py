@@ -71,7 +71,7 @@ def test_a_board_may_name_kernels_that_are_not_modelled() -> None:
     assert parse_target(named.replace("cortex-m7", "xtensa-lx7"), where="my.toml").usual_kernels == "my-nn"
     chosen = inherited.replace("clock", 'kernels = "reference"\nclock', 1)
     assert parse_target(chosen, where="my.toml").usual_kernels is None
-    extended = 'extends = "esp32-c3-devkitm-1"\nname = "mine"\n'
+    extended = 'extends = "esp32-c3"\nname = "mine"\n'
     assert parse_target(extended, where="my.toml").usual_kernels == "esp-nn"
     for change in ('core = "cortex-m4"\n', 'kernels = "reference"\n'):
         assert parse_target(extended + change, where="my.toml").usual_kernels is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.options import PATH, complete_target, json_option
+from edgetool.cli.options import PATH, SIZE, complete_target, json_option
 from edgetool.cli.output import deliver, print_lines
 
 
@@ -16,14 +16,17 @@ def command() -> None:
 
 
 @command.command("list")
+@click.option("--core", metavar="NAME", help="Only boards with this core, and the core itself.")
+@click.option("--min-sram", type=SIZE, metavar="SIZE", help="Only boards with so much SRAM for the arena, e.g. 256KiB.")
+@click.option("--min-flash", type=SIZE, metavar="SIZE", help="Only boards with so much flash for the model, e.g. 1MiB.")
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command(core: str | None, min_sram: int | None, min_flash: int | None, as_json: bool) -> None:
     """List the cores and boards that --target takes."""
     from edgetool.cli.view_targets import target_table
-    from edgetool.pipeline.targets import all_targets
+    from edgetool.pipeline.targets import selected_targets
     from edgetool.report.serialize import to_json
 
-    targets = all_targets()
+    targets = selected_targets(core=core, min_sram_bytes=min_sram, min_flash_bytes=min_flash)
     if as_json:
         from edgetool.pipeline.targets import describe
 
@@ -52,8 +55,9 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("profiles", type=PATH, nargs=-1, required=True)
 def validate_command(profiles: tuple[Path, ...]) -> None:
     """Check profiles of your own; exits with 2 at the first that is not valid."""
-    from edgetool.pipeline.targets import resolve_profile
+    from edgetool.pipeline.targets import profile_notes, resolve_profile
 
     for path in profiles:
         target = resolve_profile(path)
-        print_lines([f"{path}: valid, {target.name} ({target.core.name})"])
+        notes = "".join(f"; {note}" for note in profile_notes(path))
+        print_lines([f"{path}: valid, {target.name} ({target.core.name}){notes}"])

@@ -8,7 +8,7 @@ from typing import Any
 from edgetool.errors import TargetError
 from edgetool.pipeline.files import read_file
 from edgetool.report.serialize import plain
-from edgetool.target.load import list_targets, load_target, parse_target
+from edgetool.target.load import list_targets, load_core, load_target, parse_target, validate_target
 from edgetool.target.types import Target
 
 
@@ -54,12 +54,12 @@ def resolve_named(
 
 def resolve_profile(path: Path) -> Target:
     """The target of the user's own profile, whatever its name. Raises TargetError naming file and key."""
-    raw = read_file(path, what="a target profile")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TargetError("is not a UTF-8 text file", where=str(path), fix="give a TOML profile") from error
-    return parse_target(text, where=str(path))
+    return parse_target(_text(path), where=str(path))
+
+
+def profile_notes(path: Path) -> tuple[str, ...]:
+    """What a valid profile of the user's leaves open, such as figures without a verified source."""
+    return tuple(finding.message for finding in validate_target(_text(path), where=str(path)))
 
 
 def all_targets() -> tuple[Target, ...]:
@@ -68,13 +68,41 @@ def all_targets() -> tuple[Target, ...]:
     return tuple(sorted(targets, key=lambda target: (target.board is None, target.name)))
 
 
+def selected_targets(
+    *, core: str | None = None, min_sram_bytes: int | None = None, min_flash_bytes: int | None = None
+) -> tuple[Target, ...]:
+    """The packaged profiles of a core, with at least so much memory for the arena and for the model.
+
+    What has no known memory is left out where memory is asked for. Raises TargetError for an unknown core.
+    """
+    core_name = None if core is None else load_core(core).name
+    return tuple(
+        target
+        for target in all_targets()
+        if core_name in (None, target.core.name)
+        and (min_sram_bytes is None or (target.sram_bytes or 0) >= min_sram_bytes)
+        and (min_flash_bytes is None or (target.flash_bytes or 0) >= min_flash_bytes)
+    )
+
+
 def describe(target: Target) -> dict[str, Any]:
     """The target as a JSON-able value."""
     described: dict[str, Any] = plain(target)
     described["runtime"] = {"name": target.runtime.name, "operators": list(target.runtime.operators)}
-    region = target.arena_region
-    described["arena_region"] = region.name if region is not None else None
+    arena = target.arena_region
+    described["arena_region"] = arena.name if arena is not None else None
     described["sram_bytes"] = target.sram_bytes
     described["flash_bytes"] = target.flash_bytes
     described["unverified"] = list(target.unverified)
+    described["timing"] = plain(target.timing)
+    for item, region in zip(described["regions"], target.regions, strict=True):
+        item["bytes_per_cycle"] = region.bytes_per_cycle
     return described
+
+
+def _text(path: Path) -> str:
+    raw = read_file(path, what="a target profile")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TargetError("is not a UTF-8 text file", where=str(path), fix="give a TOML profile") from error

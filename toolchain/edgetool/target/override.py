@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from edgetool.errors import TargetError
 from edgetool.target.load import load_runtime
-from edgetool.target.profile import CLOCK_RANGE_HZ, KERNELS, SIZE_RANGE_BYTES, require_abi
+from edgetool.target.profile import CLOCK_RANGE_HZ, SIZE_RANGE_BYTES, require_abi
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.schema import did_you_mean
+from edgetool.target.timing import KERNELS
 from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
 
 

@@ -8,18 +8,16 @@ from typing import TypeVar, get_args
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.layout import read_abis, read_field_lists, read_structs
-from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
+from edgetool.target.quantity import format_clock, parse_clock
+from edgetool.target.regions import read_arena_region, read_regions, refuse_regions, region_figures
 from edgetool.target.schema import Problem, Section, did_you_mean
+from edgetool.target.timing import CPI_RANGE, KERNELS, read_bandwidth, read_power, read_timings
 from edgetool.target.types import (
-    ARENA_KINDS,
     Core,
     Fpu,
     Kernels,
     LimitQuantity,
-    MemoryRegion,
     OperatorLimit,
-    RegionKind,
-    Roofline,
     Runtime,
     Source,
     Target,
@@ -29,29 +27,26 @@ T = TypeVar("T")
 W = TypeVar("W", bound=str)
 
 ISAS = (
-    *("armv6-m", "armv7-m", "armv7e-m", "armv8-m.base", "armv8-m.main", "armv8.1-m.main"),
-    *("rv32imc", "xtensa-lx6", "xtensa-lx7", "x86-64"),
+    *("armv6-m", "armv7-m", "armv7e-m", "armv8-m.base", "armv8-m.main", "armv8.1-m.main", "armv8-a"),
+    *("rv32imc", "xtensa-lx6", "xtensa-lx7", "rxv2", "x86-64"),
 )
-KINDS: tuple[RegionKind, ...] = get_args(RegionKind)
 FPUS: tuple[Fpu, ...] = get_args(Fpu)
-KERNELS: tuple[Kernels, ...] = get_args(Kernels)
 LIMIT_QUANTITIES: tuple[LimitQuantity, ...] = get_args(LimitQuantity)
 
 CLOCK_RANGE_HZ = (100_000, 10**10)
 SIZE_RANGE_BYTES = (1, 2**32)  # of a size that the user gives on the command line
-# A region below 1 KiB is a forgotten unit; above the upper bounds no microcontroller of today.
-ON_CHIP_RANGE_BYTES = (2**10, 2**26)
-EXTERNAL_RANGE_BYTES = (2**10, 2**32)
-MODEL_KINDS: tuple[RegionKind, ...] = ("flash", "external-flash")
+BUS_RANGE_BYTES = (1, 64)
+FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a library do it: those are counted
 
 CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
-BOARD_FIGURES = ("core", "fpu", "mcu", "clock")  # and the name of every region
+BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and those of every region
 STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
 RUNTIME_FIGURES = ("tflm", "cmsis_nn", "resolver", "custom_resolver", "limit", *STRUCT_FIGURES)
 
 
 def read_core(section: Section) -> Core:
     """The core of a profile in targets/cores/; problems are noted in the section."""
+    cpi_limits = section.pair("cpi_limits", *CPI_RANGE)
     core = Core(
         name=section.name("name"),
         isa=section.choice("isa", ISAS) or ISAS[0],
@@ -63,7 +58,11 @@ def read_core(section: Section) -> Core:
         default_kernels=_choice(section, "default_kernels", KERNELS),
         default_clock_hz=_clock(section, "default_clock"),
         clock_source=section.text("clock_source"),
-        roofline=_roofline(section.section("roofline")),
+        bus_bytes=section.integer("bus_bytes", *BUS_RANGE_BYTES),
+        cpi_limits=cpi_limits,
+        instructions=section.name("instructions", required=False) or None,
+        float_factor=section.rate("float_factor", *FLOAT_FACTOR_RANGE) if section.has("float_factor") else 1.0,
+        timings=read_timings(section, cpi_limits),
         usual_kernels=section.text("usual_kernels", required=False) or None,
         sources=_sources(section, CORE_FIGURES),
     )
@@ -115,7 +114,10 @@ def read_board(
         section.note("core", *unknown)
     fpu = section.choice("fpu", FPUS, required=False)
     name = section.name("name")
-    regions = _regions(section)
+    bandwidth = read_bandwidth(section)
+    if bandwidth is not None:
+        refuse_regions(section)
+    regions = read_regions(section) if bandwidth is None else ()
     target = Target(
         name=name,
         core=_with_fpu(core or _NO_CORE, fpu),
@@ -126,9 +128,12 @@ def read_board(
         regions=regions,
         runtime=used or _NO_RUNTIME,
         kernels=_kernels(section, core or _NO_CORE),
-        arena_region_name=_arena_region(section, regions),
+        arena_region_name=read_arena_region(section, regions) if bandwidth is None else None,
         usual_kernels=_usual_kernels(section, core or _NO_CORE),
-        sources=_sources(section, (*BOARD_FIGURES, *(region.name for region in regions))),
+        timings=read_timings(section, (core or _NO_CORE).cpi_limits) if bandwidth is None else (),
+        power=read_power(section),
+        bandwidth_gbps=bandwidth,
+        sources=_sources(section, (*BOARD_FIGURES, *(f for region in regions for f in region_figures(region)))),
     )
     section.finish()
     return target
@@ -167,8 +172,7 @@ def bare_core(core: Core, runtime: Runtime) -> Target:
 
 
 # Stand-ins while problems are collected; no target with problems leaves the room.
-_NO_ROOFLINE = Roofline(1.0, 1.0, 1.0, 1.0, False, "")
-_NO_CORE = Core("none", ISAS[0], "none", False, False, "none", 32, "reference", 1, "", _NO_ROOFLINE)
+_NO_CORE = Core("none", ISAS[0], "none", False, False, "none", 32, "reference", 1, "", 1, CPI_RANGE)
 _NO_RUNTIME = Runtime("none", "", "", "", "", ())
 
 
@@ -208,19 +212,6 @@ def _clock(section: Section, key: str) -> int:
     return section.quantity(key, parse_clock, format_clock, *CLOCK_RANGE_HZ) or CLOCK_RANGE_HZ[0]
 
 
-def _roofline(section: Section) -> Roofline:
-    roofline = Roofline(
-        int8_macs_per_cycle=section.rate("int8_macs_per_cycle", 1e-3, 1e3),
-        int16_macs_per_cycle=section.rate("int16_macs_per_cycle", 1e-3, 1e3),
-        float32_macs_per_cycle=section.rate("float32_macs_per_cycle", 1e-3, 1e3),
-        bytes_per_cycle=section.rate("bytes_per_cycle", 1e-3, 1e3),
-        validated=section.boolean("validated"),
-        basis=section.text("basis"),
-    )
-    section.finish()
-    return roofline
-
-
 def _limit(section: Section) -> OperatorLimit:
     limit = OperatorLimit(
         operator=section.text("operator"),
@@ -243,50 +234,6 @@ def _sources(section: Section, figures: Collection[str]) -> tuple[Source, ...]:
         )
         item.finish()
     return tuple(sources)
-
-
-def _regions(section: Section) -> tuple[MemoryRegion, ...]:
-    regions: list[MemoryRegion] = []
-    for item in section.sections("region"):
-        kind = _choice(item, "kind", KINDS)
-        limits = EXTERNAL_RANGE_BYTES if kind.startswith("external-") else ON_CHIP_RANGE_BYTES
-        region = MemoryRegion(
-            name=item.name("name"),
-            kind=kind,
-            size_bytes=item.quantity("size", parse_size, format_size, *limits) or limits[0],
-            base_address=item.address("base"),
-            note=item.text("note", required=False),
-        )
-        item.finish()
-        for other in regions:
-            if region.name and region.name == other.name:
-                item.note("name", f"there are two regions {region.name!r}")
-            elif _overlap(region, other):
-                item.note("base", f"the regions {other.name!r} and {region.name!r} overlap")
-        regions.append(region)
-    kinds = {region.kind for region in regions}
-    if not kinds & set(ARENA_KINDS):
-        section.note("region", "there is no RAM for an arena", 'add a [[region]] of kind "sram"')
-    if not kinds & set(MODEL_KINDS):
-        section.note("region", "there is no flash", 'add a [[region]] of kind "flash" or "external-flash"')
-    return tuple(regions)
-
-
-def _overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
-    if a.base_address is None or b.base_address is None:
-        return False
-    return a.base_address < b.base_address + b.size_bytes and b.base_address < a.base_address + a.size_bytes
-
-
-def _arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> str | None:
-    """The region that the profile names for the arena; a board without on-chip RAM must name one."""
-    candidates = [region.name for region in regions if region.kind in ARENA_KINDS]
-    if section.has("arena_region"):
-        return section.choice("arena_region", candidates)
-    if candidates and not any(region.kind == "sram" for region in regions):
-        section.note("arena_region", "is missing: the only RAM is external", f"use one of {', '.join(candidates)}")
-    section.taken.add("arena_region")
-    return None
 
 
 def problems_as_error(problems: list[Problem], where: str, kind: type[UsageError] = TargetError) -> UsageError:

@@ -105,6 +105,22 @@ class Section:
             return low
         return float(value)
 
+    def number(self, name: str, low: float, high: float) -> float | None:
+        """A finite number from low to high; None when it is absent."""
+        return self.rate(name, low, high) if self.has(name) else None
+
+    def pair(self, name: str, low: float, high: float) -> tuple[float, float]:
+        """A required list of two finite numbers from low to high, the lesser first."""
+        value = self._value(name, list, True)
+        if value is None:
+            return low, high
+        if len(value) != 2 or not all(type(item) in (int, float) and low <= item <= high for item in value):
+            self.note(name, f"must be two numbers from {low:g} to {high:g}")
+            return low, high
+        if value[0] > value[1]:
+            self.note(name, f"{value[0]:g} is above {value[1]:g}: the lesser comes first")
+        return float(value[0]), float(value[1])
+
     def quantity(
         self,
         name: str,
@@ -184,6 +200,11 @@ class Section:
         """A required table."""
         value = self._value(name, dict, True)
         return Section({} if value is None else value, [] if value is None else self.problems, self.key(name))
+
+    def optional(self, name: str) -> Section | None:
+        """A table, or None when it is absent or no table."""
+        value = self._value(name, dict, False)
+        return None if value is None else Section(value, self.problems, self.key(name))
 
     def sections(self, name: str) -> tuple[Section, ...]:
         """An optional array of tables ([[name]])."""

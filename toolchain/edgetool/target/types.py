@@ -10,8 +10,8 @@ from edgetool.target.abi import Abi
 RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
 Fpu = Literal["none", "sp", "dp"]
 Kernels = Literal["cmsis-nn", "reference"]
-Precision = Literal["int8", "int16", "float32"]
 LimitQuantity = Literal["inputs", "dimensions"]
+TimingStatus = Literal["calibrated", "extrapolated", "unvalidated"]
 
 # What an arena may lie in: "sram" unasked (DTCM is of that kind), external RAM only when it is named.
 ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
@@ -32,24 +32,71 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """One contiguous range of addresses; adjacent banks that form one range are one region."""
+    """One contiguous range of addresses; adjacent banks that form one range are one region.
+
+    An access of access_bytes takes 1 + wait_states cycles at the board's clock; both None where nobody knows.
+    cache_bytes: the data cache in front of it. stall_cycles_per_byte: measured cycles that a byte of constants read
+    from here costs beyond its instructions; None where nothing was measured. code_bytes: of memory that code runs in
+    place from, what each operator fetches of its kernel besides.
+    """
 
     name: str
     kind: RegionKind
     size_bytes: int
     base_address: int | None = None
     note: str = ""
+    wait_states: float | None = None
+    access_bytes: int | None = None
+    cache_bytes: int = 0
+    stall_cycles_per_byte: float | None = None
+    code_bytes: int = 0
+
+    @property
+    def bytes_per_cycle(self) -> float | None:
+        """What reading it in order brings, without a cache; None where its speed is not known."""
+        if self.wait_states is None or self.access_bytes is None:
+            return None
+        return self.access_bytes / (1 + self.wait_states)
 
 
 @dataclass(frozen=True, slots=True)
-class Roofline:
-    """Peak rates for a first estimate: multiply-accumulates and bytes per cycle, and what they rest on."""
+class Timing:
+    """How fast a core runs a set of kernels: cycles = cpi * instructions + stalls of memory.
 
-    int8_macs_per_cycle: float
-    int16_macs_per_cycle: float
-    float32_macs_per_cycle: float
-    bytes_per_cycle: float
-    validated: bool
+    low and high are the factors of the band on a whole model's time, operator_low and operator_high those on a single
+    operator's. basis says in words what they were calibrated on.
+    """
+
+    kernels: Kernels
+    cpi: float
+    low: float
+    high: float
+    operator_low: float
+    operator_high: float
+    status: TimingStatus
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Power of the whole board while it infers, in milliwatts, and the range that was measured."""
+
+    active_mw: float
+    low_mw: float
+    high_mw: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFactor:
+    """How long another runtime takes, as a factor on TFLM with CMSIS-NN: published measurements, `rows` of them."""
+
+    runtime: str
+    core: str
+    factor: float
+    low: float
+    high: float
+    rows: int
     basis: str
 
 
@@ -60,6 +107,11 @@ class Core:
     abi names how its compilers lay out structs, one of the runtime's. default_clock_hz is a clock documented
     by clock_source: an estimate for the bare core uses it. usual_kernels names what people mostly run there,
     where that is neither of the two known sets.
+
+    instructions names the core whose instruction tables hold for it; None where no table does. bus_bytes is what one
+    cycle can move between core and memory. cpi_limits are the cycles per instruction that are possible: the least
+    follows from how many instructions the core issues at once, the most from memory as slow as it gets. float_factor
+    is how many cycles an instruction of a float32 operator takes, relative to the timing's cycles per instruction.
     """
 
     name: str
@@ -72,24 +124,13 @@ class Core:
     default_kernels: Kernels
     default_clock_hz: int
     clock_source: str
-    roofline: Roofline
+    bus_bytes: int
+    cpi_limits: tuple[float, float]
+    instructions: str | None = None
+    float_factor: float = 1.0
+    timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
     sources: tuple[Source, ...] = ()
-
-    @property
-    def bytes_per_cycle(self) -> float:
-        """Peak memory traffic."""
-        return self.roofline.bytes_per_cycle
-
-    def macs_per_cycle(self, precision: Precision) -> float:
-        """Peak multiply-accumulates on operands of this precision."""
-        match precision:
-            case "int8":
-                return self.roofline.int8_macs_per_cycle
-            case "int16":
-                return self.roofline.int16_macs_per_cycle
-            case "float32":
-                return self.roofline.float32_macs_per_cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +208,10 @@ class Target:
 
     arena_region_name picks the region for the arena; None is the largest of kind "sram". usual_kernels names
     what people mostly run there, where that is neither of the two known sets of kernels.
+
+    timings are the board's own, where it was measured; the core's hold where it has none. bandwidth_gbps is the
+    memory bandwidth that a device is described by which is nothing else: such a device has no memory regions, and no
+    timing. power is None where nobody knows.
     """
 
     name: str
@@ -180,7 +225,18 @@ class Target:
     kernels: Kernels
     arena_region_name: str | None = None
     usual_kernels: str | None = None
+    timings: tuple[Timing, ...] = ()
+    power: Power | None = None
+    bandwidth_gbps: float | None = None
+    factors: tuple[RuntimeFactor, ...] = ()
     sources: tuple[Source, ...] = ()
+
+    @property
+    def timing(self) -> Timing | None:
+        """The timing of the chosen kernels: the board's own, or else the core's; None where there is neither."""
+        if self.bandwidth_gbps is not None:
+            return None
+        return next((t for t in (*self.timings, *self.core.timings) if t.kernels == self.kernels), None)
 
     @property
     def arena_region(self) -> MemoryRegion | None:

@@ -1,0 +1,107 @@
+"""Tables that the package carries besides profiles: instructions of loops, and the speeds of other runtimes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+
+from edgetool.errors import TargetError
+from edgetool.target.package import data, names
+from edgetool.target.types import Kernels, RuntimeFactor
+
+Table = Mapping[tuple[str, str], Mapping[str, float]]
+
+COLUMNS = ("operator", "path", "loop", "instructions")
+FACTOR_COLUMNS = ("runtime", "core", "factor", "low", "high", "rows", "basis")
+# An instruction table's largest entry is a call that clears a buffer; a runtime is never this much slower or faster.
+INSTRUCTIONS_RANGE = (0.0, 1e9)
+FACTOR_RANGE = (0.01, 100.0)
+ROWS_RANGE = (1, 10**6)
+
+
+@cache
+def load_instructions(core_name: str, kernels: Kernels) -> Table:
+    """Executed instructions of one turn of each loop, by (operator, path), then by loop.
+
+    core_name is the core whose table is meant, Core.instructions. Raises TargetError when there is no such table.
+    """
+    where = f"targets/cores/instructions/{core_name}.{kernels}.csv"
+    if core_name not in names("cores"):
+        raise TargetError(f"unknown core {core_name[:80]!r}", where=where)
+    file = data().joinpath("cores", "instructions", f"{core_name}.{kernels}.csv")
+    if not file.is_file():
+        raise TargetError(f"there is no table of {core_name} with {kernels} kernels", where=where)
+    return parse_instructions(file.read_text(encoding="utf-8"), where=where)
+
+
+@cache
+def load_factors() -> tuple[RuntimeFactor, ...]:
+    """How other runtimes compare with TFLM and CMSIS-NN, per core, in the order of targets/factors.csv."""
+    where = "targets/factors.csv"
+    return parse_factors(data().joinpath("factors.csv").read_text(encoding="utf-8"), where=where)
+
+
+def parse_instructions(text: str, *, where: str) -> Table:
+    """The table of a CSV text. Raises TargetError with file and line for anything but a whole, finite table."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for line, row in _rows(text, COLUMNS, where):
+        operator, path, loop, figure = row
+        loops = found.setdefault((operator, path), {})
+        if loop in loops:
+            raise TargetError(f"{operator}, {path}, {loop} is given twice", where=line)
+        loops[loop] = _number(figure, "instructions", INSTRUCTIONS_RANGE, line)
+    return MappingProxyType({key: MappingProxyType(loops) for key, loops in found.items()})
+
+
+def parse_factors(text: str, *, where: str) -> tuple[RuntimeFactor, ...]:
+    """The factors of a CSV text. Raises TargetError with file and line for a bad row."""
+    factors: dict[tuple[str, str], RuntimeFactor] = {}
+    for line, (runtime, core, factor, low, high, rows, basis) in _rows(text, FACTOR_COLUMNS, where):
+        if core not in names("cores"):
+            raise TargetError(f"core: unknown core {core[:80]!r}", where=line)
+        if (runtime, core) in factors:
+            raise TargetError(f"{runtime} on {core} is given twice", where=line)
+        item = RuntimeFactor(
+            runtime=runtime,
+            core=core,
+            factor=_number(factor, "factor", FACTOR_RANGE, line),
+            low=_number(low, "low", FACTOR_RANGE, line),
+            high=_number(high, "high", FACTOR_RANGE, line),
+            rows=int(_number(rows, "rows", ROWS_RANGE, line)),
+            basis=basis,
+        )
+        if not item.low <= item.factor <= item.high:
+            raise TargetError("factor is not between low and high", where=line)
+        factors[runtime, core] = item
+    return tuple(factors.values())
+
+
+def _rows(text: str, columns: tuple[str, ...], where: str) -> Iterator[tuple[str, list[str]]]:
+    """Each row with the place to name in an error, "file:line"; the header and the width are checked."""
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        header = next(reader, [])
+        if tuple(header) != columns:
+            raise TargetError(f"the header must be {','.join(columns)}", where=f"{where}:1")
+        for row in reader:
+            line = f"{where}:{reader.line_num}"
+            if len(row) != len(columns) or not all(cell and cell == cell.strip() for cell in row):
+                raise TargetError(f"a row must have {len(columns)} cells, none of them empty", where=line)
+            yield line, row
+    except csv.Error as error:
+        raise TargetError(f"is not CSV: {error}", where=f"{where}:{reader.line_num}") from None
+
+
+def _number(text: str, column: str, limits: tuple[float, float], line: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise TargetError(f"{column}: {text[:80]!r} is not a number", where=line) from None
+    low, high = limits
+    if not math.isfinite(value) or not low <= value <= high:
+        raise TargetError(f"{column}: {value:g} is outside {low:g} to {high:g}", where=line)
+    return value
