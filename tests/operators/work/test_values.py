@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.model.types import DType
+from edgetool.operators.work.values import Spread, near_largest, negative_sum, opposite, spread, within
+from tests.memory.account_net import Net
+
+INT8, INT16 = DType.INT8, DType.INT16
+
+
+def test_a_constant_is_counted() -> None:
+    net = Net(1)
+    x = net.tensor((4,), INT8, data=bytes([0xFE, 0, 1, 5]), scales=[0.5], zero_point=1)
+    own = spread(net.graph([], [x]), net.tensors[x])
+    assert own.negative == 0.5  # -2 and 0 lie below 1
+    assert own.mean == 0.5 * (-3 - 1 + 0 + 4) / 4
+
+
+def test_int8_at_its_lowest_zero_point_is_not_negative() -> None:
+    net = Net(1)
+    x, y = net.arena(4, zero_point=-128), net.arena(4, zero_point=3)
+    graph = net.graph([x, y], [])
+    assert spread(graph, net.tensors[x]).negative == 0
+    assert spread(graph, net.tensors[x]).mean > 0
+    assert spread(graph, net.tensors[y]).negative == 0.5
+
+
+@pytest.mark.parametrize(("code", "activation", "share"), [("ADD", "NONE", 0.5), ("ADD", "RELU", 0), ("ABS", None, 0)])
+def test_int16_is_judged_by_what_makes_it(code: str, activation: str | None, share: float) -> None:
+    net = Net(1)
+    x = net.arena(4, dtype=INT16)
+    values = {} if activation is None else {"fused_activation_function": activation}
+    y = net.op(code, [x, x] if activation else [x], **values)
+    assert spread(net.graph([x], [y]), net.tensors[y]).negative == share
+
+
+def test_a_sum_is_as_negative_as_its_operands_say() -> None:
+    two_sided, small, positive = Spread(0.5, 0, 3), Spread(0, 0.2, 0.1), Spread(0, 9, 1)
+    assert negative_sum(small, positive) == 0
+    assert negative_sum(two_sided, two_sided) == 0.5
+    assert 0.4 < negative_sum(two_sided, small) < 0.5
+    assert negative_sum(two_sided, positive) < 0.01
+    assert negative_sum(positive, opposite(positive)) == 0.5
+    assert negative_sum(Spread(1, -2, 0), Spread(0, 1, 0)) == 1
+
+
+@given(st.floats(0, 1000), st.floats(0, 1000))
+def test_more_lies_within_a_larger_radius(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert 0 <= within(low) <= within(high) <= 1
+
+
+@given(st.integers(1, 2000), st.integers(0, 600))
+def test_the_largest_itself_is_always_near(count: int, radius: int) -> None:
+    assert 1 <= near_largest(count, radius) <= count
+    assert near_largest(count, 10_000) == pytest.approx(count)

@@ -1,0 +1,1 @@
+"""What a kernel repeats while it runs one operator: the loops whose executed instructions are counted."""

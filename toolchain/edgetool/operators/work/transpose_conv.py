@@ -1,0 +1,145 @@
+"""TRANSPOSE_CONV: which kernel runs, and how often its loops turn.
+
+Sources: transpose_conv.cc, transpose_conv.h, integer_ops/transpose_conv.h and CMSIS-NN's
+arm_transpose_conv_wrapper_s8.c, arm_transpose_conv_s8.c, arm_nn_transpose_conv_row_s8_s32.c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgetool.model.types import DType
+from edgetool.operators.kernel import Call
+from edgetool.operators.prepare.inspection import integer
+from edgetool.operators.work.convolution_int8 import columns_product
+from edgetool.operators.work.convolution_reference import outside
+from edgetool.operators.work.loops import Loops, named, nested, repeated, together
+from edgetool.operators.work.memory import copied_windows, copies, fills
+from edgetool.operators.work.types import Work
+from edgetool.operators.work.windows import Axis, Windows
+from edgetool.target.platform import Platform
+
+INT32_BYTES = 4
+REVERSED_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD: more input channels run as a convolution
+REVERSED_STRIDE = 2
+
+
+def transpose_conv(call: Call) -> Work:
+    """TRANSPOSE_CONV."""
+    weights, source, result = call.required_input(1), call.required_input(2), call.required_output()
+    rows, columns = (
+        _scattered(source.shape[i], weights.shape[i], integer(call, stride), result.shape[i])
+        for i, stride in enumerate(("stride_h", "stride_w"), start=1)
+    )
+    # The windows stand on the output, one for each element of the input.
+    w = Windows(result.shape[0], rows, columns, source.shape[3], result.shape[3], source.shape[3])
+    if source.dtype == DType.INT8 and call.platform.cmsis_nn:
+        small = rows.stride <= REVERSED_STRIDE and columns.stride <= REVERSED_STRIDE
+        if small and w.in_channels > REVERSED_CHANNELS:
+            stretched = rows.stride > 1 or columns.stride > 1
+            return Work("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
+        return Work("int8 rows", _by_rows(w, call.platform))
+    return Work(f"reference {source.dtype.name.lower()}", _reference(w))
+
+
+def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
+    pad = max((inputs - 1) * stride + kernel - outputs, 0) // 2
+    return Axis(outputs, kernel, stride, 1, inputs, pad)
+
+
+def _reference(w: Windows) -> Loops:
+    """Each input into all outputs that it reaches; those outside the image are looked at as well."""
+    inputs = w.batch * w.in_channels
+    return {
+        "input row": w.batch * w.rows.outputs,
+        "input pixel": w.batch * w.positions,
+        "input": inputs * w.positions,
+        "window row": inputs * w.positions * w.rows.kernel,
+        "element": inputs * w.taps,
+        "product": inputs * w.inside * w.out_channels,
+        **repeated(inputs * w.out_channels, outside(w)),
+        "output row": w.batch * w.rows.size,
+        "output pixel": w.batch * w.rows.size * w.columns.size,
+        "output": w.batch * w.rows.size * w.columns.size * w.out_channels,
+    }
+
+
+def _reversed(w: Windows, platform: Platform) -> Loops:
+    """As a convolution of the stretched image with the filter turned around."""
+    outputs, depth = w.rows.size * w.columns.size, w.kernel * w.in_channels
+    turned = copies(w.out_channels * w.kernel, w.in_channels, platform)
+    image = together(
+        {"output row": w.rows.size, "window": outputs, "window row": outputs * w.rows.kernel},
+        columns_product(outputs, w.out_channels, depth, platform),
+        _stretched_windows(w, platform) if w.rows.stride > 1 or w.columns.stride > 1 else _windows(w, platform),
+    )
+    filters = {"turned filter": w.out_channels, "turned row": w.out_channels * w.rows.kernel}
+    return together(filters, named("turned", turned), repeated(w.batch, {"group": 1, **image}))
+
+
+def _windows(w: Windows, platform: Platform) -> Loops:
+    """Without a gap between the inputs, windows of the image as it is."""
+    rows, columns = (
+        Axis(axis.outputs, axis.kernel, 1, 1, axis.size, axis.kernel - 1 - axis.pad) for axis in (w.rows, w.columns)
+    )
+    return copied_windows(replace(w, rows=rows, columns=columns), 1, platform)
+
+
+def _stretched_windows(w: Windows, platform: Platform) -> Loops:
+    """Each window filled first; then the inputs in it copied, and gaps left out."""
+    high, wide = _stretched(w.rows), _stretched(w.columns)
+    rows = high * w.columns.size
+    return together(
+        copies(high * wide, w.in_channels, platform),
+        fills(w.rows.size * w.columns.size, w.kernel * w.in_channels, platform),
+        {"stretched row": rows, "stretched": rows * w.columns.kernel},
+    )
+
+
+def _stretched(axis: Axis) -> int:
+    """The elements of all windows on the stretched axis that hold an input, not a gap or padding."""
+    pad = axis.kernel - 1 - axis.pad
+    inputs = range(0, axis.outputs * axis.stride, axis.stride)
+    return sum(start - pad + offset in inputs for start in range(axis.size) for offset in range(axis.kernel))
+
+
+def _by_rows(w: Windows, platform: Platform) -> Loops:
+    """Rows of the input into a ring of rows of 32-bit sums: four, two, then one of its elements at once."""
+    rows, columns = w.rows, w.columns
+    width = (columns.outputs - 1) * columns.stride + max(columns.kernel, columns.stride)
+    height = max(rows.kernel, rows.stride)
+    reached = sum(
+        max(0, rows.kernel - max(0, -start) - max(0, start + rows.kernel - rows.size - 1)) for start in rows.starts
+    )
+    # Rows leave the ring after each row of the input that does not begin above the image; the last ones at the end.
+    written = rows.stride * sum(start >= 0 for start in rows.starts)
+    end = rows.starts.stop
+    left = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
+    inner = _depth(w.in_channels, platform)
+    groups = {"4": columns.outputs // 4, "2": columns.outputs % 4 // 2, "1": columns.outputs % 2}
+    products = [
+        {
+            f"any {size} inputs": rows.outputs * (turns > 0),
+            f"{size} inputs": w.out_channels * rows.outputs * turns,
+            f"{size} inputs by row": w.out_channels * reached * turns,
+            **repeated(w.out_channels * reached * columns.kernel * turns, nested(f"{size} inputs by element", inner)),
+        }
+        for size, turns in groups.items()
+    ]
+    vectors = -(-w.out_channels // 4) if platform.mve else 0
+    pixels = (written + left) * columns.size
+    image = together(
+        {"image": 1, "input row": rows.outputs, "output row": written, "last output row": left},
+        copies(width * (height + written), w.out_channels * INT32_BYTES, platform),
+        {"output pixel": pixels, "output": 0 if vectors else pixels * w.out_channels, "output by 4": pixels * vectors},
+        *products,
+    )
+    return repeated(w.batch, image)
+
+
+def _depth(channels: int, platform: Platform) -> Loops:
+    if platform.mve:
+        return {"by 16": -(-channels // 16)}
+    if platform.dsp:
+        return {"by 4": channels // 4, "by 1": channels % 4}
+    return {"by 2": channels // 2, "by 1": channels % 2}
