@@ -6,18 +6,16 @@ import pytest
 
 from edgetool.report.document import (
     ArenaInfo,
-    Band,
-    EstimateInfo,
     FindingInfo,
     MemoryInfo,
     ModelInfo,
-    OperatorInfo,
     PlanInfo,
     PlannedTensor,
     Provenance,
     Report,
     TargetInfo,
 )
+from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo, VerdictInfo
 from edgetool.report.serialize import document, documents, to_json
 from edgetool.report.verification import (
     CheckInfo,
@@ -38,8 +36,11 @@ REPORT = Report(
     plan=PlanInfo((0,), (PlannedTensor(0, 1, "a", 0, 4, 0, 0),)),
     memory=MemoryInfo(None, None, None, None, None),
     estimate=EstimateInfo(
-        Band(1.0, 0.5, 2.0), None, 9, 8, 7, 6, 13, 0.1, 1.0, 0.1, 0.1, None, "compute", "unvalidated",
-        operators=(OperatorInfo(0, "CONV_2D", 8, 7, 6, 13, None, 9, Band(1.0, 0.5, 2.0), "compute"),),
+        Band(1.0, 0.5, 2.0), None, 9, 5, 8, 7, 6, 13, 0.1, 1.0, 0.1, 0.1, None, "compute", "unvalidated", "basis",
+        VerdictInfo("balanced", "text", ()),
+        operators=(
+            OperatorInfo(0, "CONV_2D", 8, 7, 6, 13, 13, 5, 9, 1, Band(1.0, 0.5, 2.0), "compute", "instructions"),
+        ),
     ),
     verify=VerifyInfo(
         True, VerifiedFile("m.tflite", "00", 10), VerifiedFile("m.tflite", "01", 12), "edgetool", SampleInfo(8, 0, 0),
@@ -60,9 +61,10 @@ NAMES = {
     "is_lower_bound breakdown",
     "plan": "order tensors scratch moved live_bytes live_lower_bound_bytes order_proof sharing constants_in_ram",
     "memory": "region sram_bytes flash_bytes arena_fits model_fits budgets",
-    "estimate": "latency_ms energy_uj cycles macs parameter_bytes activation_bytes bytes_moved bandwidth_gbps "
-    "configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "
-    "precision_tradeoffs constraints operators",
+    "estimate": "latency_ms energy_uj cycles instructions macs parameter_bytes activation_bytes bytes_moved "
+    "bandwidth_gbps configured_bandwidth_gbps bandwidth_utilization gmacs_per_s stream_utilization bound validation "
+    "basis verdict energy_basis interval_ms measured traffic factors not_modelled precision_tradeoffs constraints "
+    "operators",
     "verify": "passed original planned planner samples checks arena runtimes",
 }
 

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetool.estimate.roofline import estimate_model
+from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.fit import Fit, judge_fit
 from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.findings import model_findings
+from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model
 from edgetool.operators.cost import operator_costs
 from edgetool.operators.registry import CUSTOM_OPERATORS
@@ -126,9 +127,10 @@ def _control_flow_findings(model: Model) -> list[Finding]:
     if operators["IF"]:
         text = "both branches of each IF are counted: work and time are upper figures for either"
         findings.append(Finding("branches-counted", "note", text))
-    loops = operators["WHILE"]
-    if loops:
-        text = f"the body of {loops} loop{'s' if loops > 1 else ''} is counted once: work and time are lower bounds"
+    unknown = sum(runs is None for runs in subgraph_runs(model))
+    if unknown:
+        which = "a subgraph runs" if unknown == 1 else f"{unknown} subgraphs run"
+        text = f"how often {which} depends on the data: counted once, work and time are lower bounds"
         findings.append(Finding("loop-counted-once", "warning", text))
     return findings
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import platform
 
 from edgetool import __version__
-from edgetool.estimate.types import Estimate
-from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.gate.fit import Fit
 from edgetool.memory.planner import MemoryPlan
@@ -14,6 +12,8 @@ from edgetool.model.types import Model
 from edgetool.operators.cost import parameter_count
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.breakdown import breakdown
+from edgetool.pipeline.estimate_request import EstimateRequest
+from edgetool.pipeline.performance import MeasuredRun, estimate_info
 from edgetool.pipeline.source import Source
 from edgetool.report import document as doc
 from edgetool.target.types import Target
@@ -29,8 +29,25 @@ def report(
     findings: tuple[Finding, ...] = (),
     versions: dict[str, str] | None = None,
     trust_model_code: bool = False,
+    request: EstimateRequest | None = None,
+    measured: MeasuredRun | None = None,
 ) -> doc.Report:
-    """The document of an analysis. `original` describes the input file where the source was made from it."""
+    """The document of an analysis. `original` describes the input file where the source was made from it.
+
+    request and measured: what the user asks of the estimate. Raises UsageError for an impossible figure among them.
+    """
+    estimate = None
+    if analysis.estimate is not None and analysis.target is not None:
+        estimate, said = estimate_info(
+            analysis.estimate,
+            analysis.model,
+            analysis.plan,
+            analysis.target,
+            model_bytes=len(source.blob),
+            request=request or EstimateRequest(),
+            measured=measured,
+        )
+        findings = (*findings, *said)
     return doc.Report(
         provenance=doc.Provenance(
             tool=f"edgetool {__version__}",
@@ -44,7 +61,7 @@ def report(
         arena=_arena_info(analysis.model, analysis.plan),
         plan=_plan_info(analysis.plan),
         memory=_memory_info(analysis.fit),
-        estimate=_estimate_info(analysis.estimate),
+        estimate=estimate,
         findings=finding_infos((*findings, *analysis.findings)),
     )
 
@@ -157,46 +174,3 @@ def _memory_info(fit: Fit | None) -> doc.MemoryInfo | None:
     if fit is None:
         return None
     return doc.MemoryInfo(fit.region, fit.sram_bytes, fit.flash_bytes, fit.arena_fits, fit.model_fits)
-
-
-def _band(figure: Figure) -> doc.Band:
-    return doc.Band(figure.value, figure.low, figure.high)
-
-
-def _estimate_info(estimate: Estimate | None) -> doc.EstimateInfo | None:
-    if estimate is None:
-        return None
-    seconds = estimate.latency_ms.value / 1e3
-    bandwidth = estimate.bytes_moved / seconds / 1e9 if seconds else 0.0
-    return doc.EstimateInfo(
-        latency_ms=_band(estimate.latency_ms),
-        energy_uj=None,
-        cycles=estimate.cycles,
-        macs=estimate.macs,
-        parameter_bytes=estimate.parameter_bytes,
-        activation_bytes=estimate.activation_bytes,
-        bytes_moved=estimate.bytes_moved,
-        bandwidth_gbps=bandwidth,
-        configured_bandwidth_gbps=estimate.configured_bandwidth_gbps,
-        bandwidth_utilization=bandwidth / estimate.configured_bandwidth_gbps,
-        gmacs_per_s=estimate.macs / seconds / 1e9 if seconds else 0.0,
-        stream_utilization=None,
-        bound=estimate.bound,
-        validation=estimate.validation,
-        operators=tuple(
-            doc.OperatorInfo(
-                index=item.index,
-                operator=item.operator,
-                macs=item.macs,
-                parameter_bytes=item.parameter_bytes,
-                activation_bytes=item.activation_bytes,
-                memory_bytes=item.memory_bytes,
-                instructions=None,
-                cycles=item.cycles,
-                ms=_band(item.ms),
-                bound=item.bound,
-                subgraph=item.subgraph,
-            )
-            for item in estimate.operators
-        ),
-    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from edgetool.report.estimate import EstimateInfo
 from edgetool.report.verification import VerifyInfo
 
 SCHEMA = "edgetool/1"
@@ -193,55 +194,6 @@ class MemoryInfo:
     arena_fits: bool | None
     model_fits: bool | None
     budgets: tuple[BudgetInfo, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """A value with its band."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorInfo:
-    """One operator's share of the estimate."""
-
-    index: int
-    operator: str
-    macs: int
-    parameter_bytes: int
-    activation_bytes: int
-    memory_bytes: int
-    instructions: int | None
-    cycles: int
-    ms: Band
-    bound: str
-    subgraph: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateInfo:
-    """What one inference costs. Null is what this estimate does not model."""
-
-    latency_ms: Band
-    energy_uj: Band | None
-    cycles: int
-    macs: int
-    parameter_bytes: int
-    activation_bytes: int
-    bytes_moved: int
-    bandwidth_gbps: float
-    configured_bandwidth_gbps: float
-    bandwidth_utilization: float
-    gmacs_per_s: float
-    stream_utilization: float | None
-    bound: str
-    validation: str
-    precision_tradeoffs: dict[str, object] = field(default_factory=dict)
-    constraints: dict[str, object] = field(default_factory=dict)
-    operators: tuple[OperatorInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgetool.estimate.advice import Situation, advice, verdict_text
+from edgetool.estimate.bandwidth import bandwidth_of, estimated_bandwidth
+from edgetool.estimate.types import Estimate
+from edgetool.target.load import load_target
+from edgetool.target.types import MemoryRegion, Target
+from tests.estimate.figures import FLASH, SRAM, board, estimate, operator
+
+SDRAM = MemoryRegion("sdram", "external-ram", 8 * 2**20)
+QSPI = MemoryRegion("qspi", "external-flash", 2**20)
+PLAIN = board(SRAM, FLASH)
+SLOW = replace(FLASH, wait_states=4, access_bytes=8)
+
+
+def told(whole: Estimate, target: Target, **known: Any) -> str:
+    """All advice in one text."""
+    return "\n".join(advice(Situation(whole, target, estimated_bandwidth(whole), **known)))
+
+
+MEMORY = estimate([operator(), operator(1)], gbps=1.1e-6)  # of which a run takes 1e-6
+COMPUTE = estimate([operator(), operator(1, ms=3.0)], gbps=1.0)
+WAITING = estimate([operator(stall_cycles=50_000), operator(1)], gbps=1.0)
+
+
+def test_the_verdict_is_a_sentence_with_its_figures() -> None:
+    assert verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0)) == (
+        "memory-bound: moving bytes takes the time (0.9 of 1 GB/s, 90 %)"
+    )
+    assert verdict_text(bandwidth_of(12_000, 1, 1.0, 1.0)).endswith("(0.012 of 1 GB/s, 1.2 %)")
+
+
+def test_a_memory_bound_model_is_told_what_to_move() -> None:
+    assert "copy the weights from flash to sram at start: 800 bytes, 60,000 are free" in told(
+        MEMORY, PLAIN, arena_bytes=64 * 1024 - 60_000
+    )
+    part = told(MEMORY, PLAIN, arena_bytes=64 * 1024 - 500)
+    assert "copy the weights of CONV_2D 0 (400 bytes) from flash to RAM" in part
+    assert "if other RAM of the chip is free" in told(MEMORY, PLAIN)
+    assert "-O2" not in part
+
+
+def test_waiting_for_constants_is_a_reason_whatever_the_verdict() -> None:
+    assert "copy the weights" in told(WAITING, PLAIN, arena_bytes=1024)
+    assert "copy the weights" not in told(COMPUTE, PLAIN, arena_bytes=1024)
+    assert "prefetch in front of flash" in told(WAITING, board(SRAM, SLOW))
+    assert "prefetch" not in told(WAITING, board(SRAM, replace(SLOW, cache_bytes=1024)))
+    assert "prefetch" not in told(COMPUTE, board(SRAM, SLOW))
+
+
+def test_weights_of_a_loop_are_copied_once() -> None:
+    looped = estimate([operator(stall_cycles=50_000, parameter_bytes=4000, runs=10)], gbps=1.0)
+    assert "start: 400 bytes" in told(looped, PLAIN, arena_bytes=1024)
+
+
+def test_a_compute_bound_model_is_told_what_to_change() -> None:
+    text = told(COMPUTE, PLAIN)
+    assert "change CONV_2D 1 first, 75% of the time" in text
+    assert "depthwise-separable" in text
+    assert "-O2" in text
+    separable = estimate([*COMPUTE.operators, operator(2, "DEPTHWISE_CONV_2D")], gbps=1.0)
+    assert "depthwise-separable" not in told(separable, PLAIN)
+    dense = estimate([operator(0, "FULLY_CONNECTED", bound="memory")], gbps=1.0)
+    assert "moves many bytes" in told(dense, PLAIN)
+    assert "depthwise-separable" not in told(dense, PLAIN)
+
+
+def test_reference_kernels_where_there_are_better() -> None:
+    assert "OPTIMIZED_KERNEL_DIR=cmsis_nn" in told(COMPUTE, PLAIN.with_overrides(kernels="reference"))
+    assert "OPTIMIZED_KERNEL_DIR" not in told(COMPUTE, PLAIN)
+    assert "OPTIMIZED_KERNEL_DIR" not in told(COMPUTE, load_target("riscv32"))
+
+
+@pytest.mark.parametrize(("precision", "helps"), [("float32", True), ("int16x8", True), ("int8", False), (None, False)])
+def test_lower_precision_where_there_is_one(precision: Any, helps: bool) -> None:
+    assert ("convert to int8" in told(COMPUTE, PLAIN, precision=precision)) == helps
+
+
+def test_simd_is_promised_only_where_it_is() -> None:
+    assert "SIMD" in told(COMPUTE, PLAIN, precision="float32")
+    assert "SIMD" not in told(COMPUTE, board(SRAM, FLASH, core="cortex-m0plus"), precision="float32")
+
+
+def test_an_arena_outside_is_the_first_thing_to_move() -> None:
+    outside = board(SRAM, SDRAM, QSPI, arena_region_name="sdram")
+    first, *_ = told(COMPUTE, outside, arena_bytes=1024).splitlines()
+    assert first == "put the arena into sram: its 1,024 bytes fit there"
+    assert "make the arena fit sram" in told(COMPUTE, outside, arena_bytes=2**20)
+
+
+def test_a_device_without_a_time_is_told_to_measure() -> None:
+    unknown = estimate([operator()], latency_ms=None)
+    assert "--measured-ms" in told(unknown, PLAIN)
+    assert "-O2" not in told(unknown, PLAIN)
+    assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) != ()

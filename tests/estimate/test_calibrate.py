@@ -1,0 +1,156 @@
+"""Calibration: what a few measured times make of a board's cycles per instruction and stall."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetool.errors import CalibrationError
+from edgetool.estimate.calibrate import NOISE, SHARES, Calibration, Measurement, calibrate
+from edgetool.estimate.latency import estimate_model
+from edgetool.model.types import DType, Model
+from edgetool.target.load import load_target
+from edgetool.target.types import Target
+from tests.graphs import chain
+from tests.memory.account_net import Net
+from tests.model.builders import Builder
+
+BOARD = load_target("nucleo-l4r5zi")
+
+
+def image(channels: int) -> Model:
+    """Two convolutions: many instructions per byte of weights."""
+    build = Builder(seed=channels)
+    x = build.activation([1, 24, 24, 3])
+    return build.model([x], [build.conv(build.conv(x, channels), channels)])
+
+
+def wide(units: int) -> Model:
+    """One dense layer: about two instructions per byte of weights."""
+    build = Builder(seed=units)
+    x = build.activation([1, 256])
+    return build.model([x], [build.dense(x, units)])
+
+
+IMAGE, WIDE = image(16), wide(100)
+
+
+def as_if(cpi: float, stall: float, target: Target = BOARD) -> Target:
+    """The board as it would be with these figures."""
+    timing = target.timing
+    region = target.flash_region
+    assert timing is not None
+    assert region is not None
+    regions = tuple(replace(r, stall_cycles_per_byte=stall) if r is region else r for r in target.regions)
+    return replace(target, timings=(replace(timing, cpi=cpi),), regions=regions)
+
+
+def ms(model: Model, target: Target) -> float:
+    latency = estimate_model(model, target).latency_ms
+    assert latency is not None
+    return latency.value
+
+
+def stall_of(found: Calibration, otherwise: float) -> float:
+    return otherwise if found.stall_cycles_per_byte is None else found.stall_cycles_per_byte
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.floats(1.05, 7.5), st.floats(0.0, 3.0))
+def test_one_measurement_moves_the_cycles_per_instruction_alone(cpi: float, stall: float) -> None:
+    true = as_if(cpi, stall)
+    known = as_if(2.0, stall)
+    found = calibrate(known, [Measurement("a", IMAGE, ms(IMAGE, true))])
+    assert found.timing.cpi == pytest.approx(cpi, rel=1e-3)
+    assert found.stall_cycles_per_byte is None
+    assert found.measurements[0].residual == pytest.approx(0, abs=1e-9)
+    assert found.timing.status == "calibrated"
+    assert (found.timing.low, found.timing.high) == pytest.approx((1 - SHARES[0], 1 + SHARES[0]))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.floats(1.5, 5.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_two_models_that_differ_tell_the_stall(cpi: float, stall: float, before: float) -> None:
+    true = as_if(cpi, stall)
+    measured = [Measurement(name, model, ms(model, true)) for name, model in (("image", IMAGE), ("wide", WIDE))]
+    found = calibrate(as_if(2.0, before), measured)
+    # The fit holds on to what the profile says, so that noise does not become stall: it need not get all the way.
+    off = abs(stall_of(found, before) - stall)
+    assert off <= abs(before - stall) + 1e-3
+    assert off <= 0.12 * cpi + 0.5 * abs(before - stall)
+    assert max(abs(item.residual) for item in found.measurements) < 2 * NOISE
+
+
+def test_a_stall_below_nothing_is_nothing() -> None:
+    true = as_if(2.0, 0.0)
+    measured = [Measurement("image", IMAGE, ms(IMAGE, true)), Measurement("wide", WIDE, 0.8 * ms(WIDE, true))]
+    found = calibrate(as_if(2.0, 0.5), measured)
+    assert found.stall_cycles_per_byte == 0.0
+    assert 1.6 < found.timing.cpi < 2.0
+
+
+def test_the_calibrated_board_estimates_what_was_measured() -> None:
+    measured = [Measurement("image", IMAGE, 40.0), Measurement("wide", WIDE, 1.2)]
+    found = calibrate(BOARD, measured)
+    region = BOARD.flash_region
+    assert region is not None
+    own = as_if(found.timing.cpi, stall_of(found, region.stall_cycles_per_byte or 0.0))
+    for item, fit in zip(measured, found.measurements, strict=True):
+        assert ms(item.model, own) == pytest.approx(fit.estimated_ms, rel=1e-3)
+        assert fit.residual == pytest.approx(fit.estimated_ms / item.ms - 1)
+        assert found.timing.low * fit.estimated_ms <= item.ms <= found.timing.high * fit.estimated_ms
+        assert f"{item.name} {item.ms:g} ms" in found.timing.basis
+
+
+def test_measurements_that_disagree_widen_the_band() -> None:
+    base = as_if(2.0, 0.5)
+    measured = [Measurement(str(n), image(n), factor * ms(image(n), base)) for n, factor in ((8, 0.8), (16, 1.25))]
+    found = calibrate(base, measured)
+    worst = max(abs(item.residual) for item in found.measurements)
+    assert found.timing.high - 1 >= worst > SHARES[1]
+    assert found.timing.operator_low <= found.timing.low
+    assert found.timing.operator_high >= found.timing.high
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, nan, inf, -inf, True, None, "12"])
+def test_a_time_that_is_none_is_refused_by_name(wrong: object) -> None:
+    with pytest.raises(CalibrationError, match="measured_ms") as caught:
+        calibrate(BOARD, [Measurement("kws.tflite", IMAGE, wrong)])  # type: ignore[arg-type]
+    assert caught.value.where == "kws.tflite"
+
+
+@pytest.mark.parametrize("factor", [0.01, 0.3, 20.0, 1e6])
+def test_a_time_that_no_processor_takes_is_refused_by_name(factor: float) -> None:
+    right = Measurement("right", WIDE, ms(WIDE, BOARD))
+    with pytest.raises(CalibrationError, match="cycles for each of its") as caught:
+        calibrate(BOARD, [right, Measurement("wrong", IMAGE, factor * ms(IMAGE, BOARD))])
+    assert caught.value.where in ("right", "wrong")
+    assert "1 to 8" in caught.value.what
+
+
+def test_instructions_of_float32_operators_weigh_what_the_core_says() -> None:
+    build = Net(seed=1)
+    x = build.arena(1, 64, dtype=DType.FLOAT32)
+    model = build.model(
+        [x], [build.op("FULLY_CONNECTED", [x, build.filter(32, 64, like=x), build.biases(32, like=x)], 1, 32)]
+    )
+    plain = replace(BOARD, core=replace(BOARD.core, float_factor=1.0))
+    twice = replace(BOARD, core=replace(BOARD.core, float_factor=2.0))
+    one, two = (calibrate(target, [Measurement("float", model, 0.5)]) for target in (plain, twice))
+    assert two.measurements[0].instructions == 2 * one.measurements[0].instructions
+    assert two.timing.cpi == pytest.approx(one.timing.cpi / 2, rel=1e-3)
+
+
+def test_nothing_measured_is_refused() -> None:
+    with pytest.raises(CalibrationError, match="nothing to calibrate"):
+        calibrate(BOARD, [])
+
+
+def test_a_model_without_counted_operators_is_refused() -> None:
+    target = load_target("desktop")
+    with pytest.raises(CalibrationError, match="none of its operators is counted"):
+        calibrate(target, [Measurement("copies", chain([64, 64]), 1.0)])

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.errors import UsageError
+from edgetool.estimate.energy import average_power_mw, energy_uj, given_power, measured_latency
+from edgetool.figure import Figure
+from edgetool.target.types import Power
+
+POWER = Power(50.0, 40.0, 52.0, "MLPerf Tiny, on this board")
+LATENCY = Figure(10.0, 9.0, 12.0, "ms", "four models")
+POSITIVE = st.floats(1e-6, 1e6)
+
+
+def test_milliwatts_by_milliseconds() -> None:
+    found = energy_uj(LATENCY, POWER)
+    assert found is not None
+    assert (found.value, found.low, found.high, found.unit) == (500.0, 360.0, 624.0, "uJ")
+    assert POWER.basis in found.basis
+    assert LATENCY.basis in found.basis
+
+
+def test_without_power_or_time_there_is_none() -> None:
+    assert energy_uj(LATENCY, None) is energy_uj(None, POWER) is average_power_mw(None, LATENCY, 100.0) is None
+
+
+def test_what_the_user_measured_has_no_band() -> None:
+    found = energy_uj(measured_latency(12.3), given_power(20))
+    assert found is not None
+    assert found.value == found.low == found.high == pytest.approx(246)
+    assert "given by the user" in found.basis
+    for refused in (given_power, measured_latency):
+        with pytest.raises(UsageError, match=r"power_mw|measured_ms"):
+            refused(float("nan"))
+
+
+def test_average_power_of_an_interval() -> None:
+    found = average_power_mw(POWER, LATENCY, 100.0)
+    assert found is not None
+    assert (found.value, found.unit) == (pytest.approx(5.0), "mW")
+    busy = average_power_mw(POWER, LATENCY, 1.0)
+    assert busy is not None
+    assert (busy.value, busy.low, busy.high) == (50.0, 40.0, 52.0)
+    with pytest.raises(UsageError, match="interval_ms"):
+        average_power_mw(POWER, LATENCY, 0)
+
+
+@given(st.lists(POSITIVE, min_size=3, max_size=3), st.lists(POSITIVE, min_size=3, max_size=3), POSITIVE)
+def test_bands_hold_and_average_is_energy_by_interval(power: list[float], times: list[float], interval: float) -> None:
+    low, value, high = sorted(power)
+    board = Power(value, low, high, "b")
+    low, value, high = sorted(times)
+    latency = Figure(value, low, high, "ms", "b")
+    energy, average = energy_uj(latency, board), average_power_mw(board, latency, interval)
+    assert energy is not None
+    assert average is not None
+    assert average.value <= board.active_mw
+    if latency.value <= interval:
+        assert average.value * interval == pytest.approx(energy.value)

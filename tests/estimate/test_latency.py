@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.estimate.latency import BYTES_BAND, estimate_model
+from edgetool.estimate.memory_speed import speeds_of
+from edgetool.model.types import Model
+from edgetool.target.load import list_targets, load_target
+from edgetool.target.types import MemoryRegion, Target
+from tests.graphs import chain
+from tests.memory.account_net import Net
+
+
+def convolution(size: int = 1, channels: int = 16) -> Model:
+    net = Net(1)
+    x = net.arena(1, 8, 8, channels)
+    filters = net.filter(channels, size, size, channels, like=x)
+    y = net.op("CONV_2D", [x, filters, net.biases(channels, like=x)], padding="SAME", stride_h=1, stride_w=1)
+    return net.model([x], [y])
+
+
+def board(model_memory: MemoryRegion, arena_memory: MemoryRegion | None = None) -> Target:
+    """A Cortex-M4 with these memories alone."""
+    arena = arena_memory or MemoryRegion("sram", "sram", 2**20)
+    target = load_target("nucleo-l4r5zi")
+    return replace(target, regions=(arena, model_memory), arena_region_name=arena.name)
+
+
+def test_cycles_are_instructions_times_cpi_and_the_wait_for_constants() -> None:
+    target = board(MemoryRegion("flash", "flash", 2**20, wait_states=4, access_bytes=8))
+    (item,) = estimate_model(convolution(), target).operators
+    assert item.instructions is not None
+    assert item.basis == "instructions"
+    assert item.stall_cycles == round(item.parameter_bytes * 0.5)
+    assert target.timing is not None
+    assert item.cycles == pytest.approx(item.instructions * target.timing.cpi + item.stall_cycles, abs=1)
+    assert item.ms.value == pytest.approx(item.cycles / 120e3)
+
+
+def test_a_measured_stall_goes_before_the_wait_states() -> None:
+    flash = MemoryRegion("flash", "flash", 2**20, wait_states=4, access_bytes=8, stall_cycles_per_byte=0.25)
+    (item,) = estimate_model(convolution(), board(flash)).operators
+    assert item.stall_cycles == round(item.parameter_bytes * 0.25)
+
+
+def test_only_code_in_place_reads_constants_again_and_only_past_the_cache() -> None:
+    """On a serial bus a 3x3 convolution fetches its filters for every two columns; a 1x1 one once."""
+
+    def stall(size: int, cache: int, kind: str = "external-flash") -> int:
+        region = MemoryRegion("qspi", kind, 2**20, stall_cycles_per_byte=2.0, cache_bytes=cache, code_bytes=100)  # type: ignore[arg-type]
+        (item,) = estimate_model(convolution(size), board(region)).operators
+        return item.stall_cycles
+
+    weights, bias = 16 * 16, 16 * 4
+    assert stall(1, 0) == 2 * (weights + bias + 100)
+    assert stall(3, 0) == 2 * ((9 * weights + bias) * 32 + 100)
+    assert stall(3, 2**20) == 2 * (9 * weights + bias + 100)
+    assert stall(3, 0, "flash") == 2 * (9 * weights + bias)
+
+
+def test_an_arena_in_external_ram_waits_for_activations() -> None:
+    arena = MemoryRegion("sdram", "external-ram", 2**23, wait_states=6, access_bytes=4)
+    flash = MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.0)
+    (item,) = estimate_model(convolution(), board(flash, arena)).operators
+    assert item.stall_cycles == round(item.activation_bytes * 1.5)
+
+
+def test_an_operator_without_a_rule_is_counted_in_bytes() -> None:
+    target = load_target("cortex-m4")
+    estimate = estimate_model(chain([4096, 4096], "DENSIFY"), target)
+    (item,) = estimate.operators
+    assert (item.instructions, item.basis, item.bound) == (None, "bytes", "memory")
+    assert item.cycles == 8192 // target.core.bus_bytes
+    assert estimate.not_modelled == ("DENSIFY",)
+    assert estimate.latency_ms is not None
+    assert estimate.latency_ms.high == pytest.approx(BYTES_BAND[1] * estimate.latency_ms.value)
+
+
+@given(st.integers(1_000_000, 10**9))
+def test_time_scales_with_the_clock_and_carries_the_profiles_band(clock_hz: int) -> None:
+    target = load_target("cortex-m4").with_overrides(clock_hz=clock_hz)
+    estimate = estimate_model(convolution(), target)
+    timing, latency = target.timing, estimate.latency_ms
+    assert timing is not None
+    assert latency is not None
+    assert latency.value == pytest.approx(estimate.cycles / clock_hz * 1e3)
+    assert (latency.low, latency.high) == pytest.approx((timing.low * latency.value, timing.high * latency.value))
+    assert (estimate.validation, estimate.basis) == (timing.status, timing.basis)
+
+
+def test_a_device_of_which_only_a_bandwidth_is_known_has_no_time() -> None:
+    target = load_target("raspberry-pi-4")
+    estimate = estimate_model(convolution(), target)
+    assert (estimate.latency_ms, estimate.cycles, estimate.validation) == (None, None, "bandwidth only")
+    assert estimate.configured_bandwidth_gbps == pytest.approx(4.3)
+    assert estimate.bytes_moved == 16 * 16 + 16 * 4 + 2 * 8 * 8 * 16
+
+
+@pytest.mark.parametrize("name", list_targets())
+def test_every_target_gives_an_estimate(name: str) -> None:
+    target = load_target(name)
+    estimate = estimate_model(convolution(), target)
+    assert (estimate.latency_ms is None) == (target.timing is None)
+    assert estimate.configured_bandwidth_gbps > 0
+    if estimate.latency_ms is not None:
+        assert estimate.operators[0].basis == "instructions"
+
+
+def test_configured_bandwidth_is_that_of_the_mix() -> None:
+    flash = MemoryRegion("flash", "flash", 2**20, wait_states=7, access_bytes=4)
+    sram = MemoryRegion("sram", "sram", 2**20, wait_states=0, access_bytes=4)
+    speeds = speeds_of(board(flash, sram))
+    assert speeds.gbps(1000, 0) == pytest.approx(0.5 * 0.12)
+    assert speeds.gbps(0, 1000) == pytest.approx(4 * 0.12)
+    assert speeds.gbps(1000, 1000) == pytest.approx(2000 / (2000 + 250) * 0.12)
+
+
+def test_a_memory_without_wait_states_is_as_fast_as_its_measured_wait_allows() -> None:
+    flash = MemoryRegion("qspi", "external-flash", 2**20, stall_cycles_per_byte=24.0)
+    speeds = speeds_of(board(flash))
+    assert speeds.gbps(1000, 0) == pytest.approx(0.12 / 24.25)
+    assert speeds.assumed == ("the arena's memory is taken to be as fast as the core's bus",)

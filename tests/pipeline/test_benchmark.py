@@ -1,0 +1,68 @@
+"""The benchmark of a file, and which targets it says something of."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from edgetool.pipeline.benchmark import benchmark, benchmark_source, stands_for
+from edgetool.pipeline.estimate import estimate_file
+from edgetool.pipeline.estimate_request import EstimateRequest
+from edgetool.pipeline.source import open_tflite
+from edgetool.runtime.benchmark import Benchmark
+from edgetool.target.load import load_target
+from tests.model.builders import conv_model_bytes
+
+
+@pytest.fixture
+def tflite(tmp_path: Path) -> Path:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(conv_model_bytes())
+    return path
+
+
+def test_a_file_is_timed_on_random_input(tflite: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    steps: list[str] = []
+    timed = benchmark(open_tflite(tflite), 3, progress=steps.append)
+    assert timed.runs == 3
+    assert 0 < timed.least_ms <= timed.median_ms <= timed.p90_ms
+    assert steps
+
+
+@pytest.mark.parametrize(("machine", "same"), [("x86_64", True), ("AMD64", True), ("arm64", False), ("", False)])
+def test_only_a_target_of_this_kind_stands_for(machine: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert stands_for(load_target("desktop")) is same
+    assert stands_for(load_target("x86-64")) is False  # an estimate of it is one of TFLM's kernels
+    assert stands_for(load_target("cortex-m7")) is False
+
+
+def test_where_the_time_comes_from() -> None:
+    assert benchmark_source(Benchmark(50, 1.5, 1.23456, 2.0)) == (
+        "LiteRT on this machine, 50 runs, one thread: 1.23 ms at least, nine of ten within 2 ms"
+    )
+    assert "1 run," in benchmark_source(Benchmark(1, 1.0, 1.0, 1.0))
+
+
+def test_a_benchmark_is_compared_as_bandwidth_alone(tflite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    targets = [load_target(name) for name in ("cortex-m7", "x86-64", "desktop")]
+    made = [item.estimate for item in estimate_file(tflite, targets, request=EstimateRequest(benchmark_runs=5))]
+    times = set()
+    for estimate in made:
+        assert estimate is not None
+        run = estimate.measured
+        assert run is not None
+        times.add(run.latency_ms)
+        assert run.source.startswith("LiteRT on this machine, 5 runs")
+        assert (run.ratio, run.within_band) == (None, None)
+        assert run.gmacs_per_s == pytest.approx(estimate.macs / run.latency_ms / 1e6)
+        assert run.bandwidth_gbps == pytest.approx(estimate.bytes_moved / run.latency_ms / 1e6)
+        assert run.bandwidth_utilization == pytest.approx(run.bandwidth_gbps / estimate.configured_bandwidth_gbps)
+    assert len(times) == 1  # timed once
+    texts = [estimate.measured.text for estimate in made if estimate is not None and estimate.measured is not None]
+    assert ["nothing of the estimated one" in text for text in texts] == [True, True, False]

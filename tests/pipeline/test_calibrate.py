@@ -1,0 +1,185 @@
+"""Calibration of files: the written profile loads, says what it was calibrated on, and gives the measured time back."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetool.errors import CalibrationError, EdgetoolError, OutputError, TargetError, UsageError
+from edgetool.model.types import Model
+from edgetool.model.writer import write_model
+from edgetool.pipeline.calibrate import calibrate_target
+from edgetool.pipeline.estimate import estimate_file
+from edgetool.pipeline.targets import resolve_target
+from edgetool.target.load import load_target
+from tests.model.builders import Builder, chain_model, dense_model
+
+BOARD = "nucleo-l4r5zi"
+
+
+def wide_model() -> Model:
+    """Most of its time waits for weights."""
+    build = Builder(seed=5)
+    x = build.activation([1, 400])
+    return build.model([x], [build.dense(x, 64)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "chain.tflite").write_bytes(write_model(chain_model(6)))
+    (tmp_path / "dense.tflite").write_bytes(write_model(dense_model()))
+    (tmp_path / "wide.tflite").write_bytes(write_model(wide_model()))
+    return tmp_path
+
+
+def estimated_ms(path: Path, target: str, **overrides: Any) -> float:
+    (made,) = estimate_file(path, [resolve_target(target).with_overrides(**overrides)])
+    assert made.estimate is not None
+    assert made.estimate.latency_ms is not None
+    return made.estimate.latency_ms.value
+
+
+def test_one_measurement_is_given_back(folder: Path) -> None:
+    before = estimated_ms(folder / "chain.tflite", BOARD)
+    own = folder / "my-board.toml"
+    report = calibrate_target(BOARD, [(folder / "chain.tflite", 1.2 * before)], output=own)
+    found = report.calibration
+    assert estimated_ms(folder / "chain.tflite", str(own)) == pytest.approx(1.2 * before, rel=1e-3)
+    (measured,) = found.models
+    assert measured.before_ms == pytest.approx(before)
+    assert measured.after_ms == pytest.approx(measured.measured_ms, rel=1e-3)
+    assert abs(measured.residual) < 1e-3
+    assert found.before is not None
+    assert found.before.cpi < found.after.cpi < 1.3 * found.before.cpi
+    assert found.after.stall_cycles_per_byte == found.before.stall_cycles_per_byte
+    assert (found.profile, found.extends, found.after.status) == ("my-board", BOARD, "calibrated")
+
+
+def test_the_profile_says_what_it_was_calibrated_on(folder: Path) -> None:
+    own = folder / "Mein Board.toml"
+    calibrate_target(BOARD, [(folder / "chain.tflite", 0.12), (folder / "dense.tflite", 0.018)], output=own)
+    text = own.read_text()
+    table = tomllib.loads(text)
+    assert (table["name"], table["extends"]) == ("mein-board", BOARD)
+    (timing,) = table["timing"]
+    assert timing["status"] == "calibrated"
+    assert "chain.tflite 0.12 ms, dense.tflite " in timing["basis"]
+    assert "# Measured: chain.tflite 0.12 ms" in text
+    low, high = timing["band"]
+    assert low < 1 < high
+    loaded = resolve_target(str(own))
+    assert loaded.board == load_target(BOARD).board
+    assert loaded.regions[0] == load_target(BOARD).regions[0]
+
+
+def test_several_measurements_tell_the_stall(folder: Path) -> None:
+    slow = 'name = "slow"\nextends = "nucleo-l4r5zi"\n[[region]]\nname = "flash"\nstall_cycles_per_byte = 3.0\n'
+    (folder / "slow.toml").write_text(slow)
+    times = [(path, estimated_ms(path, str(folder / "slow.toml"))) for path in sorted(folder.glob("*.tflite"))]
+    own = folder / "own.toml"
+    found = calibrate_target(BOARD, times, output=own).calibration
+    assert found.before is not None
+    assert found.before.stall_cycles_per_byte is not None
+    assert found.after.stall_cycles_per_byte is not None
+    assert found.after.stall_cycles_per_byte > found.before.stall_cycles_per_byte
+    before = max(abs(model.before_ms / model.measured_ms - 1) for model in found.models if model.before_ms)
+    assert max(abs(model.residual) for model in found.models) < before / 3
+    flash = resolve_target(str(own)).flash_region
+    assert flash is not None
+    assert flash.stall_cycles_per_byte == found.after.stall_cycles_per_byte
+    assert "flash.stall_cycles_per_byte" not in resolve_target(str(own)).unverified
+
+
+def test_a_users_own_profile_can_be_calibrated_again(folder: Path) -> None:
+    chain = folder / "chain.tflite"
+    calibrate_target(BOARD, [(chain, 0.12)], output=folder / "one.toml", overrides={"clock": 80_000_000})
+    report = calibrate_target(str(folder / "one.toml"), [(chain, 0.2)], output=folder / "two.toml", name="second")
+    assert report.calibration.extends is None
+    with pytest.raises(OutputError, match="would replace the input"):
+        calibrate_target(str(folder / "one.toml"), [(chain, 0.2)], output=folder / "one.toml", force=True)
+    two = resolve_target(str(folder / "two.toml"))
+    assert (two.name, two.clock_hz, two.mcu) == ("second", 80_000_000, load_target(BOARD).mcu)
+    assert estimated_ms(chain, str(folder / "two.toml")) == pytest.approx(0.2, rel=1e-3)
+
+
+def test_the_command_lines_overrides_become_part_of_the_profile(folder: Path) -> None:
+    chain, own = folder / "chain.tflite", folder / "own.toml"
+    overrides = {"clock": 60_000_000, "kernels": "reference", "sram": 100_000}
+    calibrate_target(BOARD, [(chain, 0.6)], output=own, overrides=overrides)
+    loaded = resolve_target(str(own))
+    assert (loaded.clock_hz, loaded.kernels, loaded.sram_bytes) == (60_000_000, "reference", 100_000)
+    assert estimated_ms(chain, str(own)) == pytest.approx(0.6, rel=1e-3)
+
+
+def test_a_bare_core_needs_memories(folder: Path) -> None:
+    chain, own = folder / "chain.tflite", folder / "own.toml"
+    with pytest.raises(TargetError, match="--sram and --flash"):
+        calibrate_target("cortex-m4", [(chain, 0.12)], output=own)
+    report = calibrate_target("cortex-m4", [(chain, 0.12)], output=own, overrides={"sram": 2**18, "flash": 2**20})
+    assert report.calibration.extends is None
+    loaded = resolve_target(str(own))
+    assert (loaded.core.name, loaded.sram_bytes, loaded.flash_bytes) == ("cortex-m4", 2**18, 2**20)
+    assert estimated_ms(chain, str(own)) == pytest.approx(0.12, rel=1e-3)
+
+
+def test_many_long_names_still_make_a_profile(folder: Path) -> None:
+    times = []
+    for number in range(8):
+        path = folder / f"{'long' * 20}\n{number}.tflite"
+        path.write_bytes(write_model(chain_model(number + 3)))
+        times.append((path, estimated_ms(path, BOARD)))
+    calibrate_target(BOARD, times, output=folder / "own.toml")
+    assert resolve_target(str(folder / "own.toml")).timing is not None
+
+
+@pytest.mark.parametrize("ms", [0.0, float("nan"), float("inf"), -1.0])
+def test_a_time_that_is_none_is_refused(folder: Path, ms: float) -> None:
+    with pytest.raises(CalibrationError, match=r"chain.tflite.*above 0"):
+        calibrate_target(BOARD, [(folder / "chain.tflite", ms)], output=folder / "own.toml")
+    assert not (folder / "own.toml").exists()
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_a_time_beyond_physics_is_refused_with_both_figures(folder: Path, factor: float) -> None:
+    ms = factor * estimated_ms(folder / "chain.tflite", BOARD)
+    with pytest.raises(CalibrationError) as caught:
+        calibrate_target(BOARD, [(folder / "chain.tflite", ms)], output=folder / "own.toml")
+    told = str(caught.value)
+    low, high = load_target(BOARD).core.cpi_limits
+    assert f"takes {low:g} to {high:g}" in told
+    assert "chain.tflite" in told
+    for cause in ("clock", "unit"):
+        assert cause in told
+    if factor > 1:
+        for cause in ("-O0", "reference", "external"):
+            assert cause in told
+
+
+def test_what_cannot_be_calibrated_or_written_is_refused(folder: Path) -> None:
+    chain, own = folder / "chain.tflite", folder / "own.toml"
+    copy = folder / "copy.tflite"
+    copy.write_bytes(chain.read_bytes())
+    (folder / "there.toml").write_text("precious")
+    refused: list[tuple[type[EdgetoolError], str, dict[str, Any]]] = [
+        (TargetError, "bandwidth alone", {"target_name": "raspberry-pi-4"}),
+        (TargetError, "unknown target", {"target_name": "nucleo-l4r5zj"}),
+        (UsageError, "same model", {"measurements": [(chain, 0.12), (copy, 0.13)]}),
+        (UsageError, "--name", {"name": "My Board"}),
+        (OutputError, "--force", {"output": folder / "there.toml"}),
+        (OutputError, "would replace the input", {"output": chain, "force": True}),
+        (OutputError, "not a directory", {"output": chain / "own.toml"}),
+        (OutputError, "does not exist", {"output": folder / "none" / "own.toml"}),
+        (UsageError, "cannot be read", {"measurements": [(folder / "none.tflite", 0.12)]}),
+        (CalibrationError, "nothing to calibrate on", {"measurements": []}),
+    ]
+    for kind, words, changed in refused:
+        given: dict[str, Any] = {"target_name": BOARD, "measurements": [(chain, 0.12)], "output": own, **changed}
+        with pytest.raises(kind, match=words):
+            calibrate_target(**given)
+    assert not own.exists()
+    assert (folder / "there.toml").read_text() == "precious"
+    calibrate_target(BOARD, [(chain, 0.12)], output=folder / "there.toml", force=True)
+    assert resolve_target(str(folder / "there.toml")).timing is not None

@@ -1,0 +1,164 @@
+"""What to do about the limit of an inference: sentences for the engineer who has to make it faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgetool.estimate.bandwidth import Bandwidth, Verdict
+from edgetool.estimate.constraints import bottleneck
+from edgetool.estimate.precision import PrecisionName
+from edgetool.estimate.types import Estimate, OperatorEstimate
+from edgetool.target.types import MemoryRegion, Target
+
+# Waiting for constants is worth a word from this share of the cycles.
+STALLS_FROM = 0.1
+
+TEXTS: dict[Verdict, str] = {
+    "memory-bound": "memory-bound: moving bytes takes the time",
+    "balanced": "balanced: arithmetic and memory both take their part",
+    "compute-bound or inefficient access": "compute-bound or inefficient access: the memory could deliver far more",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What advice goes by. bandwidth is None where no time is known, arena_bytes and precision where they are not."""
+
+    estimate: Estimate
+    target: Target
+    bandwidth: Bandwidth | None
+    arena_bytes: int | None = None
+    precision: PrecisionName | None = None
+
+    @property
+    def stalls(self) -> bool:
+        """Whether waiting for memory is a good part of the estimated time."""
+        waiting = sum(item.stall_cycles for item in self.estimate.operators)
+        return waiting > STALLS_FROM * (self.estimate.cycles or 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether faster memory would help."""
+        return self.stalls or (self.bandwidth is not None and self.bandwidth.verdict == "memory-bound")
+
+    @property
+    def on_chip(self) -> MemoryRegion | None:
+        """The largest RAM on the chip."""
+        regions = (region for region in self.target.regions if region.kind == "sram")
+        return max(regions, key=lambda region: region.size_bytes, default=None)
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left of the arena's region, if it is on the chip; 0 where that is not known."""
+        region = self.target.arena_region
+        if region is None or region.kind != "sram" or self.arena_bytes is None:
+            return 0
+        return max(0, region.size_bytes - self.arena_bytes)
+
+
+def verdict_text(bandwidth: Bandwidth) -> str:
+    """The verdict with its figures, as a sentence without a full stop."""
+    share = bandwidth.utilization
+    return (
+        f"{TEXTS[bandwidth.verdict]} ({bandwidth.achieved_gbps:.3g} of {bandwidth.configured_gbps:.3g} GB/s, "
+        f"{100 * share:.{0 if share >= 0.1 else 1}f} %)"
+    )
+
+
+def advice(situation: Situation) -> tuple[str, ...]:
+    """What would help, what helps most first: only what this model on this target shows a reason for."""
+    return tuple(text for rule in RULES if (text := rule(situation)) is not None)
+
+
+def _measure(situation: Situation) -> str | None:
+    if situation.bandwidth is not None:
+        return None
+    return "time a run on the device and give it with --measured-ms: bytes alone do not tell how long it takes"
+
+
+def _arena(situation: Situation) -> str | None:
+    region, on_chip = situation.target.arena_region, situation.on_chip
+    if region is None or region.kind != "external-ram" or on_chip is None:
+        return None
+    if situation.arena_bytes is not None and situation.arena_bytes <= on_chip.size_bytes:
+        return f"put the arena into {on_chip.name}: its {situation.arena_bytes:,} bytes fit there"
+    return f"make the arena fit {on_chip.name} ({on_chip.size_bytes:,} bytes) with a smaller input or fewer channels"
+
+
+def _kernels(situation: Situation) -> str | None:
+    target = situation.target
+    if target.kernels == target.core.default_kernels or target.core.default_kernels != "cmsis-nn":
+        return None
+    return "build TFLM with CMSIS-NN (OPTIMIZED_KERNEL_DIR=cmsis_nn): the reference kernels use no SIMD"
+
+
+def _narrower(situation: Situation) -> str | None:
+    if situation.precision in ("float32", "float16"):
+        simd = situation.target.core.dsp or situation.target.core.mve
+        return f"convert to int8: a quarter of float32's bytes{', and kernels that use SIMD' if simd else ''}"
+    if situation.precision == "int16x8":
+        return "convert to int8, if the accuracy holds: activations take half of the bytes"
+    return None
+
+
+def _constants(situation: Situation) -> str | None:
+    source = situation.target.flash_region
+    if source is None or not situation.waits:
+        return None
+    per_run = {(item.subgraph, item.index): _constant_bytes(item) for item in situation.estimate.operators}
+    everything, free = sum(per_run.values()), situation.free_bytes
+    if 0 < everything <= free:
+        region = situation.target.arena_region
+        where = region.name if region is not None else "RAM"
+        return f"copy the weights from {source.name} to {where} at start: {everything:,} bytes, {free:,} are free"
+    fitting = [item for item in situation.estimate.operators if 0 < _constant_bytes(item) <= free]
+    if not fitting:
+        return f"copy the hottest weights from {source.name} to SRAM or TCM, if other RAM of the chip is free"
+    best = max(fitting, key=lambda item: (item.stall_cycles, item.parameter_bytes))
+    size = _constant_bytes(best)
+    return (
+        f"copy the weights of {best.operator} {best.index} ({size:,} bytes) from {source.name} to RAM: "
+        f"{free:,} bytes are free there"
+    )
+
+
+def _cache(situation: Situation) -> str | None:
+    source = situation.target.flash_region
+    if source is None or source.cache_bytes or not source.wait_states or not situation.waits:
+        return None
+    return f"turn on cache and prefetch in front of {source.name}, if the chip has them: the profile counts on none"
+
+
+def _slowest(situation: Situation) -> str | None:
+    found = bottleneck(situation.estimate)
+    if found is None or not found.ms:
+        return None
+    what = "fewer channels, since it moves many bytes" if found.bound == "memory" else "fewer channels, a smaller input"
+    separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
+    more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""
+    return f"change {found.operator} {found.index} first, {found.share:.0%} of the time: {what}{more}"
+
+
+def _flags(situation: Situation) -> str | None:
+    verdict = None if situation.bandwidth is None else situation.bandwidth.verdict
+    if verdict in (None, "memory-bound") or situation.stalls or situation.target.bandwidth_gbps is not None:
+        return None
+    return "build the kernels with -O2 or -O3: -Os leaves longer inner loops"
+
+
+def _constant_bytes(item: OperatorEstimate) -> int:
+    """The bytes of its constants, which all its runs share."""
+    return item.parameter_bytes // max(item.runs, 1)
+
+
+RULES: tuple[Callable[[Situation], str | None], ...] = (
+    _measure,
+    _arena,
+    _kernels,
+    _narrower,
+    _constants,
+    _cache,
+    _slowest,
+    _flags,
+)

@@ -1,0 +1,249 @@
+"""A model that takes several samples at once, and the memory that this needs.
+
+A batch is made by giving the first dimension of every tensor that depends on an input that many samples. That is
+the same function only where each operator treats samples apart; what cannot be told is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from edgetool.errors import UnsupportedModelError, UsageError
+from edgetool.estimate.given import whole
+from edgetool.memory.plan_options import PlanOptions
+from edgetool.memory.planner import plan_memory
+from edgetool.model.types import Graph, Model, Operator, Tensor
+from edgetool.operators.prepare.inspection import integers
+from edgetool.operators.types import OperatorEntry
+from edgetool.target.platform import Platform
+
+MAX_BATCH = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMemory:
+    """What a batch of a model needs. arena_bytes is the exact arena, None where an operator is not accounted for.
+
+    live_bytes are the tensors and scratch that are alive at once; constants do not grow with the batch.
+    """
+
+    batch_size: int
+    arena_bytes: int | None
+    live_bytes: int
+    model_bytes: int
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Arena and model."""
+        return None if self.arena_bytes is None else self.arena_bytes + self.model_bytes
+
+
+def batched_model(model: Model, batch_size: int) -> Model:
+    """The model for that many samples at once.
+
+    Raises UsageError for an impossible batch_size, UnsupportedModelError naming the input or operator for which the
+    first dimension is no batch of 1.
+    """
+    size = whole(batch_size, "batch_size", 1)
+    if size > MAX_BATCH:
+        raise UsageError(f"must be at most {MAX_BATCH:,}, not {size:,}", where="batch_size")
+    if len(model.subgraphs) > 1:
+        raise _refusal("the model has several subgraphs", None)
+    graph = model.main
+    for index in graph.inputs:
+        shape = graph.tensors[index].shape
+        if shape[:1] != (1,) or len(shape) == 1:
+            raise _refusal(f"its shape {shape} has no first dimension of 1", f"input {graph.tensors[index].name!r}")
+    if graph.inputs == () or any(tensor.is_variable for tensor in graph.tensors):
+        raise _refusal("it has no inputs" if not graph.inputs else "it keeps a state between inferences", None)
+    depends = set(graph.inputs)
+    for operator in graph.operators:
+        step = _Step(graph, operator, depends)
+        if not step.inputs:
+            continue
+        rule = SAMPLES_APART.get(operator.code)
+        if rule is None or not step.keeps_batch or not rule(step):
+            raise _refusal("it may mix samples", f"{operator.label} {operator.index}")
+        depends.update(operator.outputs)
+    tensors = tuple(
+        replace(tensor, shape=(size, *tensor.shape[1:]), shape_signature=()) if tensor.index in depends else tensor
+        for tensor in graph.tensors
+    )
+    return replace(model, subgraphs=(replace(graph, tensors=tensors),))
+
+
+def model_batch_memory(
+    model: Model,
+    batch_size: int,
+    platform: Platform,
+    *,
+    model_bytes: int,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    options: PlanOptions | None = None,
+) -> BatchMemory:
+    """The memory of that many samples at once, planned anew for them.
+
+    model_bytes is the size of the file, which is taken as it is. Raises UsageError and UnsupportedModelError like
+    batched_model.
+    """
+    whole(model_bytes, "model_bytes")
+    batched = batched_model(model, batch_size)
+    plan = plan_memory(batched, platform, custom=custom, wanted="anew", options=options)
+    known = plan.account is not None and not plan.account.is_lower_bound
+    arena = plan.account.bytes if plan.account is not None and known else None
+    return BatchMemory(int(batch_size), arena, plan.live_bytes, model_bytes)
+
+
+def largest_model_batch(
+    model: Model,
+    limit_bytes: int,
+    platform: Platform,
+    *,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    options: PlanOptions | None = None,
+) -> int:
+    """The most samples at once whose arena fits limit_bytes; 0 where not even one fits.
+
+    The arena of the answer was planned and fits, that of one sample more does not. Raises UsageError for an impossible
+    limit, UnsupportedModelError like batched_model, and for an arena that is only bounded from below.
+    """
+    limit = whole(limit_bytes, "limit_bytes", 1)
+
+    def fits(batch_size: int) -> bool:
+        memory = model_batch_memory(model, batch_size, platform, model_bytes=0, custom=custom, options=options)
+        if memory.arena_bytes is None:
+            raise _refusal("the arena of some operator is not known", None)
+        return memory.arena_bytes <= limit
+
+    if not fits(1):
+        return 0
+    fit, too_large = 1, 2
+    while too_large <= MAX_BATCH and fits(too_large):
+        fit, too_large = too_large, 2 * too_large
+    while too_large - fit > 1 and fit < MAX_BATCH:
+        middle = (fit + too_large) // 2
+        fit, too_large = (middle, too_large) if fits(middle) else (fit, middle)
+    return fit
+
+
+def _refusal(why: str, where: str | None) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"cannot be given several samples at once: {why}",
+        where=where,
+        fix="convert the model with the batch that you want, and plan that",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An operator, and the tensors that depend on the batch so far."""
+
+    graph: Graph
+    operator: Operator
+    depends: set[int]
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Those of its inputs that depend on the batch."""
+        return [self.graph.tensors[index] for index in self.operator.inputs if index in self.depends]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return [self.graph.tensors[index] for index in self.operator.outputs]
+
+    @property
+    def keeps_batch(self) -> bool:
+        """Whether inputs and outputs all begin with one sample."""
+        return all(tensor.shape[:1] == (1,) for tensor in (*self.inputs, *self.outputs))
+
+    def constant(self, position: int) -> tuple[int, ...] | None:
+        """The contents of a constant input; None where it has none."""
+        inputs = self.operator.inputs
+        tensor = self.graph.tensors[inputs[position]] if position < len(inputs) and inputs[position] >= 0 else None
+        return None if tensor is None or tensor.data is None else integers(tensor)
+
+    def option(self, name: str) -> int | None:
+        """An option that is a whole number; None where it is missing."""
+        fields = {} if self.operator.options is None else dict(self.operator.options.fields)
+        value = fields.get(name)
+        return value if isinstance(value, int) else None
+
+
+Rule = Callable[[_Step], bool]
+
+
+def _has_more(step: _Step) -> bool:
+    """There is something beside the batch to work on."""
+    return all(len(tensor.shape) > 1 for tensor in step.inputs)
+
+
+def _by_element(step: _Step) -> bool:
+    """Broadcasting aligns the last dimensions: the first is the batch only among equal ranks."""
+    ranks = {len(tensor.shape) for tensor in (*step.inputs, *step.outputs)}
+    return len(ranks) == 1
+
+
+def _matrices(step: _Step) -> bool:
+    return _by_element(step) and len(step.inputs[0].shape) > 2
+
+
+def _beside_first(axes: tuple[int, ...] | None, rank: int) -> bool:
+    """Whether the axes are known and none of them is the first."""
+    return axes is not None and all(axis % rank != 0 for axis in axes)
+
+
+def _axes_input(position: int) -> Rule:
+    return lambda step: _beside_first(step.constant(position), len(step.inputs[0].shape))
+
+
+def _axis_option(step: _Step) -> bool:
+    """Joins or parts tensors along an axis; what joins a batch must be one."""
+    axis = step.option("axis")
+    rank = max(len(tensor.shape) for tensor in (*step.inputs, *step.outputs))
+    given = sum(index >= 0 for index in step.operator.inputs)
+    return axis is not None and _beside_first((axis,), rank) and len(step.inputs) == given
+
+
+def _begins(position: int, *values: int) -> Rule:
+    """The constant begins with these values: a permutation or padding that leaves the first dimension alone."""
+    return lambda step: (step.constant(position) or ())[: len(values)] == values
+
+
+def _expands(step: _Step) -> bool:
+    return _beside_first(step.constant(1), len(step.outputs[0].shape))
+
+
+def _squeezes(step: _Step) -> bool:
+    options = step.operator.options
+    axes = None if options is None else options["squeeze_dims"]
+    known = tuple(axis for axis in axes if isinstance(axis, int)) if isinstance(axes, tuple) else ()
+    return bool(known) and _beside_first(known, len(step.inputs[0].shape))
+
+
+BY_SHAPE = """
+AVERAGE_POOL_2D CONV_2D CONV_3D DEPTHWISE_CONV_2D DEPTH_TO_SPACE FULLY_CONNECTED L2_NORMALIZATION L2_POOL_2D LOG_SOFTMAX
+MAX_POOL_2D RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SOFTMAX SPACE_TO_DEPTH
+""".split()
+BY_ELEMENT = """
+ABS ADD ADD_N CAST CEIL COS DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD GELU GREATER
+GREATER_EQUAL HARD_SWISH LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC MAXIMUM MINIMUM MUL
+NEG NOT_EQUAL POW PRELU QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT_V2 SIGN SIN SQRT SQUARE
+SQUARED_DIFFERENCE SUB TANH
+""".split()
+REDUCTIONS = "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM".split()
+
+# Operators that treat samples apart, and on what condition, beside that inputs and outputs begin with one sample.
+SAMPLES_APART: dict[str, Rule] = {
+    **dict.fromkeys(BY_SHAPE, _has_more),
+    **dict.fromkeys(BY_ELEMENT, _by_element),
+    **dict.fromkeys(REDUCTIONS, _axes_input(1)),
+    **dict.fromkeys(["CONCATENATION", "PACK", "UNPACK"], _axis_option),
+    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], _begins(1, 0, 0)),
+    "BATCH_MATMUL": _matrices,
+    "EXPAND_DIMS": _expands,
+    "SPLIT": _axes_input(0),
+    "SPLIT_V": _axes_input(2),
+    "SQUEEZE": _squeezes,
+    "TRANSPOSE": _begins(1, 0),
+}

@@ -1,0 +1,95 @@
+"""What a target's memories can deliver, and how long the core waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetool.target.types import MemoryRegion, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Bytes per cycle of the memory that holds the constants and of the one that holds the arena.
+
+    constant_stall and arena_stall: cycles that each byte costs beyond the instructions that move it. in_place: code
+    runs in place from the constants' memory, behind a cache of cache_bytes; each operator then fetches code_bytes of
+    its kernel. assumed: what is not the profile's own figure, in words.
+    """
+
+    clock_hz: int
+    constants_per_cycle: float
+    arena_per_cycle: float
+    constant_stall: float = 0.0
+    arena_stall: float = 0.0
+    in_place: bool = False
+    cache_bytes: int = 0
+    code_bytes: int = 0
+    assumed: tuple[str, ...] = ()
+
+    def cycles(self, parameter_bytes: int, activation_bytes: int) -> float:
+        """The cycles of moving these bytes and doing nothing else."""
+        return parameter_bytes / self.constants_per_cycle + activation_bytes / self.arena_per_cycle
+
+    def stall_cycles(self, parameter_bytes: int, activation_bytes: int, passes: int) -> float:
+        """The cycles that an operator waits for memory.
+
+        passes: how often its kernel reads its constants. Only behind a serial bus do later passes cost anything, and
+        only where the cache does not hold the constants: on flash of the chip, published times show none of it.
+        """
+        streamed = parameter_bytes + self.code_bytes
+        if self.in_place and parameter_bytes > self.cache_bytes:
+            streamed = parameter_bytes * passes + self.code_bytes
+        return streamed * self.constant_stall + activation_bytes * self.arena_stall
+
+    def gbps(self, parameter_bytes: int, activation_bytes: int) -> float:
+        """The bandwidth for this mix of constants and activations, in 10^9 bytes a second."""
+        moved = parameter_bytes + activation_bytes
+        cycles = self.cycles(parameter_bytes, activation_bytes)
+        per_cycle = moved / cycles if cycles else self.arena_per_cycle
+        return per_cycle * self.clock_hz / 1e9
+
+
+def speeds_of(target: Target) -> Speeds:
+    """The speeds of the regions that hold model and arena; a region without figures is as wide as the core's bus."""
+    if target.bandwidth_gbps is not None:
+        per_cycle = target.bandwidth_gbps * 1e9 / target.clock_hz
+        return Speeds(target.clock_hz, per_cycle, per_cycle)
+    model, arena = target.flash_region, target.arena_region
+    assumed = [
+        f"{name} is taken to be as fast as the core's bus"
+        for name, region in (("the model's memory", model), ("the arena's memory", arena))
+        if region is None or (region.bytes_per_cycle is None and region.stall_cycles_per_byte is None)
+    ]
+    in_place = model is not None and model.kind == "external-flash"
+    return Speeds(
+        clock_hz=target.clock_hz,
+        constants_per_cycle=_per_cycle(model, target),
+        arena_per_cycle=_per_cycle(arena, target),
+        constant_stall=_stall(model),
+        arena_stall=_stall(arena) if arena is not None and arena.kind == "external-ram" else 0.0,
+        in_place=in_place,
+        cache_bytes=model.cache_bytes if model is not None else 0,
+        code_bytes=model.code_bytes if model is not None and in_place else 0,
+        assumed=tuple(assumed),
+    )
+
+
+def _per_cycle(region: MemoryRegion | None, target: Target) -> float:
+    """By the region's wait states, or else by the wait that was measured; no faster than the core's bus."""
+    bus = float(target.core.bus_bytes)
+    if region is None:
+        return bus
+    if region.bytes_per_cycle is not None:
+        return min(region.bytes_per_cycle, bus)
+    return bus if region.stall_cycles_per_byte is None else 1 / (1 / bus + region.stall_cycles_per_byte)
+
+
+def _stall(region: MemoryRegion | None) -> float:
+    """The measured stall; else each access waits its wait states; 0 where nothing is known."""
+    if region is None:
+        return 0.0
+    if region.stall_cycles_per_byte is not None:
+        return region.stall_cycles_per_byte
+    if region.wait_states is None or region.access_bytes is None:
+        return 0.0
+    return region.wait_states / region.access_bytes

@@ -1,0 +1,98 @@
+"""The hardware functions of the library: profiles, totals, batches and intervals, without printing.
+
+They work on plain figures, on an Estimate, or on a .tflite; arguments that no device could have raise UsageError, which
+names them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgetool.errors import UsageError
+from edgetool.estimate.bandwidth import (
+    Bandwidth,
+    Verdict,
+    bandwidth_findings,
+    bandwidth_of,
+    estimated_bandwidth,
+    verdict_of,
+)
+from edgetool.estimate.batch import batch_memory_bytes, largest_batch
+from edgetool.estimate.batch_model import BatchMemory, largest_model_batch, model_batch_memory
+from edgetool.estimate.energy import average_power_mw, energy_uj, given_power, measured_latency
+from edgetool.estimate.hardware import (
+    HardwareSummary,
+    HardwareTotals,
+    OperatorRow,
+    estimated_summary,
+    hardware_summary,
+    hardware_summary_csv,
+    hardware_totals,
+    hardware_totals_csv,
+    operator_profile,
+    operator_profile_csv,
+)
+from edgetool.estimate.interval import interval_findings, interval_utilization
+from edgetool.estimate.latency import estimate_model
+from edgetool.pipeline.source import open_tflite
+from edgetool.target.platform import platform_of
+from edgetool.target.types import Target
+
+__all__ = [
+    "Bandwidth",
+    "BatchMemory",
+    "HardwareSummary",
+    "HardwareTotals",
+    "OperatorRow",
+    "Verdict",
+    "average_power_mw",
+    "bandwidth_findings",
+    "bandwidth_of",
+    "batch_memory_bytes",
+    "batch_memory_of_file",
+    "energy_uj",
+    "estimated_bandwidth",
+    "estimated_summary",
+    "given_power",
+    "hardware_summary",
+    "hardware_summary_csv",
+    "hardware_totals",
+    "hardware_totals_csv",
+    "interval_findings",
+    "interval_utilization",
+    "largest_batch",
+    "largest_batch_of_file",
+    "largest_model_batch",
+    "measured_latency",
+    "model_batch_memory",
+    "operator_profile",
+    "operator_profile_csv",
+    "profile_file",
+    "verdict_of",
+]
+
+
+def profile_file(path: Path, target: Target) -> tuple[OperatorRow, ...]:
+    """The profile table of a .tflite on a target. Raises UsageError (path) and ModelError (contents)."""
+    return operator_profile(estimate_model(open_tflite(path).model, target))
+
+
+def batch_memory_of_file(path: Path, target: Target, batch_size: int) -> BatchMemory:
+    """What that many samples at once need of a .tflite on a target: the exact arena, planned for them, and the file.
+
+    Raises UsageError for path and batch_size, UnsupportedModelError for a model that may mix samples.
+    """
+    source = open_tflite(path)
+    return model_batch_memory(source.model, batch_size, platform_of(target), model_bytes=len(source.blob))
+
+
+def largest_batch_of_file(path: Path, target: Target, limit_bytes: int | None = None) -> int:
+    """The most samples at once whose arena fits limit_bytes, or else the target's arena region; 0 where none does.
+
+    Raises UsageError for the path and the limit, or where there is none, UnsupportedModelError like
+    batch_memory_of_file.
+    """
+    limit = target.sram_bytes if limit_bytes is None else limit_bytes
+    if limit is None:
+        raise UsageError(f"{target.name} has no memory region that limits it", where="limit_bytes", fix="give a limit")
+    return largest_model_batch(open_tflite(path).model, limit, platform_of(target))

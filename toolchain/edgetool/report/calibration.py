@@ -1,0 +1,69 @@
+"""The document of `edgetool calibrate`: what a few measurements made of a target's profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from edgetool.report.document import SCHEMA, FindingInfo, Provenance, TargetInfo
+from edgetool.report.serialize import plain
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredModel:
+    """A measured model, and its time by the profile before and after. residual is after / measured - 1.
+
+    before_ms is null where the target had no timing for these kernels.
+    """
+
+    name: str
+    sha256: str
+    measured_ms: float
+    before_ms: float | None
+    after_ms: float
+    residual: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedTiming:
+    """What the profile says of speed: cycles = cpi * instructions + stall * bytes of constants from `region`.
+
+    band and operator_band are factors on a model's and an operator's time.
+    """
+
+    cpi: float
+    stall_cycles_per_byte: float | None
+    band: tuple[float, float]
+    operator_band: tuple[float, float]
+    status: str
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationInfo:
+    """The written profile. before is null where the target had no timing for these kernels."""
+
+    profile: str
+    extends: str | None
+    kernels: str
+    clock_hz: int
+    cpi_limits: tuple[float, float]
+    region: str | None
+    before: CalibratedTiming | None
+    after: CalibratedTiming
+    models: tuple[MeasuredModel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """The whole document. target is the one that was calibrated."""
+
+    provenance: Provenance
+    target: TargetInfo
+    calibration: CalibrationInfo
+    findings: tuple[FindingInfo, ...] = ()
+
+
+def calibration_document(report: CalibrationReport) -> dict[str, Any]:
+    """The document as JSON values."""
+    return {"schema": SCHEMA, **plain(report)}
