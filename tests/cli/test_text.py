@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.cli.text import duration, fact, kib, printable, significant, table
+from edgetool.cli.text import duration, energy, fact, kib, printable, short_size, significant, table
 
 
 @given(st.text(), st.integers(8, 80))
@@ -41,10 +41,33 @@ def test_table_aligns_columns() -> None:
 
 @pytest.mark.parametrize(
     ("ms", "shown"),
-    [(0, "under 1 us"), (0.0004, "under 1 us"), (0.35, "350 us"), (23.7, "24 ms"), (999, "999 ms"), (2100, "2.1 s")],
+    [
+        (0, "under 1 us"),
+        (0.0004, "under 1 us"),
+        (0.35, "350 us"),
+        (23.7, "24 ms"),
+        (999, "999 ms"),
+        (999.7, "1.0 s"),
+        (2100, "2.1 s"),
+    ],
 )
 def test_duration(ms: float, shown: str) -> None:
     assert duration(ms) == shown
+
+
+@pytest.mark.parametrize(
+    ("microjoules", "shown"),
+    [(0.3, "under 1 uJ"), (350, "350 uJ"), (999.7, "1.0 mJ"), (23_700, "24 mJ"), (2.1e6, "2.1 J")],
+)
+def test_energy(microjoules: float, shown: str) -> None:
+    assert energy(microjoules) == shown
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(None, "unknown"), (512, "512 B"), (2048, "2.00 KiB"), (3 << 20, "3.00 MiB")]
+)
+def test_short_size(size: int | None, shown: str) -> None:
+    assert short_size(size) == shown
 
 
 def test_a_table_with_a_short_row_is_a_bug() -> None:

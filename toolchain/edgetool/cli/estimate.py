@@ -7,13 +7,52 @@ from typing import Any
 
 import click
 
-from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
-from edgetool.cli.output import deliver, print_lines
+from edgetool.cli.options import (
+    PATH,
+    POSITIVE,
+    Positive,
+    custom_operators_option,
+    force_option,
+    json_option,
+    quiet_options,
+    stacked,
+    target_options,
+)
+from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
+from edgetool.cli.text import printable
+from edgetool.errors import UsageError
+
+request_options = stacked(
+    click.option("--interval-ms", type=POSITIVE, metavar="MS", help="Inputs come at this interval: how busy it is."),
+    click.option("--measured-ms", type=POSITIVE, metavar="MS", help="A time that you measured, to compare with."),
+    click.option(
+        "--benchmark",
+        type=click.IntRange(1, 100_000),
+        metavar="N",
+        help="Run the model N times on LiteRT on this machine: its bandwidth and GMAC/s.",
+    ),
+    click.option("--power-mw", type=POSITIVE, metavar="MW", help="Power of your board while it infers."),
+    click.option(
+        "--clock-scale",
+        type=Positive(1e-3, 10.0),
+        metavar="FACTOR",
+        help="Factor on the clock: 0.5 is throttled to half.",
+    ),
+)
 
 
 @click.command("estimate")
 @click.argument("model", type=PATH)
 @target_options(required=True, multiple=True)
+@request_options
+@click.option(
+    "--by",
+    type=click.Choice(["time", "order"]),
+    default="time",
+    show_default=True,
+    help="List operators slowest first, or as they run.",
+)
+@click.option("--csv", type=PATH, metavar="DIR", help="Write the tables as CSV files into DIR.")
 @custom_operators_option
 @json_option
 @click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
@@ -22,6 +61,13 @@ from edgetool.cli.output import deliver, print_lines
 def command(
     model: Path,
     target: tuple[str, ...],
+    interval_ms: float | None,
+    measured_ms: float | None,
+    benchmark: int | None,
+    power_mw: float | None,
+    clock_scale: float | None,
+    by: str,
+    csv: Path | None,
     custom_operators: Path | None,
     as_json: bool,
     output: Path | None,
@@ -30,17 +76,42 @@ def command(
     verbose: int,
     **overrides: Any,
 ) -> None:
-    """Estimate how long one inference of MODEL, a .tflite file, takes on each target."""
+    """Estimate how long one inference of MODEL, a .tflite file, takes on each target, and what limits it.
+
+    Every figure has a band, and says what it rests on. Several targets are shown side by side. --csv writes
+    operator_profile.csv, hardware_totals.csv and hardware_summary.csv, in a folder per target if there are several.
+    """
+    from edgetool.cli.view_comparison import comparison_view
     from edgetool.cli.view_estimate import estimate_view
     from edgetool.pipeline.estimate import estimate_file
+    from edgetool.pipeline.estimate_request import EstimateRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import documents, to_json
 
+    if measured_ms is not None and benchmark is not None:
+        raise UsageError("--measured-ms and --benchmark are both a run to compare with", fix="give one of the two")
     targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
-    reports = estimate_file(model, targets, custom_operators=custom_operators)
+    request = EstimateRequest(
+        measured_ms=measured_ms,
+        benchmark_runs=benchmark,
+        interval_ms=interval_ms,
+        power_mw=power_mw,
+        clock_scale=clock_scale,
+    )
+    inputs = (model,) if custom_operators is None else (model, custom_operators)
+    with ProgressLine(quiet=quiet or as_json) as progress:
+        reports = estimate_file(model, targets, custom_operators=custom_operators, request=request, progress=progress)
+    if csv is not None:
+        from edgetool.pipeline.estimate_tables import write_tables
+
+        written = write_tables(reports, csv, force=force, inputs=inputs)
+        if not quiet:
+            notice(f"wrote {len(written)} tables to {printable(str(csv), 400)}")
     if as_json or output is not None:
-        inputs = (model,) if custom_operators is None else (model, custom_operators)
         deliver(to_json(documents(reports)), output, force=force, quiet=quiet, inputs=inputs)
     elif not quiet:
-        for number, report in enumerate(reports):
-            print_lines([*([""] if number else []), *estimate_view(report, everything=verbose > 0)])
+        everything = verbose > 0
+        if len(reports) == 1:
+            print_lines(estimate_view(reports[0], by=by, everything=everything))
+        else:
+            print_lines(comparison_view(reports, by=by, everything=everything))

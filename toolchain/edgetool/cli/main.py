@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("edgetool.cli.inspect", "The operators, tensors and quantization of a .tflite."),
     "plan": ("edgetool.cli.plan", "The arena: when tensors live and where they lie."),
     "estimate": ("edgetool.cli.estimate", "How long an inference takes, and where the time goes."),
+    "calibrate": ("edgetool.cli.calibrate", "A profile of your own board, from times measured on it."),
     "emit": ("edgetool.cli.emit", "The C files of a .tflite."),
     "verify": (
         "edgetool.cli.verify",

@@ -125,3 +125,25 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # as above
         if not all(abs(number) < float("inf") for number in numbers):
             self.fail(f"{value!r} is not finite", param, ctx)
         return numbers
+
+
+class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
+    """A number above 0, within what a device can have: no NaN, no infinity, nothing that overflows later."""
+
+    name = "number"
+
+    def __init__(self, least: float = 1e-6, most: float = 1e9) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or a usage error that says what was expected."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            self.fail(f"{value!r} is not a number, without a unit", param, ctx)
+        if isinstance(value, bool) or not self.least <= number <= self.most:  # nor is NaN
+            self.fail(f"{value!r} is not a number from {self.least:g} to {self.most:g}", param, ctx)
+        return number
+
+
+POSITIVE = Positive()

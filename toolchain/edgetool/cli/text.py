@@ -51,16 +51,22 @@ def kib(size_bytes: int | None) -> str:
     return f"{size_bytes:,} B ({scaled:,.1f} {unit})"
 
 
+def short_size(size_bytes: int | None) -> str:
+    """12.1 KiB."""
+    if size_bytes is None:
+        return "unknown"
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size_bytes >= scale:
+            return f"{significant(size_bytes / scale)} {unit}"
+    return f"{size_bytes} B"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """The value to so many significant digits, without an exponent where it stays readable."""
     if value != 0 and (abs(value) >= 1e9 or abs(value) < 1e-4):
         return f"{value:.{digits - 1}e}"
-    decimals = max(0, digits - 1 - _exponent(value))
-    return f"{value:,.{decimals}f}"
-
-
-def _exponent(value: float) -> int:
-    return int(f"{value:e}".rpartition("e")[2]) if value else 0
+    exponent = int(f"{value:.{digits - 1}e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
+    return f"{value:,.{max(0, digits - 1 - exponent)}f}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:
@@ -96,9 +102,17 @@ def fact(label: str, value: str, *, style: dict[str, Any] | None = None) -> list
     return lines if style is None else [line[:start] + click.style(line[start:], **style) for line in lines]
 
 
-def duration(ms: float) -> str:
-    """A time to two digits, in the unit that reads best: 2.1 s, 24 ms, 350 us, under 1 us."""
+def duration(ms: float, digits: int = 2) -> str:
+    """A time to so many digits, in the unit that reads best: 2.1 s, 24 ms, 350 us, under 1 us."""
     for factor, unit in ((1e-3, "s"), (1.0, "ms"), (1e3, "us")):
-        if ms * factor >= 1:
-            return f"{significant(ms * factor, 2)} {unit}"
+        if float(f"{ms * factor:.3g}") >= 1:  # 999.7 us are 1.0 ms
+            return f"{significant(ms * factor, digits)} {unit}"
     return "under 1 us"
+
+
+def energy(microjoules: float) -> str:
+    """An energy to two digits, in the unit that reads best: 1.2 J, 24 mJ, 350 uJ, under 1 uJ."""
+    for factor, unit in ((1e-6, "J"), (1e-3, "mJ"), (1.0, "uJ")):
+        if float(f"{microjoules * factor:.3g}") >= 1:
+            return f"{significant(microjoules * factor, 2)} {unit}"
+    return "under 1 uJ"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.text import duration, fact, grouped, kib, printable, table, wrapped
+from edgetool.cli.text import fact, grouped, kib, printable, wrapped
+from edgetool.cli.view_latency import latency_facts, slowest_facts
 from edgetool.report.document import (
     ArenaInfo,
-    EstimateInfo,
     FindingInfo,
     MemoryInfo,
     OutputQuality,
@@ -21,7 +21,6 @@ from edgetool.report.document import (
 )
 
 LEVEL_STYLES = {"error": ("red", "error"), "warning": ("yellow", "warning"), "note": ("cyan", "note")}
-SLOWEST_SHOWN = 3
 PROOFS = {
     "bound met": "meets the lower bound",
     "search exhausted": "an exhaustive search found none lower",
@@ -44,11 +43,9 @@ def summary(report: Report) -> list[str]:
         lines += order_facts(report.plan, report.arena)
     lines += fact("Model", _model_size(report))
     if report.estimate is not None:
-        lines += estimate_facts(report.estimate)
+        lines += [*latency_facts(report.estimate), *slowest_facts(report.estimate)]
     if report.quantization is not None:
         lines += quantization_facts(report.quantization)
-    if report.estimate is not None and report.estimate.operators:
-        lines += ["", *slowest(report.estimate, SLOWEST_SHOWN)]
     return lines + finding_lines(report.findings)
 
 
@@ -75,7 +72,7 @@ def verdict(report: Report) -> list[str]:
     if memory.arena_fits and memory.model_fits:
         return fact("Fits", "yes", style={"fg": "green", "bold": True})
     if memory.sram_bytes is None and memory.flash_bytes is None:
-        return fact("Fits", "not judged: a bare core has no memory limits (give --sram and --flash, or a board)")
+        return fact("Fits", "not judged: no memory limits are known (give --sram and --flash, or a board)")
     model = "the model fits the flash" if memory.model_fits else "no flash limit is known"
     arena = "no SRAM limit is known"
     if memory.sram_bytes is not None:
@@ -145,20 +142,6 @@ def _model_size(report: Report) -> str:
     return f"{size}{flash}; {grouped(report.model.parameters)} parameters, {grouped(report.model.operators)} operators"
 
 
-def estimate_facts(estimate: EstimateInfo) -> list[str]:
-    """Latency with its band, and the work behind it."""
-    latency = estimate.latency_ms
-    lines = fact(
-        "Inference",
-        f"about {duration(latency.value)} ({duration(latency.low)} to {duration(latency.high)}; "
-        f"{estimate.validation}, a plain roofline)",
-    )
-    return lines + fact(
-        "Work",
-        f"{grouped(estimate.macs)} MACs, {grouped(estimate.bytes_moved, 'B')} moved; {estimate.bound}-bound",
-    )
-
-
 def quantization_facts(quantization: QuantizationInfo) -> list[str]:
     """Scheme, calibration, and how far the outputs are from the float original."""
     source = "calibrated on" if quantization.calibrated else "UNCALIBRATED:"
@@ -183,25 +166,6 @@ def _distance(output: OutputQuality) -> str:
     cosine = "" if output.cosine is None else f", cosine {floor(output.cosine * 1e4) / 1e4:.4f}"
     top1 = "" if output.top1_agreement is None else f", same top-1 in {100 * output.top1_agreement:.1f} %"
     return f"SQNR {output.sqnr_db:.1f} dB{cosine}{top1}"
-
-
-def slowest(estimate: EstimateInfo, count: int) -> list[str]:
-    """The operators that take longest."""
-    ranked = sorted(estimate.operators, key=lambda item: -item.ms.value)[:count]
-    total = sum(item.ms.value for item in estimate.operators) or 1.0
-    rows = [
-        (
-            str(item.index),
-            printable(item.operator, 30),
-            f"{item.macs:,}",
-            f"{item.memory_bytes:,}",
-            duration(item.ms.value),
-            f"{100 * item.ms.value / total:.0f} %",
-        )
-        for item in ranked
-    ]
-    lines = table(("op", "slowest operators", "MACs", "bytes", "time", "share"), rows, "><>>>>")
-    return [f"  {line}" for line in lines]
 
 
 def finding_lines(findings: tuple[FindingInfo, ...]) -> list[str]:

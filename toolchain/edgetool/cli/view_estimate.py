@@ -1,27 +1,112 @@
-"""The view of `edgetool estimate`."""
+"""The view of `edgetool estimate` for one target."""
 
 from __future__ import annotations
 
-from edgetool.cli.text import fact, grouped, kib
-from edgetool.cli.view import estimate_facts, finding_lines, heading, slowest
+from edgetool.cli.text import duration, fact, grouped, printable, short_size, significant
+from edgetool.cli.view import finding_lines, heading, verdict
+from edgetool.cli.view_latency import (
+    by_time,
+    energy_facts,
+    latency_facts,
+    limit_facts,
+    operator_table,
+    percent,
+    slowest_facts,
+    unmodelled_fact,
+    work_facts,
+)
+from edgetool.cli.view_tradeoffs import constraint_lines, precision_lines
 from edgetool.report.document import Report
+from edgetool.report.estimate import EstimateInfo, FactorInfo, MeasuredInfo
 
-SHOWN = 12
+SHOWN = 8
+FACTORS_SHOWN = 2
 
 
-def estimate_view(report: Report, *, everything: bool) -> list[str]:
-    """Latency, work, and where the time goes."""
-    assert report.estimate is not None
+def estimate_view(report: Report, *, by: str, everything: bool) -> list[str]:
+    """What one must know at a glance, then what it rests on, then where the time goes and what else could be done.
+
+    by: "time" lists the slowest operators first, "order" lists them as they run.
+    """
     estimate = report.estimate
-    shown = len(estimate.operators) if everything else SHOWN
+    assert estimate is not None
     lines = [heading(report), ""]
-    lines += estimate_facts(estimate)
-    lines += fact(
-        "Traffic",
-        f"{kib(estimate.parameter_bytes)} of constants, {kib(estimate.activation_bytes)} of activations",
-    )
-    lines += ["", *slowest(estimate, shown)]
-    left = len(estimate.operators) - shown
-    if left > 0:
-        lines.append(f"  ... and {grouped(left)} more (-v shows all)")
+    lines += latency_facts(estimate)
+    lines += fit_facts(report)
+    lines += slowest_facts(estimate)
+    lines += limit_facts(estimate, everything=everything)
+    lines += unmodelled_fact(estimate)
+    lines += ["", *measured_facts(estimate.measured)]
+    lines += interval_fact(estimate)
+    lines += energy_facts(estimate)
+    lines += work_facts(estimate)
+    lines += factor_facts(estimate, len(estimate.factors) if everything else FACTORS_SHOWN)
+    operators = by_time(estimate.operators) if by == "time" else list(estimate.operators)
+    if operators:
+        lines += ["", *operator_table(operators, len(operators) if everything else SHOWN)]
+    for part in (
+        precision_lines(estimate.precision_tradeoffs, everything=everything),
+        constraint_lines(estimate.constraints),
+    ):
+        lines += ["", *part] if part else []
     return lines + finding_lines(report.findings)
+
+
+def fit_facts(report: Report) -> list[str]:
+    """Whether it fits, and how full the memories are."""
+    memory, arena = report.memory, report.arena
+    if memory is None or arena is None:
+        return []
+    needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
+    least = "at least " if arena.bytes is None or arena.is_lower_bound else ""
+    parts = (
+        f"arena {least}{filled(needed, memory.sram_bytes, printable(memory.region or 'SRAM', 20))}",
+        f"model {filled(report.model.bytes, memory.flash_bytes, 'flash')}",
+    )
+    return verdict(report) + fact("", ", ".join(parts))
+
+
+def filled(size_bytes: int, limit_bytes: int | None, name: str) -> str:
+    """As in "97.3 KiB (15 % of sram)"."""
+    share = f" ({percent(size_bytes / limit_bytes)} of {name})" if limit_bytes else ""
+    return f"{short_size(size_bytes)}{share}"
+
+
+def interval_fact(estimate: EstimateInfo) -> list[str]:
+    """How busy the device is when an input comes at every interval."""
+    if estimate.interval_ms is None or estimate.stream_utilization is None:
+        return []
+    busy = f"busy {percent(estimate.stream_utilization)} of every {duration(estimate.interval_ms)}"
+    return fact("Interval", busy, style=None if estimate.stream_utilization < 1 else {"fg": "red", "bold": True})
+
+
+def measured_facts(measured: MeasuredInfo | None) -> list[str]:
+    """A real run beside the estimate."""
+    if measured is None:
+        return []
+    lines = fact("Measured", f"{significant(measured.latency_ms)} ms, {printable(measured.source, 200)}")
+    rate = (
+        f"{significant(measured.bandwidth_gbps)} GB/s ({percent(measured.bandwidth_utilization)} of what the memory "
+        f"delivers), {significant(measured.gmacs_per_s)} GMAC/s: {printable(measured.verdict.verdict)}"
+    )
+    lines += fact("", rate)
+    return lines + fact("", printable(measured.text, 400), style=None if measured.within_band else {"fg": "yellow"})
+
+
+def factor_facts(estimate: EstimateInfo, shown: int) -> list[str]:
+    """What other runtimes take, as a factor on this time, from published rows: the fastest so many."""
+    lines: list[str] = []
+    ranked = sorted(estimate.factors, key=lambda factor: factor.factor)
+    for factor in ranked[:shown]:
+        lines += fact("" if lines else "Others", _factor(factor, estimate))
+    left = len(ranked) - shown
+    return lines + fact("", f"and {left} slower (-v shows all)") if left > 0 else lines
+
+
+def _factor(factor: FactorInfo, estimate: EstimateInfo) -> str:
+    time = "" if estimate.latency_ms is None else f", {duration(estimate.latency_ms.value * factor.factor)}"
+    rows = f"{grouped(factor.rows)} row{'' if factor.rows == 1 else 's'}"
+    return (
+        f"{printable(factor.runtime, 30)}: about {factor.factor:.2g}x ({factor.low:.2g}x to {factor.high:.2g}x, "
+        f"{rows}){time}"
+    )

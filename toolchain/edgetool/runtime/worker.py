@@ -169,7 +169,7 @@ def _check_inputs(inputs: tuple[Array, ...], wanted: tuple[TensorKind, ...]) -> 
     return counts.pop()
 
 
-def _refusal(name: str, doing: str, error: Exception, workdir: Path) -> errors.EdgetoolError:
+def refusal(name: str, doing: str, error: Exception, workdir: Path) -> errors.EdgetoolError:
     """What the runtime says against the model; its own last lines tell the operator."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return errors.UnsupportedModelError(
@@ -195,7 +195,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     except (errors.EdgetoolError, MemoryError):
         raise
     except Exception as error:  # the runtimes raise whatever their bindings do, for an invalid file too
-        raise _refusal(name, "prepare", error, workdir) from error
+        raise refusal(name, "prepare", error, workdir) from error
     allocations = runner.allocations(workdir / child.LOG_NAME) if isinstance(runner, Tflm) else None
     if request["inputs"] is None:
         return {"outputs": 0, "allocations": allocations}
@@ -207,7 +207,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         try:
             samples.append(runner.invoke(tuple(np.ascontiguousarray(array[sample]) for array in inputs)))
         except (RuntimeError, ValueError) as error:
-            raise _refusal(name, "run", error, workdir) from error
+            raise refusal(name, "run", error, workdir) from error
     for index, output in enumerate(zip(*samples, strict=True)):
         np.save(workdir / output_name(index), np.stack(output), allow_pickle=False)
     return {"outputs": len(samples[0]), "allocations": allocations}

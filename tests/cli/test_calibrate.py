@@ -1,0 +1,140 @@
+"""edgetool calibrate as a user meets it, and its view."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+
+from edgetool.cli.view_calibrate import calibrate_view
+from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport, MeasuredModel
+from edgetool.report.document import Provenance, TargetInfo
+from tests.cli.program import edgetool
+
+BOARD = ("--target", "nucleo-l4r5zi")
+
+
+@pytest.fixture
+def folder(tflite: Path, tmp_path: Path) -> Path:
+    (tmp_path / "a=b.tflite").write_bytes(tflite.read_bytes())
+    return tmp_path
+
+
+def test_from_a_measurement_to_estimates_that_agree(folder: Path) -> None:
+    arguments = ("calibrate", *BOARD, "--measured", "a=b.tflite=350us", "-o", "my-board.toml")
+    shown = edgetool(*arguments, cwd=folder, COLUMNS="80")
+    assert shown.returncode == 0, shown.stderr
+    assert "wrote my-board.toml" in shown.stderr
+    assert all(len(line) <= 80 and line.isascii() for line in shown.stdout.splitlines())
+    told = " ".join(shown.stdout.split())
+    for words in ("nucleo-l4r5zi calibrated on 1 measurement", "CPI", "was", "--target my-board.toml", "350.0 us"):
+        assert words in told
+    assert edgetool("targets", "validate", "my-board.toml", cwd=folder).returncode == 0
+    document = json.loads(edgetool("estimate", "a=b.tflite", "-t", "my-board.toml", "--json", cwd=folder).stdout)
+    assert document["estimate"]["latency_ms"]["value"] == pytest.approx(0.35, rel=1e-3)
+    assert document["estimate"]["validation"] == "calibrated"
+    assert "a=b.tflite 0.35 ms" in document["estimate"]["basis"]
+    again = edgetool(*arguments, cwd=folder)
+    assert (again.returncode, again.stdout, "--force" in again.stderr) == (2, "", True)
+    forced = edgetool(*arguments, "--force", "-q", "--name", "other", cwd=folder)
+    assert (forced.returncode, forced.stdout, forced.stderr) == (0, "", "")
+    assert 'name = "other"' in (folder / "my-board.toml").read_text()
+
+
+def test_the_document(folder: Path) -> None:
+    arguments = ("calibrate", *BOARD, "--clock", "80MHz", "--measured", "a=b.tflite=0.5ms", "-o", "own.toml", "--json")
+    done = edgetool(*arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "edgetool/1"
+    assert document["provenance"]["options"]["clock_hz"] == 80_000_000
+    found = document["calibration"]
+    assert (found["profile"], found["extends"], found["kernels"]) == ("own", "nucleo-l4r5zi", "cmsis-nn")
+    assert found["cpi_limits"][0] <= found["after"]["cpi"] <= found["cpi_limits"][1]
+    (model,) = found["models"]
+    assert (model["name"], model["measured_ms"]) == ("a=b.tflite", 0.5)
+    assert model["after_ms"] == pytest.approx(0.5, rel=1e-3)
+    assert str(folder) not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--measured", "a=b.tflite=0ms"), "above 0"),
+        (("--measured", "a=b.tflite=nanms"), "--measured"),
+        (("--measured", "a=b.tflite=12"), "a time with its unit"),
+        (("--measured", "a=b.tflite"), "--measured"),
+        (("--measured", "a=b.tflite=350s"), "takes 1 to"),
+        (("--measured", "a=b.tflite=1us"), "takes 1 to"),
+        (("--measured", "a=b.tflite=350us", "--measured", "a=b.tflite=340us"), "same model"),
+        (("--measured", "a=b.tflite=350us", "--name", "Not A Name"), "--name"),
+        (("--measured", "none.tflite=350us"), "none.tflite"),
+        ((), "--measured"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    result = edgetool("calibrate", *BOARD, *arguments, "-o", "own.toml", cwd=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (folder / "own.toml").exists()
+
+
+@pytest.mark.parametrize("target", ["raspberry-pi-4", "cortex-m4", "nucleo-l4r5zj"])
+def test_targets_that_cannot_be_calibrated(folder: Path, target: str) -> None:
+    result = edgetool("calibrate", "-t", target, "--measured", "a=b.tflite=350us", "-o", "own.toml", cwd=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert target in result.stderr
+
+
+BEFORE = CalibratedTiming(1.54, 0.45, (0.85, 1.2), (0.7, 1.4), "calibrated", "others")
+AFTER = CalibratedTiming(1.5295, 0.5239, (0.9, 1.1), (0.7, 1.4), "calibrated", "measured on this board: kws 99.8 ms")
+INFO = CalibrationInfo(
+    profile="mine",
+    extends="nucleo-l4r5zi",
+    kernels="cmsis-nn",
+    clock_hz=120_000_000,
+    cpi_limits=(1.0, 8.0),
+    region="flash",
+    before=BEFORE,
+    after=AFTER,
+    models=(
+        MeasuredModel("kws.tflite", "0" * 64, 99.8, 98.28, 97.62, -0.0218),
+        MeasuredModel("other " * 30 + ".tflite", "1" * 64, 0.35, None, 0.358, 0.024),
+    ),
+)
+
+
+def view(info: CalibrationInfo) -> list[str]:
+    target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
+    lines = calibrate_view(CalibrationReport(Provenance("edgetool", {}, {}, False), target, info), Path("x/mine.toml"))
+    return [click.unstyle(line) for line in lines]
+
+
+def test_the_view_shows_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = view(INFO)
+    assert all(len(line) <= 80 for line in lines)
+    told = " ".join(" ".join(lines).split())
+    for words in (
+        "calibrated on 2 measurements",
+        "1.53 (was 1.54) cycles per instruction (1 to 8 is possible)",
+        "0.524 (was 0.450) cycles per byte of constants in flash",
+        "0.9 to 1.1 (was 0.85 to 1.2) times the estimate of a model",
+        "0.7 to 1.4 times that of an operator",
+        "kws.tflite",
+        "99.80 ms 98.28 ms 97.62 ms -2.2 %",
+        "350.0 us - 358.0 us +2.4 %",
+        "edgetool estimate MODEL --target x/mine.toml",
+    ):
+        assert words in told, words
+
+
+def test_the_view_of_a_target_without_a_timing_before() -> None:
+    told = " ".join(" ".join(view(replace(INFO, before=None, region=None))).split())
+    assert "was" not in told
+    assert "Stall" not in told
+    assert "1.53 cycles per instruction" in told

@@ -1,0 +1,84 @@
+"""edgetool calibrate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
+from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.text import printable
+from edgetool.errors import EdgetoolError
+
+
+class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A model and its time, as in kws.tflite=12.3ms; the path may hold an "=" of its own."""
+
+    name = "model=time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Path, float]:
+        """The path and the milliseconds, or a usage error that says what was expected."""
+        if isinstance(value, tuple):
+            return value
+        from edgetool.target.quantity import parse_time
+
+        path, equals, time = str(value).rpartition("=")
+        if not equals or not path:
+            self.fail(f"{value!r} is not a model and its time, as in kws.tflite=12.3ms", param, ctx)
+        try:
+            return Path(path), parse_time(time)
+        except EdgetoolError as error:
+            self.fail(error.what, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Files, for the shell."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+@click.command("calibrate")
+@target_options(required=True)
+@click.option(
+    "--measured",
+    type=Measurement(),
+    multiple=True,
+    required=True,
+    metavar="MODEL=TIME",
+    help="A .tflite and its time on the board, e.g. kws.tflite=12.3ms; once per model.",
+)
+@click.option("--output", "-o", type=PATH, required=True, metavar="FILE.toml", help="Write the profile to this file.")
+@click.option("--name", help="What the profile is called; its file's name when not given.")
+@json_option
+@force_option
+@quiet_options
+def command(
+    target: str,
+    measured: tuple[tuple[Path, float], ...],
+    output: Path,
+    name: str | None,
+    as_json: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **overrides: Any,
+) -> None:
+    """Make a profile of your own board from times that you measured on it.
+
+    One model is enough for the cycles per instruction; several, of which one is small and one has many weights, also
+    tell how long the core waits for constants. The firmware must be built as it will be shipped (-O2 or -O3), with the
+    kernels and at the clock that are given here. The profile extends the target and says what it was calibrated on.
+    """
+    from edgetool.cli.view_calibrate import calibrate_view
+    from edgetool.pipeline.calibrate import calibrate_target
+    from edgetool.report.calibration import calibration_document
+    from edgetool.report.serialize import to_json
+
+    report = calibrate_target(target, measured, output=output, name=name, overrides=overrides, force=force)
+    if as_json:
+        deliver(to_json(calibration_document(report)), None)
+    elif not quiet:
+        print_lines(calibrate_view(report, output))
+    if not quiet:
+        notice(f"wrote {printable(str(output), 400)}")

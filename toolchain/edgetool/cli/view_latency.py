@@ -1,0 +1,167 @@
+"""Lines on time, energy and work, which several views share: from the estimate alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from edgetool.cli.text import duration, energy, fact, grouped, printable, short_size, significant, table, width
+from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo
+
+SLOWEST_SHOWN = 3
+ADVICE_SHOWN = 2
+LEAST_NAME_COLUMNS = 12
+# Where a figure rests on no measurement of this core and these kernels, it looks it.
+UNMODELLED = "unmodelled"
+STATUS_STYLES: dict[str, dict[str, Any]] = {"unvalidated": {"fg": "yellow"}, UNMODELLED: {"fg": "yellow"}}
+
+
+def latency_facts(estimate: EstimateInfo) -> list[str]:
+    """How long, within what band, and how sure that is."""
+    latency, basis = estimate.latency_ms, printable(estimate.basis, 400)
+    if latency is None:
+        moving = duration(sum(item.ms.value for item in estimate.operators))
+        return fact("Inference", f"not estimated; moving its bytes alone takes {moving}") + fact("Basis", basis)
+    known = status(estimate)
+    lines = fact("Inference", f"about {banded(latency)}, {known}", style={"bold": True})
+    return lines + fact("Basis", basis, style=STATUS_STYLES.get(known))
+
+
+def status(estimate: EstimateInfo) -> str:
+    """How the time is known: as the timing is, unless most of what it may be is in operators that are not modelled."""
+    latency = estimate.latency_ms
+    if latency is None:
+        return "-"
+    unknown = sum(item.ms.high for item in estimate.operators if item.basis != "instructions")
+    return UNMODELLED if 2 * unknown > latency.high else estimate.validation
+
+
+def banded(band: Band) -> str:
+    """As in "24 ms (22 ms to 28 ms)"."""
+    return f"{duration(band.value)} ({duration(band.low)} to {duration(band.high)})"
+
+
+def slowest_facts(estimate: EstimateInfo) -> list[str]:
+    """The operators that take longest, a line each; those that move the most where no time is known."""
+    label = "Slowest" if estimate.latency_ms is not None else "Most bytes"
+    total = total_ms(estimate.operators)
+    lines: list[str] = []
+    for item in by_time(estimate.operators)[:SLOWEST_SHOWN]:
+        share = percent(item.ms.value / total)
+        text = f"{duration(item.ms.value)}, {share}: op {place(item)} {printable(item.operator, 30)}"
+        lines += fact("" if lines else label, text)
+    return lines
+
+
+def limit_facts(estimate: EstimateInfo, *, everything: bool = False) -> list[str]:
+    """What limits it, and what would help; nothing where that is not known."""
+    if estimate.verdict is None:
+        return []
+    lines = fact("Limit", printable(estimate.verdict.text, 400))
+    advice = estimate.verdict.advice if everything else estimate.verdict.advice[:ADVICE_SHOWN]
+    for number, text in enumerate(advice):
+        lines += fact("" if number else "Would help", printable(text, 400))
+    return lines
+
+
+def energy_facts(estimate: EstimateInfo) -> list[str]:
+    """Energy with its band, and the basis of the power; nothing where that is not known."""
+    found = estimate.energy_uj
+    if found is None:
+        return []
+    band = f"{energy(found.low)} to {energy(found.high)}"
+    power = (estimate.energy_basis or "").partition("; time: ")[0]  # that of the time stands above
+    return fact("Energy", f"about {energy(found.value)} ({band}){f'; {printable(power, 400)}' if power else ''}")
+
+
+def work_facts(estimate: EstimateInfo) -> list[str]:
+    """MACs, instructions, and bytes."""
+    parts = [f"{grouped(estimate.macs)} MACs"]
+    if estimate.instructions:
+        parts.append(f"{counted(estimate.instructions)} instructions")
+    if estimate.cycles is not None:
+        parts.append(f"{counted(estimate.cycles)} cycles")
+    rate = f"; {significant(estimate.gmacs_per_s)} GMAC/s" if estimate.gmacs_per_s is not None else ""
+    lines = fact("Work", ", ".join(parts) + rate)
+    traffic = (
+        f"{short_size(estimate.parameter_bytes)} of constants + {short_size(estimate.activation_bytes)} of activations "
+        f"= {short_size(estimate.bytes_moved)}"
+    )
+    if estimate.bandwidth_gbps is None:  # otherwise the limit names both bandwidths
+        traffic += f"; the memory delivers {significant(estimate.configured_bandwidth_gbps)} GB/s"
+    return lines + fact("Traffic", traffic)
+
+
+def unmodelled_fact(estimate: EstimateInfo) -> list[str]:
+    """The operators whose time is not modelled; nothing where there is none."""
+    if not estimate.not_modelled or estimate.latency_ms is None:
+        return []
+    names = (
+        f"{printable(name, 30)}{f' x{count}' if count > 1 else ''}"
+        for name, count in Counter(estimate.not_modelled).items()
+    )
+    text = f"{', '.join(names)}: no instructions are known, only the bytes are counted, and the band is wide"
+    return fact("Unmodelled", text, style={"fg": "yellow"})
+
+
+def by_time(operators: Sequence[OperatorInfo]) -> list[OperatorInfo]:
+    """The slowest first; equally slow ones as they were."""
+    return sorted(operators, key=lambda item: -item.ms.value)
+
+
+def operator_table(operators: Sequence[OperatorInfo], shown: int) -> list[str]:
+    """The first so many operators with their share of the time of all."""
+    total = total_ms(operators)
+    rows = [
+        (
+            duration(item.ms.value),
+            percent(item.ms.value / total),
+            f"{item.macs:,}",
+            f"{item.memory_bytes:,}",
+            item.bound if item.basis == "instructions" else UNMODELLED,
+        )
+        for item in operators[:shown]
+    ]
+    header = ("time", "share", "MACs", "bytes", "bound by")
+    places = [place(item) for item in operators[:shown]]
+    cells = [header, *rows]
+    used = sum(2 + max(len(row[column]) for row in cells) for column in range(len(header)))
+    used += 2 + max(len(name) for name in ["op", *places])
+    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    named = [
+        (where, printable(f"{item.operator}{f' x{item.runs}' if item.runs > 1 else ''}", room), *row)
+        for where, item, row in zip(places, operators, rows, strict=False)
+    ]
+    lines = [f"  {line}" for line in table(("op", "operator", *header), named, "><>>>><")]
+    left = operators[shown:]
+    if left:
+        share = percent(total_ms(left) / total)
+        lines.append(f"  ... and {grouped(len(left))} more, {share} of the time (-v shows all)")
+    return lines
+
+
+def counted(number: int) -> str:
+    """A large count to three digits: 35.1 M."""
+    for scale, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if number >= scale:
+            return f"{significant(number / scale)}{unit}"
+    return str(number)
+
+
+def place(item: OperatorInfo) -> str:
+    """The operator's index in the file, with its subgraph where that is not the main one."""
+    return f"{item.subgraph}:{item.index}" if item.subgraph else str(item.index)
+
+
+def total_ms(operators: Sequence[OperatorInfo]) -> float:
+    """The time of these operators, which shares can be taken of."""
+    return sum(item.ms.value for item in operators) or 1.0
+
+
+def percent(share: float) -> str:
+    """A share in percent to two digits, none of which is invented: 5.4 %, 31 %, 0.1 %."""
+    percent = 100 * share
+    if 0 < percent < 0.1:
+        return "<0.1 %"
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"

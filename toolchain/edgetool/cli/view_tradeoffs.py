@@ -1,0 +1,85 @@
+"""The tables of precision trade-offs and of constraints, as the document has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgetool.cli.text import fact, printable, short_size, table
+from edgetool.cli.view_latency import percent
+
+Section = Mapping[str, Any]
+
+FITS = {True: "yes", False: "no", None: "?"}
+
+
+def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str]:
+    """The model in each precision, and the highest that fits; nothing where that was not computed."""
+    if not tradeoffs:
+        return []
+    own, recommended = tradeoffs["own"], tradeoffs["recommended"]
+    listed = [*tradeoffs["rows"], *([] if own is not None else [tradeoffs["as_is"]])]
+    rows = [
+        (
+            f"{row['precision']}{' (as it is)' if row['precision'] in (own, 'mixed') else ''}",
+            short_size(row["parameter_bytes"]),
+            short_size(row["arena_bytes"]),
+            short_size(row["model_bytes"]),
+            short_size(row["bytes_moved"]),
+            FITS[row["fits"]],
+            "yes" if row["stock_tflm"] else "no",
+        )
+        for row in listed
+    ]
+    header = ("precision", "constants", "arena", "model", "traffic", "fits", "in TFLM")
+    lines = [f"  {line}" for line in table(header, rows, "<>>>><<")]
+    best = "none" if recommended is None else str(recommended)
+    lines += fact("Recommended", f"{best}: {printable(tradeoffs['reason'], 400)}")
+    return lines + (fact("", printable(tradeoffs["note"], 400)) if everything else [])
+
+
+def constraint_lines(constraints: Section) -> list[str]:
+    """Needs against memories, and what the largest operator asks for; nothing where that was not computed."""
+    if not constraints:
+        return []
+    rows = [_limit(name, constraints[name]) for name in ("arena", "flash")]
+    lines = [f"  {line}" for line in table(("memory", "needs", "of", "region", "share", "fits"), rows, "<>><><")]
+    peak = constraints["activations"]
+    if peak is not None:
+        lines += fact("Peak", f"op {_place(peak)} alone needs {short_size(peak['bytes'])} for its inputs and outputs")
+    return lines + cache_fact(constraints["cache"])
+
+
+def cache_fact(cache: Section | None) -> list[str]:
+    """Whether operators work within the data cache; nothing where there is none."""
+    if cache is None:
+        return []
+    size = short_size(cache["cache_bytes"])
+    if cache["use"] == "fits":
+        return fact("Cache", f"{size} hold the {_cached(cache)} that any operator touches")
+    text = (
+        f"{size}; {percent(cache['streaming_share'])} of the time is in operators that touch more {_cached(cache)}, at "
+        f"most {short_size(cache['working_set_bytes'])} (op {_place(cache['largest'])})"
+    )
+    return fact("Cache", text)
+
+
+def _cached(cache: Section) -> str:
+    return " and ".join(printable(str(name)) for name in cache["cached"])
+
+
+def _limit(name: str, limit: Section) -> tuple[str, ...]:
+    share = limit["share"]
+    return (
+        name,
+        short_size(limit["bytes"]),
+        short_size(limit["limit_bytes"]) if limit["limit_bytes"] is not None else "no limit",
+        printable(limit["region"] or "-", 20),
+        "-" if share is None else percent(share),
+        FITS[limit["fits"]],
+    )
+
+
+def _place(item: Section) -> str:
+    index = f"{item['subgraph']}:{item['index']}" if item["subgraph"] else str(item["index"])
+    return f"{index} {printable(str(item['operator']), 30)}"

@@ -1,0 +1,41 @@
+"""How long LiteRT takes for a model on this machine."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING
+
+from edgetool.child import Progress
+from edgetool.pipeline.source import Source
+from edgetool.target.types import Target
+
+if TYPE_CHECKING:
+    from edgetool.runtime.benchmark import Benchmark
+
+# What Python calls processors, by the ISA of a core's profile.
+MACHINES = {"x86-64": ("x86_64", "amd64")}
+SEED = 0
+
+
+def benchmark(source: Source, runs: int, *, progress: Progress | None = None) -> Benchmark:
+    """Time LiteRT on one random input, the same every time. Raises as benchmark_litert does."""
+    from edgetool.runtime.benchmark import benchmark_litert  # they bring numpy, which an estimate does not need
+    from edgetool.runtime.quantize import random_inputs
+
+    inputs = tuple(array[0] for array in random_inputs(source.model, 1, SEED))
+    return benchmark_litert(source.blob, inputs, runs, progress=progress)
+
+
+def stands_for(target: Target) -> bool:
+    """Whether a time here is one of the target: a processor of this machine's kind, of which no kernels are estimated.
+
+    LiteRT's kernels are not TFLM's: against an estimate of those its time would say nothing, even on one processor.
+    """
+    same = platform.machine().lower() in MACHINES.get(target.core.isa, ())
+    return same and target.bandwidth_gbps is not None
+
+
+def benchmark_source(timed: Benchmark) -> str:
+    """Where the milliseconds come from, in a line."""
+    spread = f"{timed.least_ms:.3g} ms at least, nine of ten within {timed.p90_ms:.3g} ms"
+    return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}"
