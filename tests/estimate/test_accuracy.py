@@ -95,6 +95,14 @@ def test_another_board_of_a_core_is_predicted_without_a_measurement(results: Res
     assert macs.median >= 2 * found.median
 
 
+def test_float32_takes_longer_on_a_core_whose_unit_does(results: Results) -> None:
+    floats = [test for test in results.shipped if test.title.endswith("float32")]
+    assert [test.core for test in floats] == ["cortex-m4"]
+    assert floats[0].estimate.n >= 13
+    assert floats[0].estimate.median <= 0.15
+    assert load_target("cortex-m4").core.float_factor > 1 == load_target("cortex-m7").core.float_factor
+
+
 def test_single_operators_are_predicted(results: Results) -> None:
     for test in results.operators:
         if test.core == "cortex-m0plus":

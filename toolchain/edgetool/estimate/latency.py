@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edgetool.estimate.instructions import InstructionTable, instructions_of
+from edgetool.estimate.instructions import Executed, InstructionTable, executed_of
 from edgetool.estimate.memory_speed import Speeds, speeds_of
 from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Validation
 from edgetool.figure import Figure
@@ -39,11 +39,12 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
         graph = model.subgraphs[cost.subgraph]
         call = Call(model, graph, graph.operators[cost.index], platform, {})
         described = call.operator.label in (custom or {})  # the user's own kernel: what TFLM's executes says nothing
-        instructions = None if table is None or described else instructions_of(call, table)
+        executed = Executed() if table is None or described else executed_of(call, table)
         times = runs[cost.subgraph]
         stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, constant_passes(call))
         weight = target.core.float_factor if _is_float(call) else 1.0
-        operators.append(_operator(cost, instructions, weight, stall, 1 if times is None else times, timing, speeds))
+        once = 1 if times is None else times
+        operators.append(_operator(cost, executed, timing, speeds, weight=weight, stall=stall, runs=once))
     cycles = sum(item.cycles for item in operators)
     parameter_bytes = sum(item.parameter_bytes for item in operators)
     activation_bytes = sum(item.activation_bytes for item in operators)
@@ -80,14 +81,16 @@ def _is_float(call: Call) -> bool:
 
 def _operator(
     cost: OperatorCost,
-    instructions: int | None,
+    executed: Executed,
+    timing: Timing | None,
+    speeds: Speeds,
+    *,
     weight: float,
     stall: float,
     runs: int,
-    timing: Timing | None,
-    speeds: Speeds,
 ) -> OperatorEstimate:
-    """weight: the cycles that its instructions take, relative to the timing's."""
+    """weight: the cycles that its instructions take, relative to the timing's. stall: the cycles it waits in a run."""
+    instructions = executed.instructions
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
     basis: Basis = "bytes" if timing is None or instructions is None else "instructions"
     if timing is None or instructions is None:
@@ -112,6 +115,7 @@ def _operator(
         ms=Figure(ms, low * ms, high * ms, "ms", basis),
         bound=_bound(cycles, max(transfer, stall)),
         basis=basis,
+        gives_up=executed.gives_up,
     )
 
 

@@ -23,6 +23,7 @@ class OperatorEstimate:
     parameter_bytes are constants, activation_bytes other tensors, each counted once a run; footprint_bytes what it
     needs in memory at once. stall_cycles are those of the cycles that wait for constants. instructions is None for an
     operator whose kernel has no rule or table: its cycles are then those of moving its bytes, and basis says so.
+    gives_up: its kernel returns an error that TFLM ignores, and leaves the output unwritten.
     """
 
     index: int
@@ -39,6 +40,7 @@ class OperatorEstimate:
     ms: Figure
     bound: Bound
     basis: Basis
+    gives_up: bool = False
 
     @property
     def memory_bytes(self) -> int:

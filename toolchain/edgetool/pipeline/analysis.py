@@ -58,6 +58,8 @@ def analyse(
     findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
     findings += arena_findings(plan, target)
     estimate = estimate_model(model, target, custom) if target is not None and with_estimate else None
+    if estimate is not None and target is not None:
+        findings += _silent_findings(estimate, target)
     fit = None
     if target is not None:
         fit, judged = judge_fit(
@@ -77,6 +79,21 @@ def _cost_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> 
         return []
     text = f"no cost rule for {counted(unknown)}: bytes are counted, arithmetic is not"
     return [Finding("operator-not-modelled", "warning", text)]
+
+
+def _silent_findings(estimate: Estimate, target: Target) -> list[Finding]:
+    """Kernels whose error nobody sees: verified for 1xN convolutions on the Cortex-M55 (arm_convolve_1_x_n_s8.c)."""
+    silent = [item for item in estimate.operators if item.gives_up]
+    if not silent:
+        return []
+    named = ", ".join(f"{item.operator} {item.index}" for item in silent[:3])
+    more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
+    text = (
+        f"with {target.kernels} kernels on {target.core.name}, {named}{more} never write{'s' * (len(silent) == 1)} the "
+        "output: the kernel returns an error that a release build of TFLM does not look at. Pad the input so that the "
+        "windows cover it exactly, or use another stride or the reference kernels"
+    )
+    return [Finding("kernel-gives-up", "error", text, target.name)]
 
 
 def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:

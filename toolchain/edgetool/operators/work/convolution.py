@@ -31,7 +31,8 @@ def _conv_2d(call: Call) -> Work:
     if kernel is None:
         return reference_convolution(call, w)
     work = kernel(w, call.platform, call.input(2))
-    return Work(work.path, together(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels)))
+    loops = together(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
+    return Work(work.path, loops, work.gives_up)
 
 
 CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {

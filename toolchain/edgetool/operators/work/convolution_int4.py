@@ -44,7 +44,7 @@ def _one_row(w: Windows, platform: Platform) -> Work:
     """Windows that reach into the padding are multiplied one by one, over what lies inside."""
     ends, axis = row_ends(w.columns), w.columns
     if ends is None or sum(ends) > axis.outputs:
-        return Work("int4 1xN refused", {})
+        return Work("int4 1xN refused", {}, gives_up=True)
     left, right = ends
     border = (*axis.starts[:left], *axis.starts[axis.outputs - right :])
     inside = [min(start + axis.kernel, axis.size) - max(start, 0) for start in border]

@@ -40,7 +40,7 @@ def _one_row(w: Windows, platform: Platform) -> Work:
     axis, depth = w.columns, w.columns.kernel * w.in_channels
     ends = row_ends(axis)
     if ends is None:
-        return Work("int8 1xN refused", {})
+        return Work("int8 1xN refused", {}, gives_up=True)
     left, right = ends
     if left + right > axis.outputs:
         return _windows(w, platform)

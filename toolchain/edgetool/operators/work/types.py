@@ -14,11 +14,12 @@ class Work:
 
     path names the code that runs ("int8 1x1"); loops says how often each of its loops turns. The instructions that one
     turn takes are data, per core and kernel set, by operator, path and loop; each path also has a "call" that turns
-    once.
+    once. gives_up: the kernel returns an error that a release build of TFLM does not look at, and no result.
     """
 
     path: str
     loops: Mapping[str, int]
+    gives_up: bool = False
 
 
 WorkRule = Callable[[Call], Work]
