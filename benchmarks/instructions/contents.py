@@ -70,6 +70,11 @@ def normal(net: Net, count: int, deviation: float) -> list[float]:
     return drawn
 
 
+def half_zeros(net: Net, *shape: int) -> int:
+    """A float constant like what a RELU makes."""
+    return numbers(net, shape, [max(0.0, number) for number in normal(net, prod(shape), FLOAT_DEVIATION)])
+
+
 def positive(net: Net, *shape: int) -> int:
     """A float constant of numbers above zero."""
     return numbers(net, shape, [abs(number) + 1e-3 for number in normal(net, prod(shape), FLOAT_DEVIATION)])

@@ -108,9 +108,9 @@ INFO = CalibrationInfo(
 )
 
 
-def view(info: CalibrationInfo) -> list[str]:
+def view(info: CalibrationInfo, written: str = "x/mine.toml") -> list[str]:
     target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
-    lines = calibrate_view(CalibrationReport(Provenance("edgetool", {}, {}, False), target, info), Path("x/mine.toml"))
+    lines = calibrate_view(CalibrationReport(Provenance("edgetool", {}, {}, False), target, info), Path(written))
     return [click.unstyle(line) for line in lines]
 
 
@@ -138,3 +138,15 @@ def test_the_view_of_a_target_without_a_timing_before() -> None:
     assert "was" not in told
     assert "Stall" not in told
     assert "1.53 cycles per instruction" in told
+
+
+@pytest.mark.parametrize(
+    ("written", "argument"), [("x/mine", "x/mine"), ("mine", "./mine"), ("my board.toml", "'my board.toml'")]
+)
+def test_the_view_tells_a_target_that_the_command_line_takes(written: str, argument: str) -> None:
+    assert view(INFO, written)[-1].endswith(f"--target {argument}")
+
+
+def test_no_deviation_has_no_sign_of_its_own() -> None:
+    models = (replace(INFO.models[0], residual=-3.1e-5),)
+    assert any(line.endswith("+0.0 %") for line in view(replace(INFO, models=models)))

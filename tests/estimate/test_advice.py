@@ -60,7 +60,7 @@ def test_weights_of_a_loop_are_copied_once() -> None:
 
 def test_a_compute_bound_model_is_told_what_to_change() -> None:
     text = told(COMPUTE, PLAIN)
-    assert "change CONV_2D 1 first, 75% of the time" in text
+    assert "change CONV_2D 1 first, 75 % of the time" in text
     assert "depthwise-separable" in text
     assert "-O2" in text
     separable = estimate([*COMPUTE.operators, operator(2, "DEPTHWISE_CONV_2D")], gbps=1.0)

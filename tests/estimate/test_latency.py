@@ -59,7 +59,7 @@ def test_only_code_in_place_reads_constants_again_and_only_past_the_cache() -> N
     assert stall(1, 0) == 2 * (weights + bias + 100)
     assert stall(3, 0) == 2 * ((9 * weights + bias) * 32 + 100)
     assert stall(3, 2**20) == 2 * (9 * weights + bias + 100)
-    assert stall(3, 0, "flash") == 2 * (9 * weights + bias)
+    assert stall(3, 0, "flash") == 2 * (9 * weights + bias + 100)
 
 
 def test_an_arena_in_external_ram_waits_for_activations() -> None:
@@ -77,7 +77,8 @@ def test_an_operator_without_a_rule_is_counted_in_bytes() -> None:
     assert item.cycles == 8192 // target.core.bus_bytes
     assert estimate.not_modelled == ("DENSIFY",)
     assert estimate.latency_ms is not None
-    assert estimate.latency_ms.high == pytest.approx(BYTES_BAND[1] * estimate.latency_ms.value)
+    cold_ms = target.core.cold_cycles / target.clock_hz * 1e3
+    assert estimate.latency_ms.high == pytest.approx(BYTES_BAND[1] * estimate.latency_ms.value + cold_ms)
 
 
 @given(st.integers(1_000_000, 10**9))
@@ -88,7 +89,9 @@ def test_time_scales_with_the_clock_and_carries_the_profiles_band(clock_hz: int)
     assert timing is not None
     assert latency is not None
     assert latency.value == pytest.approx(estimate.cycles / clock_hz * 1e3)
-    assert (latency.low, latency.high) == pytest.approx((timing.low * latency.value, timing.high * latency.value))
+    cold_ms = target.core.cold_cycles / clock_hz * 1e3
+    high = timing.high * latency.value + cold_ms
+    assert (latency.low, latency.high) == pytest.approx((timing.low * latency.value, high))
     assert (estimate.validation, estimate.basis) == (timing.status, timing.basis)
 
 
@@ -124,3 +127,16 @@ def test_a_memory_without_wait_states_is_as_fast_as_its_measured_wait_allows() -
     speeds = speeds_of(board(flash))
     assert speeds.gbps(1000, 0) == pytest.approx(0.12 / 24.25)
     assert speeds.assumed == ("the arena's memory is taken to be as fast as the core's bus",)
+
+
+def test_code_that_no_cache_holds_widens_the_band_by_what_is_not_counted() -> None:
+    target = board(MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.5))
+    counted = board(MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.5, code_bytes=1000))
+    seen = board(MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.5, cold_cycles=7000))
+    assert target.core.cold_cycles == speeds_of(target).left_cold == 2000
+    assert speeds_of(counted).left_cold == 1500
+    assert speeds_of(seen).left_cold == 7000
+    plain, wider = (estimate_model(convolution(), item).latency_ms for item in (target, seen))
+    assert plain is not None
+    assert wider is not None
+    assert wider.high - plain.high == pytest.approx(5000 / target.clock_hz * 1e3)

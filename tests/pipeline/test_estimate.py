@@ -9,8 +9,10 @@ import pytest
 from edgetool.model.writer import write_model
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.estimate_request import EstimateRequest
+from edgetool.report.document import Report
 from edgetool.target.load import load_target
 from tests.memory.account_net import Net
+from tests.model.builders import conv_model_bytes
 from tests.pipeline.order_models import tangle
 
 
@@ -34,3 +36,45 @@ def test_a_kernel_that_leaves_its_output_unwritten_is_told(tmp_path: Path, targe
     (report,) = estimate_file(path, [load_target(target)])
     found = {finding.rule: finding.level for finding in report.findings}
     assert (found.get("kernel-gives-up") == "error") == gives_up
+
+
+@pytest.fixture(scope="module")
+def tflite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "small.tflite"
+    path.write_bytes(conv_model_bytes())
+    return path
+
+
+def with_request(tflite: Path, target: str, **asked: float) -> Report:
+    (report,) = estimate_file(tflite, [load_target(target)], request=EstimateRequest(**asked))  # type: ignore[arg-type]
+    return report
+
+
+@pytest.mark.parametrize(
+    ("target", "asked", "level"),
+    [
+        ("nucleo-l4r5zi", {}, None),
+        ("nucleo-l4r5zi", {"clock_scale": 0.5}, "warning"),
+        ("nucleo-l4r5zi", {"clock_scale": 0.5, "power_mw": 20.0}, "note"),
+        ("rpi-pico", {"clock_scale": 2.0}, "note"),
+        ("cortex-m7", {"clock_scale": 0.5}, None),
+    ],
+)
+def test_another_clock_than_the_profiles_is_told(
+    tflite: Path, target: str, asked: dict[str, float], level: str | None
+) -> None:
+    """Power and wait states belong to a clock; a core of its own has none of either."""
+    found = {finding.rule: finding for finding in with_request(tflite, target, **asked).findings}
+    assert (found["clock-given"].level if "clock-given" in found else None) == level
+    assert "--power-mw" in found["clock-given"].message if level == "warning" else True
+
+
+def test_where_no_time_is_estimated_the_measured_one_tells_the_limit(tflite: Path) -> None:
+    without = with_request(tflite, "raspberry-pi-4").estimate
+    measured = with_request(tflite, "raspberry-pi-4", measured_ms=5.0).estimate
+    assert without is not None
+    assert measured is not None
+    assert measured.measured is not None
+    assert without.verdict.verdict == "unknown"
+    assert measured.verdict == measured.measured.verdict
+    assert not any("--measured-ms" in text for text in measured.verdict.advice)

@@ -133,3 +133,14 @@ def test_pipes_and_devices_are_refused_and_not_waited_for(tmp_path: Path) -> Non
         for read in (read_file, check_readable):
             with pytest.raises(UsageError, match="pipe or a device"):
                 read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_and_devices_are_never_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for name in ("pipe", "link"):
+        with pytest.raises(OutputError, match="pipe or a device"):
+            write_file(tmp_path / name, b"", force=True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()

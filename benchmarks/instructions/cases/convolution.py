@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.instructions.cases import Cases
+from benchmarks.instructions.contents import half_zeros
 from benchmarks.instructions.shapes import TYPES, Image, Pair, drawn, named, options_named, outputs
 from tests.memory.account_net import Net
 
@@ -138,11 +139,14 @@ def _convolution(
     batch: int = 1,
     bias: bool = True,
     narrow: bool = False,
+    rectified: bool = False,
 ) -> Model:
+    """narrow: a bias of int32 for int16; rectified: a constant input of floats, half of them 0."""
     dtype, weights_type = TYPES[kind]
     height, width, depth = image
     net = Net(channels)
-    x = net.arena(batch, height, width, depth, dtype=dtype)
+    shape = (batch, height, width, depth)
+    x = half_zeros(net, *shape) if rectified else net.arena(*shape, dtype=dtype)
     axis = None if dtype == FLOAT32 else 0
     inputs = [x, net.noise(channels, *kernel, depth // groups, dtype=weights_type, axis=axis)]
     if narrow:
@@ -163,7 +167,7 @@ def _convolution(
         dilation_w_factor=dilation[1],
         fused_activation_function="RELU",
     )
-    return net.model([x], [y])
+    return net.model([] if rectified else [x], [y])
 
 
 def _draw(random: Random, kind: str) -> Drawn:
@@ -268,6 +272,8 @@ def _cases() -> Cases:
         for image, kernel, channels, given in shapes if kind == "windows" else ():
             name = named(kind, "int16-narrow", image, kernel, channels, *options_named(given))
             table[name] = partial(_convolution, "int16", image, kernel, channels, narrow=True, **given)
+            name = named(kind, "rectified", image, kernel, channels, *options_named(given))
+            table[name] = partial(_convolution, "float32", image, kernel, channels, rectified=True, **given)
     return table
 
 

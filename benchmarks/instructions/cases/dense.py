@@ -7,6 +7,7 @@ from math import prod
 from random import Random
 
 from benchmarks.instructions.cases import Cases
+from benchmarks.instructions.contents import half_zeros
 from benchmarks.instructions.shapes import TYPES, drawn
 from tests.memory.account_net import Net
 
@@ -98,16 +99,20 @@ def _dense(
     axis: int | None = None,
     bias: bool = True,
     narrow: bool = False,
+    rectified: bool = False,
 ) -> Model:
-    """axis: that of the weights' scales, if there are several; narrow: a bias of int32 for int16."""
+    """axis: that of the weights' scales, if there are several; narrow: a bias of int32 for int16.
+
+    rectified: a constant input of floats, half of them 0.
+    """
     dtype, weights_type = TYPES[kind]
     net = Net(units)
-    x = net.arena(*rows, depth, dtype=dtype)
+    x = half_zeros(net, *rows, depth) if rectified else net.arena(*rows, depth, dtype=dtype)
     weights = net.noise(units, depth, dtype=weights_type, axis=axis)
     values = net.noise(units, dtype=DType.INT32, scale=1 / 2048 / 128) if narrow else net.biases(units, like=x)
     inputs = [x, weights, values if bias else -1]
     y = net.op("FULLY_CONNECTED", inputs, *rows, units, keep_num_dims=len(rows) > 1)
-    return net.model([x], [y])
+    return net.model([] if rectified else [x], [y])
 
 
 def _asymmetric(rows: int, depth: int, units: int, *, bias: bool) -> Model:
@@ -186,6 +191,8 @@ def _cases() -> Cases:
             table[f"product-{kind}-{name}"] = partial(_product, kind, *product)
             if kind == "int8":
                 table[f"asymmetric-product-{name}"] = partial(_product, kind, *product, zero_point=5)
+    for rows, depth, units in matrices[::2]:
+        table[f"rectified-{rows}-{depth}x{units}"] = partial(_dense, "float32", (rows,), depth, units, rectified=True)
     for rows, depth, units in _drawn_matrices(random):
         bias = random.random() < 0.7
         name = f"{rows}-{depth}x{units}" + ("" if bias else "-unbiased")

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.instructions.cases import Cases
+from benchmarks.instructions.contents import half_zeros
 from benchmarks.instructions.shapes import TYPES, Image, Pair, drawn, named, options_named, outputs
 from tests.memory.account_net import Net
 
@@ -100,11 +101,14 @@ def _depthwise(
     padding: str = "SAME",
     batch: int = 1,
     bias: bool = True,
+    rectified: bool = False,
 ) -> Model:
+    """rectified: a constant input of floats, half of them 0."""
     dtype, weights_type = TYPES[kind]
     height, width, depth = image
     net = Net(depth)
-    x = net.arena(batch, height, width, depth, dtype=dtype)
+    shape = (batch, height, width, depth)
+    x = half_zeros(net, *shape) if rectified else net.arena(*shape, dtype=dtype)
     channels = depth * multiplier
     axis = None if dtype == FLOAT32 else 3
     inputs = [x, net.noise(1, *kernel, channels, dtype=weights_type, axis=axis)]
@@ -125,7 +129,7 @@ def _depthwise(
         depth_multiplier=multiplier,
         fused_activation_function="RELU",
     )
-    return net.model([x], [y])
+    return net.model([] if rectified else [x], [y])
 
 
 def _draw(random: Random, kind: str) -> Drawn:
@@ -221,11 +225,16 @@ DRAWS: dict[str, Callable[[Random], Drawn]] = {
 def _cases() -> Cases:
     random = Random("depthwise")
     drawn_shapes = [_draw(random, kind) for kind in DRAWS for _ in range(DRAWN)]
-    return {
+    shapes = (*DEPTHWISE, *DEPTHWISE_GENERAL, *drawn_shapes)
+    table: Cases = {
         named(types, image, kernel, *options_named(given)): partial(_depthwise, types, image, kernel, **given)
         for types in TYPES
-        for image, kernel, given in (*DEPTHWISE, *DEPTHWISE_GENERAL, *drawn_shapes)
+        for image, kernel, given in shapes
     }
+    for image, kernel, given in shapes[::6]:
+        name = named("rectified", image, kernel, *options_named(given))
+        table[name] = partial(_depthwise, "float32", image, kernel, rectified=True, **given)
+    return table
 
 
 CASES = _cases()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.instructions.cases import rooms
 from benchmarks.instructions.fit import fit_build, points, predicted
 from benchmarks.instructions.measured import BUILDS
+
 from edgetool.operators.work.registry import WORK_RULES
 from edgetool.target.instructions import load_instructions
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime

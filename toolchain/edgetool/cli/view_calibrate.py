@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import click
 
 from edgetool.cli.text import duration, fact, printable, significant, table, width
 from edgetool.cli.view import finding_lines
+from edgetool.pipeline.targets import is_path
 from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport
 
 HEADER = ("measured", "before", "now", "off by")
@@ -31,7 +33,7 @@ def calibrate_view(report: CalibrationReport, written: Path) -> list[str]:
     lines += fact("", f"{_changed(before, after, _operator_band)} times that of an operator")
     lines += fact("Basis", f"{after.status}: {printable(after.basis, 400)}")
     lines += ["", *_models(found)]
-    lines += ["", f"  Use it: edgetool estimate MODEL --target {printable(str(written), 400)}"]
+    lines += ["", f"  Use it: edgetool estimate MODEL --target {_argument(written)}"]
     return lines + finding_lines(report.findings)
 
 
@@ -41,7 +43,7 @@ def _models(found: CalibrationInfo) -> list[str]:
             duration(model.measured_ms, 4),
             "-" if model.before_ms is None else duration(model.before_ms, 4),
             duration(model.after_ms, 4),
-            f"{100 * model.residual:+.1f} %",
+            f"{round(100 * model.residual, 1) + 0.0:+.1f} %",  # -0.0 is no deviation
         )
         for model in found.models
     ]
@@ -49,6 +51,12 @@ def _models(found: CalibrationInfo) -> list[str]:
     room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
     named = [(printable(model.name, room), *row) for model, row in zip(found.models, rows, strict=True)]
     return [f"  {line}" for line in table(("model", *HEADER), named, "<>>>>")]
+
+
+def _argument(written: Path) -> str:
+    """The profile's path as a shell takes it, and as --target tells it from a name."""
+    name = str(written)
+    return printable(shlex.quote(name if is_path(name) else f"./{name}"), 400)
 
 
 def _changed(before: CalibratedTiming | None, after: CalibratedTiming, show: Callable[[CalibratedTiming], str]) -> str:

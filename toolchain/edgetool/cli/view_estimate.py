@@ -39,7 +39,7 @@ def estimate_view(report: Report, *, by: str, everything: bool) -> list[str]:
     lines += ["", *measured_facts(estimate.measured)]
     lines += interval_fact(estimate)
     lines += energy_facts(estimate)
-    lines += work_facts(estimate)
+    lines += work_facts(estimate, report.provenance.options.get("clock_hz"))
     lines += factor_facts(estimate, len(estimate.factors) if everything else FACTORS_SHOWN)
     operators = by_time(estimate.operators) if by == "time" else list(estimate.operators)
     if operators:

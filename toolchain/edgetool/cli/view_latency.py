@@ -8,6 +8,7 @@ from typing import Any
 
 from edgetool.cli.text import duration, energy, fact, grouped, printable, short_size, significant, table, width
 from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo
+from edgetool.target.quantity import format_clock
 
 SLOWEST_SHOWN = 3
 ADVICE_SHOWN = 2
@@ -75,13 +76,14 @@ def energy_facts(estimate: EstimateInfo) -> list[str]:
     return fact("Energy", f"about {energy(found.value)} ({band}){f'; {printable(power, 400)}' if power else ''}")
 
 
-def work_facts(estimate: EstimateInfo) -> list[str]:
-    """MACs, instructions, and bytes."""
+def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
+    """MACs, instructions, cycles at a clock, and bytes."""
     parts = [f"{grouped(estimate.macs)} MACs"]
     if estimate.instructions:
         parts.append(f"{counted(estimate.instructions)} instructions")
     if estimate.cycles is not None:
-        parts.append(f"{counted(estimate.cycles)} cycles")
+        clock = f" at {format_clock(clock_hz)}" if isinstance(clock_hz, int) else ""
+        parts.append(f"{counted(estimate.cycles)} cycles{clock}")
     rate = f"; {significant(estimate.gmacs_per_s)} GMAC/s" if estimate.gmacs_per_s is not None else ""
     lines = fact("Work", ", ".join(parts) + rate)
     traffic = (

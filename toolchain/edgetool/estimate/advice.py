@@ -137,7 +137,7 @@ def _slowest(situation: Situation) -> str | None:
     what = "fewer channels, since it moves many bytes" if found.bound == "memory" else "fewer channels, a smaller input"
     separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
     more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""
-    return f"change {found.operator} {found.index} first, {found.share:.0%} of the time: {what}{more}"
+    return f"change {found.operator} {found.index} first, {100 * found.share:.0f} % of the time: {what}{more}"
 
 
 def _flags(situation: Situation) -> str | None:

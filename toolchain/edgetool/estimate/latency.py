@@ -99,7 +99,7 @@ def _operator(
         cycles = instructions * timing.cpi * weight + stall
         low, high = timing.operator_low, timing.operator_high
     total = round(cycles * runs)
-    ms = total / speeds.clock_hz * 1e3
+    ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.left_cold * runs / speeds.clock_hz * 1e3
     return OperatorEstimate(
         index=cost.index,
         subgraph=cost.subgraph,
@@ -112,7 +112,7 @@ def _operator(
         instructions=None if instructions is None else instructions * runs,
         cycles=total,
         stall_cycles=round(stall * runs) if basis == "instructions" else 0,
-        ms=Figure(ms, low * ms, high * ms, "ms", basis),
+        ms=Figure(ms, low * ms, high * ms + cold_ms, "ms", basis),
         bound=_bound(cycles, max(transfer, stall)),
         basis=basis,
         gives_up=executed.gives_up,
@@ -120,7 +120,7 @@ def _operator(
 
 
 def _latency(operators: Sequence[OperatorEstimate], timing: Timing, speeds: Speeds) -> Figure:
-    """The sum; its band is the timing's, and wider by operators of which only the bytes are known."""
+    """The sum; its band is the timing's, wider by cold code and by operators of which only the bytes are known."""
     value = low = high = 0.0
     for item in operators:
         ms = item.cycles / speeds.clock_hz * 1e3
@@ -128,6 +128,7 @@ def _latency(operators: Sequence[OperatorEstimate], timing: Timing, speeds: Spee
         value += ms
         low += ms * (timing.low if modelled else BYTES_BAND[0])
         high += ms * (timing.high if modelled else BYTES_BAND[1])
+        high += speeds.left_cold * item.runs / speeds.clock_hz * 1e3
     return Figure(value, low, high, "ms", timing.basis)
 
 

@@ -118,6 +118,8 @@ def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...]) -> N
                 raise OutputError("would replace the input", where=str(path), fix="choose another --output")
     if path.is_dir() and not path.is_symlink():
         raise OutputError("is a directory", where=str(path), fix="choose another --output")
+    if path.exists() and not path.is_file():  # root may rename over a device, which then is none any more
+        raise OutputError("is a pipe or a device, not a file", where=str(path), fix="choose another --output")
     if not force:
         raise OutputError("exists already", where=str(path), fix="use --force to replace it, or another --output")
 

@@ -22,7 +22,9 @@ from edgetool.model.types import Model
 from edgetool.pipeline.estimate_request import EstimateRequest
 from edgetool.report import estimate as doc
 from edgetool.report.serialize import plain
+from edgetool.target.override import CLOCK_GIVEN
 from edgetool.target.placement import load_placement_effects
+from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
 
@@ -66,6 +68,7 @@ def estimate_info(
     findings = [*placement_findings(target, load_placement_effects(), arena_bytes)]
     if bandwidth is not None:
         findings += bandwidth_findings(bandwidth, target.name)
+    findings += _clock_findings(target, own_power=request.power_mw is None)
     share = None
     if request.interval_ms is not None and shown_ms:
         share = interval_utilization(shown_ms, request.interval_ms)
@@ -73,6 +76,9 @@ def estimate_info(
         findings += interval_findings(shown_ms, request.interval_ms, high_ms=high, where=target.name)
     run, run_findings = (None, ()) if measured is None else _measured(measured, estimate, situation)
     findings += run_findings
+    verdict = _verdict(bandwidth, situation)
+    if bandwidth is None and run is not None and run_on_target:
+        verdict = run.verdict  # the only time that is known
     info = doc.EstimateInfo(
         latency_ms=None if latency is None else _band(latency),
         energy_uj=None if energy is None else _band(energy),
@@ -92,7 +98,7 @@ def estimate_info(
         bound=estimate.bound,
         validation=estimate.validation,
         basis=estimate.basis,
-        verdict=_verdict(bandwidth, situation),
+        verdict=verdict,
         measured=run,
         traffic=_traffic(estimate, target),
         factors=tuple(
@@ -141,7 +147,7 @@ def _measured(
 
 
 def _comparison(ratio: float, within: bool) -> str:
-    longer = f"{ratio - 1:+.1%} against the estimate"
+    longer = f"{100 * (ratio - 1):+.1f} % against the estimate"
     if within:
         return f"{longer}, within its band; 'edgetool calibrate' makes it the profile's own"
     if ratio > 1:
@@ -149,6 +155,17 @@ def _comparison(ratio: float, within: bool) -> str:
     else:
         cause = "a higher clock, faster kernels than TFLM's, or a time of a part of the inference"
     return f"{longer}, outside its band: look for {cause}; then use 'edgetool calibrate'"
+
+
+def _clock_findings(target: Target, *, own_power: bool) -> tuple[Finding, ...]:
+    """Wait states and power of a board are those of its profile's clock."""
+    if target.board is None or target.clock_source != CLOCK_GIVEN:
+        return ()
+    text = f"at {format_clock(target.clock_hz)} instead of the profile's clock the flash may take other wait states"
+    if not own_power or target.power is None:
+        return (Finding("clock-given", "note", text, target.name),)
+    text = f"{text}, and the board another power, which the energy leaves out: give it with --power-mw"
+    return (Finding("clock-given", "warning", text, target.name),)
 
 
 def _verdict(bandwidth: Bandwidth | None, situation: Situation) -> doc.VerdictInfo:

@@ -12,6 +12,8 @@ from edgetool.target.schema import did_you_mean
 from edgetool.target.timing import KERNELS
 from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
 
+CLOCK_GIVEN = "given by the user"
+
 
 def overridden(
     target: Target,
@@ -32,7 +34,7 @@ def overridden(
                 where=target.name,
                 fix="give the unit with the number, as in 480MHz",
             )
-        target = replace(target, clock_hz=clock_hz, clock_source="given by the user")
+        target = replace(target, clock_hz=clock_hz, clock_source=CLOCK_GIVEN)
         target = _without_source(target, "clock")
     if arena_region is not None:
         target = replace(target, arena_region_name=_arena_region(target, arena_region))

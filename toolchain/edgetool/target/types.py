@@ -36,8 +36,9 @@ class MemoryRegion:
 
     An access of access_bytes takes 1 + wait_states cycles at the board's clock; both None where nobody knows.
     cache_bytes: the data cache in front of it. stall_cycles_per_byte: measured cycles that a byte of constants read
-    from here costs beyond its instructions; None where nothing was measured. code_bytes: of memory that code runs in
-    place from, what each operator fetches of its kernel besides.
+    from here costs beyond its instructions; None where nothing was measured. code_bytes: measured, what each operator
+    fetches of its code besides, since the caches have lost it. cold_cycles: the most that this was seen to cost; None
+    is as the core has it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class MemoryRegion:
     cache_bytes: int = 0
     stall_cycles_per_byte: float | None = None
     code_bytes: int = 0
+    cold_cycles: int | None = None
 
     @property
     def bytes_per_cycle(self) -> float | None:
@@ -112,6 +114,7 @@ class Core:
     cycle can move between core and memory. cpi_limits are the cycles per instruction that are possible: the least
     follows from how many instructions the core issues at once, the most from memory as slow as it gets. float_factor
     is how many cycles an instruction of a float32 operator takes, relative to the timing's cycles per instruction.
+    cold_cycles: the most that an operator was seen to take besides, its code not being in any cache.
     """
 
     name: str
@@ -128,6 +131,7 @@ class Core:
     cpi_limits: tuple[float, float]
     instructions: str | None = None
     float_factor: float = 1.0
+    cold_cycles: int = 0
     timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
     sources: tuple[Source, ...] = ()

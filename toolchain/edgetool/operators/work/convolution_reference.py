@@ -9,6 +9,7 @@ from edgetool.model.types import DType
 from edgetool.operators.kernel import Call
 from edgetool.operators.work.loops import Loops, repeated
 from edgetool.operators.work.types import Work
+from edgetool.operators.work.values import products
 from edgetool.operators.work.windows import Windows
 
 
@@ -22,7 +23,7 @@ def reference_convolution(call: Call, w: Windows) -> Work:
         "biased output": outputs * w.positions * (call.input(2) is not None),
         "window row": outputs * w.positions * w.rows.kernel,
         "element": outputs * w.inside,
-        "product": outputs * w.inside * w.filter_channels,
+        **products(call, outputs * w.inside * w.filter_channels),
         **repeated(outputs, outside(w)),
     }
     return Work(reference_path(call), loops | _unpacked(call))
@@ -38,7 +39,7 @@ def reference_depthwise(call: Call, w: Windows) -> Work:
         "output": outputs * w.positions,
         "biased output": outputs * w.positions * (call.input(2) is not None),
         "window row": outputs * w.positions * w.rows.kernel,
-        "product": outputs * w.inside,
+        **products(call, outputs * w.inside),
         **repeated(outputs, outside(w)),
     }
     return Work(reference_path(call), loops | _unpacked(call))

@@ -16,6 +16,7 @@ from edgetool.operators.prepare.quantization import zero_point
 from edgetool.operators.work.loops import Loops, named, repeated, together
 from edgetool.operators.work.matrix import biased_tiles, product_s8
 from edgetool.operators.work.types import Work, WorkRule
+from edgetool.operators.work.values import products
 from edgetool.operators.work.vector_matrix import (
     units_at_once,
     vector_product_s4,
@@ -35,7 +36,7 @@ def _fully_connected(call: Call) -> Work:
     if call.platform.cmsis_nn and source.dtype != DType.FLOAT32:
         return _cmsis_fully_connected(call, rows, units, depth)
     bias = call.input(2)
-    loops = {"row": rows, "unit": rows * units, "product": rows * units * depth}
+    loops = {"row": rows, "unit": rows * units, **products(call, rows * units * depth)}
     loops |= _biased(rows * units, bias)
     path = f"reference {source.dtype.name.lower()}"
     if source.dtype == DType.INT16:
