@@ -203,3 +203,21 @@ def test_side_by_side_and_everything() -> None:
     lines = comparison([report(), report(name="mine")], everything=True)
     assert sum("Inference" in line for line in lines) == 2
     assert "not checked: clock" in text(lines)
+
+
+def test_a_band_that_shows_nothing_is_left_out() -> None:
+    shown = text(view(report(estimate(latency_ms=Band(0.0, 0.0, 0.0), energy_uj=Band(500.0, 500.0, 500.0)))))
+    assert "Inference under 1 us, calibrated" in shown
+    assert "Energy about 500 uJ; 40 mW" in shown
+    assert "Inference under 1 us (under 1 us to 43 us)" in text(view(report(estimate(latency_ms=Band(0, 0, 0.043)))))
+
+
+def test_cycles_are_told_with_their_clock() -> None:
+    assert "36.0 M cycles at 120 MHz;" in text(view(report()))
+
+
+def test_a_long_heading_takes_two_lines() -> None:
+    long = report(model=replace(report().model, name="person_detection_of_the_front_door_v2_int8.tflite"))
+    lines = "\n".join(view(long)).split("\n")
+    assert lines[0] == long.model.name
+    assert lines[1] == "on NUCLEO-L4R5ZI (cortex-m4, cmsis-nn kernels)"

@@ -35,6 +35,17 @@ def test_the_verdict_is_a_sentence_with_its_figures() -> None:
     assert verdict_text(bandwidth_of(12_000, 1, 1.0, 1.0)).endswith("(0.012 of 1 GB/s, 1.2 %)")
 
 
+def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:
+    """As where weights are read from QSPI flash again for every two columns of output."""
+    run = bandwidth_of(12_000, 1, 1.0, 1.0)
+    assert "could deliver far more" in verdict_text(run, 0.5)
+    assert "inefficient access: 86 % of the time is waiting" in verdict_text(run, 0.86)
+    assert "memory-bound" in verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0), 0.86)
+    assert WAITING.cycles is not None
+    waiting = sum(item.stall_cycles for item in WAITING.operators)
+    assert Situation(WAITING, PLAIN, None).waiting == waiting / WAITING.cycles
+
+
 def test_a_memory_bound_model_is_told_what_to_move() -> None:
     assert "copy the weights from flash to sram at start: 800 bytes, 60,000 are free" in told(
         MEMORY, PLAIN, arena_bytes=64 * 1024 - 60_000

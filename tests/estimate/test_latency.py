@@ -62,6 +62,13 @@ def test_only_code_in_place_reads_constants_again_and_only_past_the_cache() -> N
     assert stall(3, 0, "flash") == 2 * (9 * weights + bias + 100)
 
 
+def test_a_model_that_waits_most_of_the_time_is_bound_by_memory_as_its_operators_are() -> None:
+    region = MemoryRegion("qspi", "external-flash", 2**20, stall_cycles_per_byte=24.0)
+    waits = estimate_model(convolution(3), board(region))
+    assert (waits.operators[0].bound, waits.bound) == ("memory", "memory")
+    assert estimate_model(convolution(3), board(replace(region, stall_cycles_per_byte=0.0))).bound == "compute"
+
+
 def test_an_arena_in_external_ram_waits_for_activations() -> None:
     arena = MemoryRegion("sdram", "external-ram", 2**23, wait_states=6, access_bytes=4)
     flash = MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.0)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import pytest
 
+from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.estimate_request import EstimateRequest
 from edgetool.report.document import Report
 from edgetool.target.load import load_target
 from tests.memory.account_net import Net
-from tests.model.builders import conv_model_bytes
+from tests.model.builders import conv_model, conv_model_bytes
 from tests.pipeline.order_models import tangle
 
 
@@ -78,3 +81,38 @@ def test_where_no_time_is_estimated_the_measured_one_tells_the_limit(tflite: Pat
     assert without.verdict.verdict == "unknown"
     assert measured.verdict == measured.measured.verdict
     assert not any("--measured-ms" in text for text in measured.verdict.advice)
+
+
+def as_float(model: Model) -> Model:
+    """The model with 32-bit zeros in place of its integers."""
+    (graph,) = model.subgraphs
+    tensors = tuple(
+        replace(item, dtype=DType.FLOAT32, quantization=None, data=item.data and bytes(4 * prod(item.shape)))
+        for item in graph.tensors
+    )
+    data = {item.buffer: item.data for item in tensors if item.data is not None}
+    payloads = tuple(data.get(number, old) for number, old in enumerate(model.data))
+    return replace(model, subgraphs=(replace(graph, tensors=tensors),), data=payloads)
+
+
+def test_factors_of_other_runtimes_hold_for_the_kernels_and_types_that_they_were_found_with(
+    tflite: Path, tmp_path: Path
+) -> None:
+    floats = tmp_path / "float.tflite"
+    floats.write_bytes(write_model(as_float(conv_model())))
+    target = load_target("nucleo-l4r5zi")
+    reference = target.with_overrides(kernels="reference")
+    for path, device, told in ((tflite, target, True), (tflite, reference, False), (floats, target, False)):
+        (report,) = estimate_file(path, [device])
+        assert report.estimate is not None
+        assert bool(report.estimate.factors) == told
+
+
+def test_a_run_that_takes_what_was_estimated_is_no_less(tflite: Path) -> None:
+    estimate = with_request(tflite, "nucleo-l4r5zi").estimate
+    assert estimate is not None
+    assert estimate.latency_ms is not None
+    again = with_request(tflite, "nucleo-l4r5zi", measured_ms=estimate.latency_ms.value * (1 - 1e-9)).estimate
+    assert again is not None
+    assert again.measured is not None
+    assert again.measured.text.startswith("+0.0 % against the estimate, within its band")

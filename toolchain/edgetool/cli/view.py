@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.text import fact, grouped, kib, printable, wrapped
+from edgetool.cli.text import fact, grouped, kib, printable, width, wrapped
 from edgetool.cli.view_latency import latency_facts, slowest_facts
 from edgetool.report.document import (
     ArenaInfo,
@@ -50,13 +50,14 @@ def summary(report: Report) -> list[str]:
 
 
 def heading(report: Report) -> str:
-    """Model and target in one line."""
+    """Model and target in one line, or the target in a second one where the terminal is too narrow."""
     parts = [click.style(printable(report.model.name), bold=True)]
     target = report.target
     if target is not None:
         core = f"{target.core}, " if target.board else ""
         parts.append(f"on {printable(target.board or target.core)} ({core}{target.kernels} kernels)")
-    return " ".join(parts)
+    line = " ".join(parts)
+    return line if len(click.unstyle(line)) <= width() else "\n".join(parts)
 
 
 def verdict(report: Report) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgetool.cli.text import duration, energy, fact, grouped, printable, short_size, significant, table, width
@@ -25,7 +25,7 @@ def latency_facts(estimate: EstimateInfo) -> list[str]:
         moving = duration(sum(item.ms.value for item in estimate.operators))
         return fact("Inference", f"not estimated; moving its bytes alone takes {moving}") + fact("Basis", basis)
     known = status(estimate)
-    lines = fact("Inference", f"about {banded(latency)}, {known}", style={"bold": True})
+    lines = fact("Inference", f"{banded(latency, duration)}, {known}", style={"bold": True})
     return lines + fact("Basis", basis, style=STATUS_STYLES.get(known))
 
 
@@ -38,9 +38,11 @@ def status(estimate: EstimateInfo) -> str:
     return UNMODELLED if 2 * unknown > latency.high else estimate.validation
 
 
-def banded(band: Band) -> str:
-    """As in "24 ms (22 ms to 28 ms)"."""
-    return f"{duration(band.value)} ({duration(band.low)} to {duration(band.high)})"
+def banded(band: Band, shown: Callable[[float], str]) -> str:
+    """As in "about 24 ms (22 ms to 28 ms)"; the value alone where the band shows nothing else."""
+    value, low, high = shown(band.value), shown(band.low), shown(band.high)
+    told = value if value.startswith("under ") else f"about {value}"
+    return told if low == value == high else f"{told} ({low} to {high})"
 
 
 def slowest_facts(estimate: EstimateInfo) -> list[str]:
@@ -71,9 +73,8 @@ def energy_facts(estimate: EstimateInfo) -> list[str]:
     found = estimate.energy_uj
     if found is None:
         return []
-    band = f"{energy(found.low)} to {energy(found.high)}"
     power = (estimate.energy_basis or "").partition("; time: ")[0]  # that of the time stands above
-    return fact("Energy", f"about {energy(found.value)} ({band}){f'; {printable(power, 400)}' if power else ''}")
+    return fact("Energy", f"{banded(found, energy)}{f'; {printable(power, 400)}' if power else ''}")
 
 
 def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgetool.estimate.bandwidth import Bandwidth, Verdict
+from edgetool.estimate.bandwidth import COMPUTE_BOUND_BELOW, Bandwidth, Verdict
 from edgetool.estimate.constraints import bottleneck
 from edgetool.estimate.precision import PrecisionName
 from edgetool.estimate.types import Estimate, OperatorEstimate
@@ -13,6 +13,8 @@ from edgetool.target.types import MemoryRegion, Target
 
 # Waiting for constants is worth a word from this share of the cycles.
 STALLS_FROM = 0.1
+# And the verdict speaks of it from this share.
+WAITING_FROM = 0.5
 
 TEXTS: dict[Verdict, str] = {
     "memory-bound": "memory-bound: moving bytes takes the time",
@@ -32,10 +34,15 @@ class Situation:
     precision: PrecisionName | None = None
 
     @property
+    def waiting(self) -> float:
+        """The share of the estimated time in which the core waits for memory."""
+        cycles = self.estimate.cycles
+        return sum(item.stall_cycles for item in self.estimate.operators) / cycles if cycles else 0.0
+
+    @property
     def stalls(self) -> bool:
-        """Whether waiting for memory is a good part of the estimated time."""
-        waiting = sum(item.stall_cycles for item in self.estimate.operators)
-        return waiting > STALLS_FROM * (self.estimate.cycles or 0)
+        """Whether that is a good part of it."""
+        return self.waiting > STALLS_FROM
 
     @property
     def waits(self) -> bool:
@@ -57,11 +64,17 @@ class Situation:
         return max(0, region.size_bytes - self.arena_bytes)
 
 
-def verdict_text(bandwidth: Bandwidth) -> str:
-    """The verdict with its figures, as a sentence without a full stop."""
-    share = bandwidth.utilization
+def verdict_text(bandwidth: Bandwidth, waiting: float = 0.0) -> str:
+    """The verdict with its figures, as a sentence without a full stop. waiting: the share of the time for memory.
+
+    Bytes that a kernel reads several times count once in the bandwidth: that little of it is used is then no sign that
+    memory could deliver more.
+    """
+    share, text = bandwidth.utilization, TEXTS[bandwidth.verdict]
+    if waiting > WAITING_FROM and share < COMPUTE_BOUND_BELOW:
+        text = f"inefficient access: {100 * waiting:.0f} % of the time is waiting for bytes that are read several times"
     return (
-        f"{TEXTS[bandwidth.verdict]} ({bandwidth.achieved_gbps:.3g} of {bandwidth.configured_gbps:.3g} GB/s, "
+        f"{text} ({bandwidth.achieved_gbps:.3g} of {bandwidth.configured_gbps:.3g} GB/s, "
         f"{100 * share:.{0 if share >= 0.1 else 1}f} %)"
     )
 

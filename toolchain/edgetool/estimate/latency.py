@@ -48,6 +48,7 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
     cycles = sum(item.cycles for item in operators)
     parameter_bytes = sum(item.parameter_bytes for item in operators)
     activation_bytes = sum(item.activation_bytes for item in operators)
+    waiting = sum(item.stall_cycles for item in operators)
     return Estimate(
         latency_ms=None if timing is None else _latency(operators, timing, speeds),
         cycles=None if timing is None else cycles,
@@ -56,7 +57,7 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
         parameter_bytes=parameter_bytes,
         activation_bytes=activation_bytes,
         configured_bandwidth_gbps=speeds.gbps(parameter_bytes, activation_bytes),
-        bound=_bound(cycles, speeds.cycles(parameter_bytes, activation_bytes)),
+        bound=_bound(cycles, max(speeds.cycles(parameter_bytes, activation_bytes), waiting)),
         validation=_validation(target),
         basis=timing.basis if timing is not None else NO_TIME[target.bandwidth_gbps is not None].format(target.name),
         operators=tuple(operators),

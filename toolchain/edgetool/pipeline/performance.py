@@ -13,7 +13,7 @@ from edgetool.estimate.given import positive
 from edgetool.estimate.interval import interval_findings, interval_utilization
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.placement import placement_findings
-from edgetool.estimate.precision import own_precision, precision_tradeoffs
+from edgetool.estimate.precision import PrecisionName, own_precision, precision_tradeoffs
 from edgetool.estimate.types import Estimate, OperatorEstimate
 from edgetool.figure import Figure
 from edgetool.finding import Finding
@@ -101,10 +101,7 @@ def estimate_info(
         verdict=verdict,
         measured=run,
         traffic=_traffic(estimate, target),
-        factors=tuple(
-            doc.FactorInfo(item.runtime, item.factor, item.low, item.high, item.rows, item.basis)
-            for item in target.factors
-        ),
+        factors=_factors(target, situation.precision),
         not_modelled=estimate.not_modelled,
         precision_tradeoffs=plain(precision_tradeoffs(model, plan, estimate, target, model_bytes=model_bytes)),
         constraints=_constraints(model, plan, estimate, target, model_bytes),
@@ -147,7 +144,7 @@ def _measured(
 
 
 def _comparison(ratio: float, within: bool) -> str:
-    longer = f"{100 * (ratio - 1):+.1f} % against the estimate"
+    longer = f"{round(100 * (ratio - 1), 1) + 0.0:+.1f} % against the estimate"  # without a -0.0
     if within:
         return f"{longer}, within its band; 'edgetool calibrate' makes it the profile's own"
     if ratio > 1:
@@ -173,7 +170,7 @@ def _verdict(bandwidth: Bandwidth | None, situation: Situation) -> doc.VerdictIn
     said = advice(replace(situation, bandwidth=bandwidth))
     if bandwidth is None:
         return doc.VerdictInfo("unknown", "not known: too little of the time is", said)
-    return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth), said)
+    return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth, situation.waiting), said)
 
 
 def _constraints(
@@ -193,6 +190,15 @@ def _constraints(
 def _limit(limit: Limit) -> Mapping[str, object]:
     derived = {"share": limit.share, "margin_bytes": limit.margin_bytes, "fits": limit.fits}
     return {**plain(limit), **derived}
+
+
+def _factors(target: Target, precision: PrecisionName | None) -> tuple[doc.FactorInfo, ...]:
+    """The speeds of other runtimes: measured on int8 models, against the kernels that are usual on the core."""
+    if precision != "int8" or target.kernels != target.core.default_kernels:
+        return ()
+    return tuple(
+        doc.FactorInfo(item.runtime, item.factor, item.low, item.high, item.rows, item.basis) for item in target.factors
+    )
 
 
 def _traffic(estimate: Estimate, target: Target) -> tuple[doc.TrafficInfo, ...]:
