@@ -21,6 +21,7 @@ def operator(index: int = 0, name: str = "CONV_2D", *, ms: float = 1.0, **change
         index=index,
         subgraph=0,
         operator=name,
+        precision="int8",
         macs=1000,
         parameter_bytes=400,
         activation_bytes=600,

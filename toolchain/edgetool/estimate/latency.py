@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from edgetool.estimate.evidence import Doubt, doubt_of, uncounted_placement, validation_of
 from edgetool.estimate.instructions import Executed, InstructionTable, executed_of
 from edgetool.estimate.memory_speed import Speeds, speeds_of
-from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Validation
+from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate
 from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import DType, Model
@@ -18,12 +20,6 @@ from edgetool.target.instructions import load_instructions
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target, Timing
 
-# An operator of which only the bytes are known takes at least the time of moving them; published kernels without
-# multiply-accumulates take up to some hundred times that (a table of exponentials, a division per element).
-BYTES_BAND = (1.0, 100.0)
-# Why no time is told, by whether the memory bandwidth is known.
-NO_TIME = {True: "{} is described by its memory bandwidth alone", False: "nothing is known of the speed of {}"}
-
 
 def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None = None) -> Estimate:
     """Cycles and time of one inference; a loop whose number of turns is not known turns once.
@@ -34,23 +30,28 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
     table = None if timing is None or target.core.instructions is None else _table(target)
     platform = platform_of(target)
     runs = subgraph_runs(model)
-    operators = []
+    placement = uncounted_placement(target, speeds)
+    timed = []
     for cost in operator_costs(model, custom):
         graph = model.subgraphs[cost.subgraph]
         call = Call(model, graph, graph.operators[cost.index], platform, {})
         described = call.operator.label in (custom or {})  # the user's own kernel: what TFLM's executes says nothing
         executed = Executed() if table is None or described else executed_of(call, table)
         times = runs[cost.subgraph]
-        stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, constant_passes(call))
         weight = target.core.float_factor if _is_float(call) else 1.0
-        once = 1 if times is None else times
-        operators.append(_operator(cost, executed, timing, speeds, weight=weight, stall=stall, runs=once))
+        work = _Run(cost, executed, weight, constant_passes(call), 1 if times is None else times)
+        timed.append(_operator(work, timing, speeds, placement))
+    operators = tuple(item for item, _, _ in timed)
     cycles = sum(item.cycles for item in operators)
     parameter_bytes = sum(item.parameter_bytes for item in operators)
     activation_bytes = sum(item.activation_bytes for item in operators)
     waiting = sum(item.stall_cycles for item in operators)
+    validation, basis = validation_of(target, operators, [again for _, _, again in timed], placement)
+    latency = None
+    if timing is not None:
+        latency = _latency(operators, [doubt for _, doubt, _ in timed], timing, speeds, basis)
     return Estimate(
-        latency_ms=None if timing is None else _latency(operators, timing, speeds),
+        latency_ms=latency,
         cycles=None if timing is None else cycles,
         instructions=sum(item.instructions or 0 for item in operators),
         macs=sum(item.macs for item in operators),
@@ -58,17 +59,23 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
         activation_bytes=activation_bytes,
         configured_bandwidth_gbps=speeds.gbps(parameter_bytes, activation_bytes),
         bound=_bound(cycles, max(speeds.cycles(parameter_bytes, activation_bytes), waiting)),
-        validation=_validation(target),
-        basis=timing.basis if timing is not None else NO_TIME[target.bandwidth_gbps is not None].format(target.name),
-        operators=tuple(operators),
+        validation=validation,
+        basis=basis,
+        operators=operators,
         not_modelled=tuple(item.operator for item in operators if item.basis == "bytes"),
     )
 
 
-def _validation(target: Target) -> Validation:
-    if target.timing is not None:
-        return target.timing.status
-    return "none" if target.bandwidth_gbps is None else "bandwidth only"
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """An operator's work: weight is what its instructions take relative to the timing's, passes how often it reads its
+    constants in a run."""
+
+    cost: OperatorCost
+    executed: Executed
+    weight: float
+    passes: int
+    runs: int
 
 
 def _table(target: Target) -> InstructionTable:
@@ -81,30 +88,28 @@ def _is_float(call: Call) -> bool:
 
 
 def _operator(
-    cost: OperatorCost,
-    executed: Executed,
-    timing: Timing | None,
-    speeds: Speeds,
-    *,
-    weight: float,
-    stall: float,
-    runs: int,
-) -> OperatorEstimate:
-    """weight: the cycles that its instructions take, relative to the timing's. stall: the cycles it waits in a run."""
-    instructions = executed.instructions
+    work: _Run, timing: Timing | None, speeds: Speeds, placement: float | None
+) -> tuple[OperatorEstimate, Doubt, float]:
+    """The estimate, the doubt about it, and the cycles of all runs that read constants again."""
+    cost, runs, instructions = work.cost, work.runs, work.executed.instructions
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
-    basis: Basis = "bytes" if timing is None or instructions is None else "instructions"
-    if timing is None or instructions is None:
-        cycles, (low, high) = transfer, BYTES_BAND
-    else:
-        cycles = instructions * timing.cpi * weight + stall
+    stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, work.passes)
+    once = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, 1)
+    modelled = timing is not None and instructions is not None
+    cycles, low, high = transfer, 1.0, 1.0
+    if timing is not None and instructions is not None:
+        cycles = instructions * timing.cpi * work.weight + stall
         low, high = timing.operator_low, timing.operator_high
+    again = stall - once if modelled else 0.0
+    doubt = doubt_of(cost.precision, modelled, timing, again / cycles if cycles else 0.0, placement)
     total = round(cycles * runs)
     ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.left_cold * runs / speeds.clock_hz * 1e3
-    return OperatorEstimate(
+    basis: Basis = "instructions" if modelled else "bytes"
+    item = OperatorEstimate(
         index=cost.index,
         subgraph=cost.subgraph,
         operator=cost.operator,
+        precision=cost.precision,
         macs=cost.macs * runs,
         parameter_bytes=cost.parameter_bytes * runs,
         activation_bytes=cost.activation_bytes * runs,
@@ -112,25 +117,28 @@ def _operator(
         runs=runs,
         instructions=None if instructions is None else instructions * runs,
         cycles=total,
-        stall_cycles=round(stall * runs) if basis == "instructions" else 0,
-        ms=Figure(ms, low * ms, high * ms + cold_ms, "ms", basis),
+        stall_cycles=round(stall * runs) if modelled else 0,
+        ms=Figure(ms, low * doubt.low * ms, high * doubt.high * ms + cold_ms, "ms", basis),
         bound=_bound(cycles, max(transfer, stall)),
         basis=basis,
-        gives_up=executed.gives_up,
+        gives_up=work.executed.gives_up,
     )
+    return item, doubt, again * runs
 
 
-def _latency(operators: Sequence[OperatorEstimate], timing: Timing, speeds: Speeds) -> Figure:
-    """The sum; its band is the timing's, wider by cold code and by operators of which only the bytes are known."""
+def _latency(
+    operators: Sequence[OperatorEstimate], doubts: Sequence[Doubt], timing: Timing, speeds: Speeds, basis: str
+) -> Figure:
+    """The sum; its band is the timing's, wider by the doubts about operators and by cold code."""
     value = low = high = 0.0
-    for item in operators:
+    for item, doubt in zip(operators, doubts, strict=True):
         ms = item.cycles / speeds.clock_hz * 1e3
         modelled = item.basis == "instructions"
         value += ms
-        low += ms * (timing.low if modelled else BYTES_BAND[0])
-        high += ms * (timing.high if modelled else BYTES_BAND[1])
+        low += ms * doubt.low * (timing.low if modelled else 1.0)
+        high += ms * doubt.high * (timing.high if modelled else 1.0)
         high += speeds.left_cold * item.runs / speeds.clock_hz * 1e3
-    return Figure(value, low, high, "ms", timing.basis)
+    return Figure(value, low, high, "ms", basis)
 
 
 def _bound(cycles: float, transfer: float) -> Bound:

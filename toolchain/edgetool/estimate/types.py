@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetool.figure import Figure
-from edgetool.target.types import TimingStatus
+from edgetool.target.types import Precision, TimingStatus
 
 Bound = Literal["compute", "memory"]
 # How the time of an operator is known: from counted instructions, or from its bytes alone.
@@ -23,12 +23,14 @@ class OperatorEstimate:
     parameter_bytes are constants, activation_bytes other tensors, each counted once a run; footprint_bytes what it
     needs in memory at once. stall_cycles are those of the cycles that wait for constants. instructions is None for an
     operator whose kernel has no rule or table: its cycles are then those of moving its bytes, and basis says so.
-    gives_up: its kernel returns an error that TFLM ignores, and leaves the output unwritten.
+    precision is that of its arithmetic. gives_up: its kernel returns an error that TFLM ignores, and leaves the output
+    unwritten.
     """
 
     index: int
     subgraph: int
     operator: str
+    precision: Precision
     macs: int
     parameter_bytes: int
     activation_bytes: int

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from edgetool.model.types import DType, Graph, Model, Operator
 from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
-
-Precision = Literal["int8", "int16", "float32"]
+from edgetool.target.types import Precision
 
 PRECISIONS: dict[DType, Precision] = {
     DType.INT16: "int16",

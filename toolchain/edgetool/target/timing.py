@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import get_args
 
 from edgetool.target.schema import Section
-from edgetool.target.types import Kernels, Power, Timing, TimingStatus
+from edgetool.target.types import Kernels, Power, Precision, Timing, TimingStatus
 
 KERNELS: tuple[Kernels, ...] = get_args(Kernels)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 STATUSES: tuple[TimingStatus, ...] = get_args(TimingStatus)
 
 CPI_RANGE = (0.05, 100.0)  # outside of it no processor runs code from any memory
@@ -35,6 +36,7 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
             operator_high=operator_band[1],
             status=_status(item),
             basis=item.text("basis"),
+            types=_types(item),
         )
         item.finish()
         if kernels is not None and timing.kernels in [other.kernels for other in timings]:
@@ -64,6 +66,14 @@ def read_bandwidth(section: Section) -> float | None:
     bandwidth = item.rate("gbps", *BANDWIDTH_RANGE_GBPS)
     item.finish()
     return bandwidth
+
+
+def _types(section: Section) -> tuple[Precision, ...]:
+    named = section.texts("types") if section.has("types") else ()
+    for name in named:
+        if name not in PRECISIONS:
+            section.note("types", f"{name[:80]!r} is not one of {', '.join(PRECISIONS)}")
+    return tuple(known for known in PRECISIONS if known in named)
 
 
 def _status(section: Section) -> TimingStatus:

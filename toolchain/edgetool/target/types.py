@@ -10,6 +10,7 @@ from edgetool.target.abi import Abi
 RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
 Fpu = Literal["none", "sp", "dp"]
 Kernels = Literal["cmsis-nn", "reference"]
+Precision = Literal["int8", "int16", "float32"]
 LimitQuantity = Literal["inputs", "dimensions"]
 TimingStatus = Literal["calibrated", "extrapolated", "unvalidated"]
 
@@ -77,6 +78,7 @@ class Timing:
     operator_high: float
     status: TimingStatus
     basis: str
+    types: tuple[Precision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
