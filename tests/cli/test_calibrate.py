@@ -11,7 +11,7 @@ import pytest
 
 from edgetool.cli.view_calibrate import calibrate_view
 from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport, MeasuredModel
-from edgetool.report.document import Provenance, TargetInfo
+from edgetool.report.document import FindingInfo, Provenance, TargetInfo
 from tests.cli.program import edgetool
 
 BOARD = ("--target", "nucleo-l4r5zi")
@@ -150,3 +150,11 @@ def test_the_view_tells_a_target_that_the_command_line_takes(written: str, argum
 def test_no_deviation_has_no_sign_of_its_own() -> None:
     models = (replace(INFO.models[0], residual=-3.1e-5),)
     assert any(line.endswith("+0.0 %") for line in view(replace(INFO, models=models)))
+
+
+def test_the_view_tells_what_is_doubtful() -> None:
+    finding = FindingInfo("measurements-disagree", "warning", "the measurements hardly agree", "kws.tflite")
+    target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
+    report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, INFO, (finding,))
+    told = click.unstyle(" ".join(" ".join(calibrate_view(report, Path("mine.toml"))).split()))
+    assert "kws.tflite: the measurements hardly agree" in told

@@ -93,6 +93,43 @@ def test_several_measurements_tell_the_stall(folder: Path) -> None:
     assert "flash.stall_cycles_per_byte" not in resolve_target(str(own)).unverified
 
 
+def test_calibrating_the_calibrated_profile_changes_nothing(folder: Path) -> None:
+    paths = sorted(folder.glob("*.tflite"))
+    times = [
+        (path, factor * estimated_ms(path, "rpi-pico")) for path, factor in zip(paths, (1.1, 0.9, 0.8), strict=True)
+    ]
+    first = calibrate_target("rpi-pico", times, output=folder / "one.toml").calibration
+    second = calibrate_target(str(folder / "one.toml"), times, output=folder / "two.toml").calibration
+    assert first.after.stall_cycles_per_byte != load_target("rpi-pico").regions[2].stall_cycles_per_byte
+    assert second.after.cpi == pytest.approx(first.after.cpi, rel=1e-6)
+    assert second.after.stall_cycles_per_byte == pytest.approx(first.after.stall_cycles_per_byte, rel=1e-6)
+    assert second.after.band == first.after.band
+
+
+def test_measurements_that_hardly_agree_are_told(folder: Path) -> None:
+    chain, long = folder / "chain.tflite", folder / "long.tflite"
+    long.write_bytes(write_model(chain_model(9)))
+    times = [(chain, 1.7 * estimated_ms(chain, BOARD)), (long, estimated_ms(long, BOARD))]
+    report = calibrate_target(BOARD, times, output=folder / "own.toml")
+    assert [(item.rule, item.level) for item in report.findings] == [("measurements-disagree", "warning")]
+    for path, ms in times:
+        (made,) = estimate_file(path, [resolve_target(str(folder / "own.toml"))])
+        assert made.estimate is not None
+        assert made.estimate.latency_ms is not None
+        assert made.estimate.latency_ms.low <= ms <= made.estimate.latency_ms.high
+    with pytest.raises(CalibrationError, match="contradicts the other measurement"):
+        calibrate_target(BOARD, [(chain, 5 * times[0][1] / 1.7), times[1]], output=folder / "other.toml")
+    assert not (folder / "other.toml").exists()
+
+
+def test_power_at_another_clock_was_not_measured(folder: Path) -> None:
+    chain = folder / "chain.tflite"
+    for clock, power in ((80_000_000, None), (120_000_000, load_target(BOARD).power)):
+        own = folder / f"{clock}.toml"
+        calibrate_target(BOARD, [(chain, 0.12)], output=own, overrides={"clock": clock})
+        assert resolve_target(str(own)).power == power
+
+
 def test_a_users_own_profile_can_be_calibrated_again(folder: Path) -> None:
     chain = folder / "chain.tflite"
     calibrate_target(BOARD, [(chain, 0.12)], output=folder / "one.toml", overrides={"clock": 80_000_000})

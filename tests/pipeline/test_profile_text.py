@@ -59,6 +59,25 @@ def test_overrides_of_the_command_line_are_kept() -> None:
     assert amended[arena.name] == {"size": "100000 B", "note": "size given by the user"}
 
 
+@pytest.mark.parametrize("changes", [{"clock_hz": 80_000_000}, {"mcu": "another"}, {"board": "my own"}])
+def test_what_the_base_loses_by_a_change_is_written(changes: dict[str, object]) -> None:
+    board = load_target("nucleo-l4r5zi")
+    changed = mine(board, **changes)
+    read = parse_target(profile_text(changed, base=board), where="")
+    assert (read.power, read.timings) == (board.power, board.timings)
+    bare = replace(changed, power=None)
+    assert parse_target(profile_text(bare, base=board), where="").power is None
+
+
+def test_another_core_keeps_what_is_said_of_its_memories() -> None:
+    board = load_target("rpi-pico")
+    other = load_target("cortex-m33")
+    changed = mine(board, core=other.core, factors=other.factors)
+    text = profile_text(changed, base=board)
+    assert "cold_cycles = 37000" in text
+    assert replace(parse_target(text, where=""), sources=()) == replace(changed, sources=())
+
+
 texts = st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=' "\\'), min_size=1, max_size=60)
 
 

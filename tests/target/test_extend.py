@@ -40,9 +40,21 @@ def test_an_amended_size_loses_its_source_but_not_its_speeds() -> None:
     assert "flash.wait_states" in covered
 
 
-def test_an_unknown_region_without_a_kind_is_none_of_the_bases() -> None:
-    with pytest.raises(TargetError, match=r"my\.toml: region\[0\]\.kind: is missing"):
-        parse_target(HEAD + FLASH.replace('"flash"', '"flsh"'), where="my.toml")
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        (FLASH.replace('"flash"', '"flsh"'), "no region 'flsh', and a new one needs a kind; did you mean 'flash'?"),
+        (FLASH.replace('"flash"', '"xyz"'), "no region 'xyz', and a new one needs a kind; it has sram, flash"),
+        (FLASH + FLASH, "region[1].name: amends 'flash' a second time"),
+        ('[[region]]\nsize = "1 MiB"\n', "region[0].name: is missing"),
+        ("[[region]]\nname = 7\n", "region[0].name: must be text"),
+    ],
+)
+def test_an_amendment_names_one_region_of_the_base(region: str, said: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        parse_target(HEAD + region, where="my.toml")
+    assert said in str(caught.value)
+    assert caught.value.details == ()
 
 
 def test_a_users_extension_keeps_the_boards_timing_until_it_is_another_board() -> None:
@@ -56,8 +68,40 @@ def test_a_users_extension_keeps_the_boards_timing_until_it_is_another_board() -
 
 
 def test_another_core_drops_what_was_the_cores() -> None:
-    target = parse_target(f'{HEAD}core = "cortex-m7"\n', where="my.toml")
-    assert (target.core.name, target.timings) == ("cortex-m7", ())
+    base = load_target("rpi-pico")
+    target = parse_target('extends = "rpi-pico"\nname = "mine"\ncore = "cortex-m7"\n', where="my.toml")
+    assert (target.core.name, target.timings, target.power, target.mcu) == ("cortex-m7", (), None, None)
+    flash, before = target.flash_region, base.flash_region
+    assert flash is not None
+    assert before is not None
+    assert (before.stall_cycles_per_byte, before.cold_cycles) == (24, 37000)
+    assert (flash.stall_cycles_per_byte, flash.cold_cycles, flash.code_bytes) == (None, None, 0)
+    assert (flash.size_bytes, flash.cache_bytes) == (before.size_bytes, before.cache_bytes)
+    own = '[[region]]\nname = "qspi-flash"\nstall_cycles_per_byte = 3\n'
+    target = parse_target(f'extends = "rpi-pico"\nname = "mine"\ncore = "cortex-m7"\n{own}', where="my.toml")
+    assert target.flash_region is not None
+    assert target.flash_region.stall_cycles_per_byte == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "timing", "power"),
+    [
+        ('clock = "40 MHz"', True, False),
+        ('clock = "120 MHz"', True, True),
+        ('mcu = "STM32L4S5ZI"', False, False),
+        ('mcu = "STM32L4R5ZI"', True, True),
+        ('core = "cortex-m4"', True, True),
+        ('core = "cortex-m33"', False, False),
+    ],
+)
+def test_what_was_measured_holds_for_what_it_was_measured_on(key: str, timing: bool, power: bool) -> None:
+    base, target = load_target("nucleo-l4r5zi"), parse_target(f"{HEAD}{key}\n", where="my.toml")
+    assert (target.timings == base.timings, target.power == base.power) == (timing, power)
+    given = parse_target(
+        f'{HEAD}{key}\n[power]\nactive_mw = 20\nrange_mw = [19, 21]\nbasis = "a meter"\n', where="my.toml"
+    )
+    assert given.power is not None
+    assert given.power.active_mw == 20
 
 
 def test_a_chain_takes_over_from_the_end() -> None:

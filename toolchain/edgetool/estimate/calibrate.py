@@ -1,31 +1,45 @@
 """From a few measured times to a board's speed: the cycles per instruction and the wait for constants that fit them.
 
 The model is the estimate's own, cycles = cpi * instructions + stall * streamed bytes + rest, where the rest (an arena
-in external RAM, operators without a rule) does not depend on the two. The search starts at the profile's stall: one
-measurement moves the cycles per instruction alone, several move the stall as far as they can tell the two apart.
+in external RAM, operators without a rule) does not depend on the two. Several measurements move the stall where they
+can tell it from the instructions; else it stays as the profile has it, and they move the cycles per instruction alone.
+So a calibrated profile that is calibrated again on the same measurements stays as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import ceil, floor, inf, isfinite, sqrt
 from numbers import Real
 
 from edgetool.errors import CalibrationError
+from edgetool.estimate.evidence import SOME
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
+from edgetool.estimate.types import OperatorEstimate
+from edgetool.finding import Finding
 from edgetool.model.types import Model
-from edgetool.target.types import Target, Timing
+from edgetool.target.regions import STALL_RANGE
+from edgetool.target.timing import PRECISIONS
+from edgetool.target.types import Precision, Target, Timing
 
 # What a good fit leaves over, relative: two runtimes with the same kernels differ by as much (docs/accuracy.md).
 NOISE = 0.05
-# How far the stall may be from the profile's before the fit resists, in cycles per byte; at least this.
-STALL_SPREAD = 0.5
+# The stall is fitted where NOISE leaves it known to so many cycles per byte, or to this share of itself.
+STALL_ERROR, STALL_SHARE = 0.5, 0.25
+# A stall that moves by so many cycles per byte, and by this factor, says that the constants lie somewhere else.
+STALL_MOVE, STALL_MOVE_FACTOR = 0.5, 2.0
+# Cycles that a byte from flash on the chip waits at most, where its wait states are not known.
+ON_CHIP_STALL = 16.0
+# How far a measurement may be from the fit, as a share: beyond the first there is a warning, beyond the other no fit.
+DISAGREEING, CONTRADICTING = 0.2, 0.5
 # The band by the number of models, as a share of the time; benchmarks.latency finds what holds nine of ten models.
 SHARES = (0.15, 0.12, 0.10)
-# The band is never narrower than the worst residual by this factor.
-RESIDUAL_MARGIN = 1.3
+# The band is wider than what the worst measurement needs, by this factor.
+BAND_MARGIN = 1.3
+# Digits that a fitted figure is written with: an estimate gives the measured time back to what it rounds.
+DIGITS = 10
 # What is left of an operator's band where the profile has none.
 OPERATOR_BAND = (0.7, 1.4)
 # Cycles per instruction and per byte of constants of the estimates that a model's counts are the differences of.
@@ -67,16 +81,24 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The timing that fits, the stall of the model's memory where it moved (None: as the profile has it), the rest."""
+    """The timing that fits, the stall of the model's memory where it moved (None: as the profile has it), the rest.
+
+    findings: measurements that hardly agree, and a stall that is none of the memory that the profile names.
+    """
 
     timing: Timing
     stall_cycles_per_byte: float | None
     measurements: tuple[Fitted, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """A measurement as the fit sees it: cycles = cpi * instructions + stall * streamed + rest."""
+    """A measurement as the fit sees it: cycles = cpi * instructions + stall * streamed + rest.
+
+    moved, moved_streamed: the cycles of operators of which only the bytes are counted, as a part of rest and streamed;
+    a timing's band is not theirs. types: of the operators that take a part of its time worth the name.
+    """
 
     name: str
     ms: float
@@ -84,33 +106,56 @@ class _Sample:
     instructions: int
     streamed: float
     rest: float
+    moved: float
+    moved_streamed: float
+    types: frozenset[Precision]
 
     def cpi(self, stall: float) -> float:
         return (self.cycles - self.rest - stall * self.streamed) / self.instructions
+
+    def estimated(self, cpi: float, stall: float) -> float:
+        return cpi * self.instructions + stall * self.streamed + self.rest
+
+    def factor(self, cpi: float, stall: float) -> float:
+        """What the counted operators took, as a factor on what they are estimated to take."""
+        moved = self.moved + stall * self.moved_streamed
+        return (self.cycles - moved) / (self.estimated(cpi, stall) - moved)
+
+    def off(self, cpi: float, stall: float) -> float:
+        """How far the measurement is from the estimate, in either direction, as a share: twice and half are 1."""
+        factor = self.factor(cpi, stall)
+        return max(factor, 1 / factor) - 1 if factor > 0 else inf
 
 
 def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibration:
     """Fit the target's kernels to the measurements.
 
     Raises CalibrationError naming the measurement: for a time that is not a number above 0, for a model of which no
-    operator is counted, and for a time that no cycles per instruction within the core's limits explain.
+    operator is counted, for a time that no cycles per instruction within the core's limits explain, and for the one
+    that contradicts the others.
     """
     if not measurements:
         raise CalibrationError("there is nothing to calibrate on", where="measured", fix="give a model and its time")
     samples = [_sample(target, item) for item in measurements]
     known = speeds_of(target).constant_stall
-    cpi, stall = _fit(samples, known)
     for sample in samples:
-        _check_limits(sample, sample.cpi(stall), target)
+        _check_reachable(sample, target)
+    cpi, stall = (_rounded(figure) for figure in _fit(samples, target))
+    _check_fit(samples, cpi, stall, target)
     fits = tuple(_fitted(sample, cpi, stall) for sample in samples)
-    moved = len(samples) > 1 and abs(stall - known) > 1e-9
-    return Calibration(_timing(target, cpi, fits), round(stall, 4) if moved else None, fits)
+    return Calibration(
+        timing=_timing(target, cpi, samples, [sample.factor(cpi, stall) for sample in samples]),
+        stall_cycles_per_byte=None if stall == _rounded(known) else stall,
+        measurements=fits,
+        findings=(*_disagreement(samples, cpi, stall), *_other_memory(samples, known, stall, target)),
+    )
 
 
 def _sample(target: Target, item: Measurement) -> _Sample:
     """The model's counts: what estimates with one more cycle per instruction, and per byte of constants, differ by."""
     ms = _milliseconds(item)
-    plain, slower, waiting = (estimate_model(item.model, probe(target, *figures)).cycles for figures in PROBES)
+    estimates = [estimate_model(item.model, probe(target, *figures)) for figures in PROBES]
+    plain, slower, waiting = (made.cycles for made in estimates)
     if plain is None or slower is None or waiting is None or slower == plain:
         raise CalibrationError(
             f"none of its operators is counted for {target.core.name} with {target.kernels} kernels",
@@ -118,8 +163,24 @@ def _sample(target: Target, item: Measurement) -> _Sample:
             fix="calibrate on a model of other operators, or on a core with instruction tables",
         )
     instructions = slower - plain
-    cycles = ms * target.clock_hz / 1e3
-    return _Sample(item.name, ms, cycles, instructions, waiting - plain, plain - instructions)
+    moved, _, moved_waiting = (sum(o.cycles for o in made.operators if o.basis == "bytes") for made in estimates)
+    return _Sample(
+        name=item.name,
+        ms=ms,
+        cycles=ms * target.clock_hz / 1e3,
+        instructions=instructions,
+        streamed=waiting - plain,
+        rest=plain - instructions,
+        moved=moved,
+        moved_streamed=moved_waiting - moved,
+        types=_types(estimates[0].operators),
+    )
+
+
+def _types(operators: Sequence[OperatorEstimate]) -> frozenset[Precision]:
+    total = sum(item.cycles for item in operators)
+    shares = {word: sum(item.cycles for item in operators if item.precision == word) / total for word in PRECISIONS}
+    return frozenset(word for word, share in shares.items() if share > SOME)
 
 
 def _milliseconds(item: Measurement) -> float:
@@ -141,36 +202,124 @@ def probe(target: Target, cpi: float, stall: float) -> Target:
     return replace(target, timings=(timing,), regions=regions)
 
 
-def _fit(samples: Sequence[_Sample], known: float) -> tuple[float, float]:
-    """Least squares of the relative errors, each against NOISE, and of the stall against the known one.
+def _fit(samples: Sequence[_Sample], target: Target) -> tuple[float, float]:
+    """Least squares of the relative errors: cycles per instruction and per byte of constants, by the normal equations.
 
-    Two unknowns: the normal equations by hand. A stall below 0 is 0.
+    The stall is the profile's where the samples do not tell it. Where the wait alone would then take too long, the
+    constants lie in faster memory than the profile says: the stall shrinks to what the profile's cycles per
+    instruction leave of the time.
     """
+    least, most = target.core.cpi_limits[0], _most_stall(target)
     rows = [(s.instructions / s.cycles, s.streamed / s.cycles, 1 - s.rest / s.cycles) for s in samples]
-    weight = (NOISE / max(known, STALL_SPREAD)) ** 2
-    nn = sum(n * n for n, _, _ in rows)
-    nb = sum(n * b for n, b, _ in rows)
-    bb = sum(b * b for _, b, _ in rows) + weight
-    ny = sum(n * y for n, _, y in rows)
-    by = sum(b * y for _, b, y in rows) + weight * known
-    stall = max(0.0, (nn * by - nb * ny) / (nn * bb - nb * nb))
-    return (ny - nb * stall) / nn, stall
+    nn, nb, bb = sum(n * n for n, _, _ in rows), sum(n * b for n, b, _ in rows), sum(b * b for _, b, _ in rows)
+    ny, by = sum(n * y for n, _, y in rows), sum(b * y for _, b, y in rows)
+    stall, kept = speeds_of(target).constant_stall, least if target.timing is None else target.timing.cpi
+    apart = nn * bb - nb * nb  # 0 where all have the same share of constants
+    if len(samples) > 1 and apart > 1e-9 * nn * bb:
+        told = min(most, max(0.0, (nn * by - nb * ny) / apart))
+        if NOISE * sqrt(nn / apart) <= max(STALL_ERROR, STALL_SHARE * told):
+            stall, kept = told, least
+    cpi = (ny - nb * stall) / nn
+    if cpi < least and bb:
+        stall = min(most, max(0.0, (by - nb * kept) / bb))
+        cpi = max(least, (ny - nb * stall) / nn)
+    return cpi, stall
 
 
-def _check_limits(sample: _Sample, cpi: float, target: Target) -> None:
+def _most_stall(target: Target) -> float:
+    """A byte waits no longer than an access of its own, which in flash of the chip is never long."""
+    region = target.flash_region
+    if region is None or region.kind == "external-flash":
+        return STALL_RANGE[1]
+    return ON_CHIP_STALL if region.wait_states is None else max(region.wait_states, STALL_MOVE)
+
+
+def _rounded(figure: float) -> float:
+    return float(f"{figure:.{DIGITS}g}")
+
+
+def _check_reachable(sample: _Sample, target: Target) -> None:
+    """Refuse a time that is too short without any wait, or too long with the longest."""
     low, high = target.core.cpi_limits
-    if low <= cpi <= high:
-        return
-    raise CalibrationError(
-        f"{sample.ms:g} ms at {target.clock_hz / 1e6:g} MHz would be {cpi:.3g} cycles for each of its"
+    if sample.cpi(0.0) < low:
+        raise _beyond_limits(sample, sample.cpi(0.0), target)
+    if sample.cpi(_most_stall(target)) > high:
+        raise _beyond_limits(sample, sample.cpi(_most_stall(target)), target)
+
+
+def _check_fit(samples: Sequence[_Sample], cpi: float, stall: float, target: Target) -> None:
+    """Refuse more cycles per instruction than the core takes, and measurements that contradict each other."""
+    if cpi > target.core.cpi_limits[1]:
+        slowest = max(samples, key=lambda sample: sample.cpi(stall))
+        raise _beyond_limits(slowest, slowest.cpi(stall), target)
+    if max(sample.off(cpi, stall) for sample in samples) > CONTRADICTING:
+        raise _contradiction(samples, target)
+
+
+def _beyond_limits(sample: _Sample, cpi: float, target: Target) -> CalibrationError:
+    low, high = target.core.cpi_limits
+    return CalibrationError(
+        f"{sample.ms:g} ms at {target.clock_hz / 1e6:g} MHz would be {cpi:.4g} cycles for each of its"
         f" {sample.instructions:,} instructions; {target.core.name} takes {low:g} to {high:g}",
         where=sample.name,
         fix=TOO_FAST if cpi < low else TOO_SLOW,
     )
 
 
+def _contradiction(samples: Sequence[_Sample], target: Target) -> CalibrationError:
+    """Names the measurement without which the others agree best; of two, the one farther from the profile."""
+    without = [[*samples[:i], *samples[i + 1 :]] for i in range(len(samples))]
+    fits = [_fit(others, target) for others in without]
+    timing, known = target.timing, speeds_of(target).constant_stall
+    if len(samples) == 2 and timing is not None:
+        worst = max(range(2), key=lambda i: samples[i].off(timing.cpi, known))
+    else:
+        worst = min(range(len(samples)), key=lambda i: max(other.off(*fits[i]) for other in without[i]))
+    sample = samples[worst]
+    expected = sample.ms * sample.estimated(*fits[worst]) / sample.cycles
+    one = len(samples) == 2
+    return CalibrationError(
+        f"{sample.ms:g} ms contradicts the other measurement{'' if one else 's'}, by which it takes {expected:.4g} ms",
+        where=sample.name,
+        fix="check its unit, and that all were timed with one build, clock and placement; else leave it out",
+    )
+
+
+def _disagreement(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple[Finding, ...]:
+    """The measurement that the fit explains worst, when it hardly does."""
+    worst = max(samples, key=lambda sample: sample.off(cpi, stall))
+    if worst.off(cpi, stall) <= DISAGREEING:
+        return ()
+    fitted = worst.ms * worst.estimated(cpi, stall) / worst.cycles
+    text = (
+        f"the measurements hardly agree: {worst.ms:g} ms were measured where all together make {fitted:.4g} ms; check"
+        " unit, build, clock and placement of each: the band is as wide as they are apart"
+    )
+    return (Finding("measurements-disagree", "warning", text, worst.name),)
+
+
+def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target: Target) -> tuple[Finding, ...]:
+    """That the constants seem to lie in faster or slower memory than the profile's region says."""
+    region = target.flash_region
+    least, most = sorted((known, stall))
+    if region is None or (region.stall_cycles_per_byte is None and region.wait_states is None):
+        return ()  # the profile says nothing of it
+    if most - least <= STALL_MOVE or most <= STALL_MOVE_FACTOR * least:
+        return ()
+    advice = (
+        "give another model's time, which tells wait and instructions apart"
+        if len(samples) == 1
+        else "check where the firmware keeps them"
+    )
+    text = (
+        f"the constants seem to lie in {'faster' if stall < known else 'slower'} memory than {region.name}, of which"
+        f" the profile says {known:.3g} cycles per byte: {stall:.3g} explain what was measured; {advice}"
+    )
+    return (Finding("constants-elsewhere", "warning", text, region.name),)
+
+
 def _fitted(sample: _Sample, cpi: float, stall: float) -> Fitted:
-    cycles = cpi * sample.instructions + stall * sample.streamed + sample.rest
+    cycles = sample.estimated(cpi, stall)
     return Fitted(
         name=sample.name,
         measured_ms=sample.ms,
@@ -182,20 +331,26 @@ def _fitted(sample: _Sample, cpi: float, stall: float) -> Fitted:
     )
 
 
-def _timing(target: Target, cpi: float, fits: Sequence[Fitted]) -> Timing:
-    """The band is the wider of what others' measurements leave, by their number, and of what these do."""
-    worst = max(abs(item.residual) for item in fits)
-    share = min(0.9, max(SHARES[min(len(fits), len(SHARES)) - 1], RESIDUAL_MARGIN * worst))
+def _timing(target: Target, cpi: float, samples: Sequence[_Sample], factors: Sequence[float]) -> Timing:
+    """The band is the wider of what others' measurements leave, by their number, and of what these do.
+
+    factors: of each sample, what the counted operators took by what they are estimated to take. Types that were
+    measured on others of the core still are: what they take beside each other is the core's.
+    """
+    share = SHARES[min(len(samples), len(SHARES)) - 1]
+    low = floor(1e3 * min(1 - share, 1 - BAND_MARGIN * (1 - min(factors)))) / 1e3
+    high = ceil(1e3 * max(1 + share, 1 + BAND_MARGIN * (max(factors) - 1))) / 1e3
     before = target.timing
     operator = OPERATOR_BAND if before is None else (before.operator_low, before.operator_high)
-    low, high = 1 - share, 1 + share
+    known = frozenset[Precision]().union(*(sample.types for sample in samples), () if before is None else before.types)
     return Timing(
         kernels=target.kernels,
-        cpi=float(f"{cpi:.5g}"),
-        low=round(low, 3),
-        high=round(high, 3),
+        cpi=cpi,
+        low=low,
+        high=high,
         operator_low=round(min(low, operator[0]), 3),
         operator_high=round(max(high, operator[1]), 3),
         status="calibrated",
-        basis="measured on this board: " + ", ".join(f"{item.name} {item.measured_ms:g} ms" for item in fits),
+        basis="measured on this board: " + ", ".join(f"{item.name} {item.ms:g} ms" for item in samples),
+        types=() if before is not None and not before.types else tuple(word for word in PRECISIONS if word in known),
     )

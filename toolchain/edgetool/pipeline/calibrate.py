@@ -16,7 +16,7 @@ from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.pipeline.files import check_writable, write_file
 from edgetool.pipeline.profile_text import profile_text
-from edgetool.pipeline.reporting import device_options
+from edgetool.pipeline.reporting import device_options, finding_infos
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import is_path, resolve_named
 from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport, MeasuredModel
@@ -52,7 +52,11 @@ def calibrate_target(
     check_writable(output.parent, (output.name,), force=force, inputs=inputs)
     sources = _sources(models)
     given = tuple(Measurement(s.name, s.model, ms) for s, (_, ms) in zip(sources, measurements, strict=True))
-    own = _calibrated(target, calibrate(target, given), called)
+    found = calibrate(target, given)
+    own = _calibrated(target, found, called)
+    packaged = resolve_named(target_name)
+    if packaged is not None and packaged.clock_hz != own.clock_hz:  # at another clock nobody measured it
+        own = replace(own, power=None, sources=_not_covering(own.sources, "power"))
     after = _timing_info(own)
     assert after is not None  # it was found
     base = load_target(target_name) if target.board is not None and not is_path(target_name) else None
@@ -82,6 +86,7 @@ def calibrate_target(
             after=after,
             models=tuple(_model_info(source, item, target, own) for source, item in zip(sources, given, strict=True)),
         ),
+        findings=finding_infos(found.findings),
     )
 
 
@@ -157,12 +162,17 @@ def _calibrated(target: Target, found: Calibration, name: str) -> Target:
         return own
     figure = f"{region.name}.stall_cycles_per_byte"
     stalled = replace(region, stall_cycles_per_byte=found.stall_cycles_per_byte)
-    sources = (replace(item, covers=tuple(f for f in item.covers if f != figure)) for item in own.sources)
     return replace(
         own,
         regions=tuple(stalled if item.name == region.name else item for item in own.regions),
-        sources=(*(item for item in sources if item.covers), Document((figure,), timing.basis, verified=True)),
+        sources=(*_not_covering(own.sources, figure), Document((figure,), timing.basis, verified=True)),
     )
+
+
+def _not_covering(sources: Sequence[Document], figure: str) -> tuple[Document, ...]:
+    """The sources without what they say of the figure."""
+    others = (replace(item, covers=tuple(word for word in item.covers if word != figure)) for item in sources)
+    return tuple(item for item in others if item.covers)
 
 
 def _line(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgetool.errors import InternalError
+from edgetool.target.extend import dependent_on
 from edgetool.target.load import DEFAULT_RUNTIME, parse_target
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.types import MemoryRegion, Source, Target, Timing
@@ -70,9 +71,12 @@ def _changes(target: Target, base: Target) -> Table:
     if target.kernels != base.kernels:
         changed["kernels"] = target.kernels
     regions = [_region(region) for region in target.regions]
-    if [region.name for region in target.regions] == [region.name for region in base.regions]:
+    amend = [region.name for region in target.regions] == [region.name for region in base.regions]
+    if amend and "core" not in changed:
         pairs = zip(target.regions, base.regions, strict=True)
         regions = [_amendment(region, other) for region, other in pairs if region != other]
+    lost = dependent_on([*changed, *([] if amend and "core" not in changed else ["region"])])
+    changed |= {key: here[key] for key in here if key in lost and key != "usual_kernels"}
     known = {source.document for source in base.sources}
     sources = [_source(source) for source in target.sources if source.document not in known]
     return {**changed, **({"region": regions} if regions else {}), **({"source": sources} if sources else {})}
@@ -94,6 +98,7 @@ def _region(region: MemoryRegion) -> Table:
         "access_bytes": region.access_bytes,
         "cache": format_size(region.cache_bytes) if region.cache_bytes else None,
         "code_bytes": region.code_bytes or None,
+        "cold_cycles": region.cold_cycles,
         "stall_cycles_per_byte": region.stall_cycles_per_byte,
         "note": region.note or None,
     }
@@ -101,7 +106,7 @@ def _region(region: MemoryRegion) -> Table:
 
 
 def _timing(timing: Timing) -> Table:
-    return {
+    table: Table = {
         "kernels": timing.kernels,
         "cpi": timing.cpi,
         "band": [timing.low, timing.high],
@@ -109,6 +114,7 @@ def _timing(timing: Timing) -> Table:
         "status": timing.status,
         "basis": timing.basis,
     }
+    return table | ({"types": list(timing.types)} if timing.types else {})
 
 
 def _power(target: Target) -> Table | None:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-from edgetool.target.schema import Problem
+from edgetool.target.schema import Problem, did_you_mean
 
 Document = dict[str, Any]
 
-# Keys of an extended board, and what does not hold any more when they are replaced: another board was not measured.
+# Keys of an extended board, and what does not hold any more when their value changes: another board, chip, core or
+# clock was not measured.
 _DEPENDENT = (
     ("board", "timing"),
     ("board", "power"),
     ("clock", "clock_source"),
+    ("clock", "power"),
+    ("core", "mcu"),
     ("core", "fpu"),
     ("core", "usual_kernels"),
     ("core", "timing"),
+    ("core", "power"),
     ("kernels", "usual_kernels"),
+    ("mcu", "timing"),
+    ("mcu", "power"),
     ("region", "arena_region"),
 )
+# Keys of a region that were measured with the board's core.
+MEASURED_KEYS = ("stall_cycles_per_byte", "code_bytes", "cold_cycles")
 # Keys of a region's speed: a source covers each as "flash.cache", and the others as "flash".
 SPEED_KEYS = ("wait_states", "access_bytes", "cache", "stall_cycles_per_byte")
 
@@ -60,16 +68,27 @@ def _extended(
         )
         return own
     base = _extended(base, base_of, problems, fix, (*chain, base["name"]))
-    return _merged(own, base)
+    return _merged(own, base, problems)
 
 
-def _merged(own: Document, base: Document) -> Document:
-    gone = {dependent for key, dependent in _DEPENDENT if key in own}
+def dependent_on(keys: Collection[str]) -> set[str]:
+    """The keys that an extended board loses when these change; of another core's regions, also MEASURED_KEYS."""
+    return {dependent for key, dependent in _DEPENDENT if key in keys}
+
+
+def _merged(own: Document, base: Document, problems: list[Problem]) -> Document:
+    gone = dependent_on([key for key in own if own[key] != base.get(key)])
     replaced = {*own, *gone}
     regions = base.get("region", [])
-    amended = _amended(own.get("region"), regions)
+    if "core" in own and own["core"] != base.get("core"):
+        replaced |= {figure for region in regions for figure in _figures(region["name"], MEASURED_KEYS)}
+        regions = [{key: value for key, value in region.items() if key not in MEASURED_KEYS} for region in regions]
+        base = {**base, "region": regions} if regions else base
+    amended = _amended(own.get("region"), regions, problems)
     if amended is not None:
-        replaced |= {figure for item in own["region"] for figure in _figures(item["name"], item)}
+        names = [region["name"] for region in regions]
+        given = [item for item in own["region"] if item.get("name") in names]
+        replaced |= {figure for item in given for figure in _figures(item["name"], item)}
         gone -= {"arena_region"}
         own = {**own, "region": amended}
     elif "region" in own:
@@ -84,17 +103,37 @@ def _merged(own: Document, base: Document) -> Document:
     return {**kept_base, **own, "source": [*sources, *added] if isinstance(added, list) else added}
 
 
-def _amended(own: Any, base: list[Document]) -> list[Document] | None:
-    """The base's regions with what tables without a kind say of them; None when the tables are regions of their own."""
-    if not isinstance(own, list) or not own:
+def _amended(own: Any, base: list[Document], problems: list[Problem]) -> list[Document] | None:
+    """The base's regions with what tables without a kind say of them; None when the tables are regions of their own.
+
+    A table for no region of the base, or for one that another table amends, is noted and left out.
+    """
+    if not isinstance(own, list) or not own or not base:
         return None
-    names = [region["name"] for region in base]
-    if not all(isinstance(item, dict) and "kind" not in item and item.get("name") in names for item in own):
+    if not all(isinstance(item, dict) and "kind" not in item for item in own):
         return None
     merged = {region["name"]: region for region in base}
-    for item in own:
-        merged[item["name"]] = {**merged[item["name"]], **item}
+    seen: set[str] = set()
+    for index, item in enumerate(own):
+        name = item.get("name")
+        if not isinstance(name, str) or name not in merged:
+            problems.append(_no_such_region(f"region[{index}].name", name, list(merged)))
+        elif name in seen:
+            problems.append(
+                Problem(f"region[{index}].name", f"amends {name!r} a second time", "use one table for both")
+            )
+        else:
+            merged[name] = {**merged[name], **item}
+            seen.add(name)
     return list(merged.values())
+
+
+def _no_such_region(key: str, name: Any, known: list[str]) -> Problem:
+    if not isinstance(name, str):
+        return Problem(key, "is missing" if name is None else "must be text", f"amend {', '.join(known)}")
+    guess = did_you_mean(name, known) or f"it has {', '.join(known)}"
+    what = f"the extended board has no region {name[:80]!r}, and a new one needs a kind"
+    return Problem(key, what, guess)
 
 
 def _figures(region: str, keys: Iterable[str]) -> Iterator[str]:
