@@ -13,6 +13,7 @@ import pytest
 from edgetool.model.writer import write_model
 from tests.cli.program import edgetool
 from tests.model.builders import chain_model
+from tests.pipeline.order_models import tangle
 
 BOARD = ("--target", "nucleo-l4r5zi")
 
@@ -134,6 +135,35 @@ def test_csv_tables(tflite: Path, tmp_path: Path) -> None:
     both = edgetool("estimate", tflite, *BOARD, "-t", "cortex-m7", "--csv", tmp_path / "both", "-q")
     assert (both.returncode, both.stdout, both.stderr) == (0, "", "")
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == ["cortex-m7", "nucleo-l4r5zi"]
+
+
+def test_an_empty_directory_for_tables_is_refused(tflite: Path, tmp_path: Path) -> None:
+    for empty in ("", " "):
+        result = edgetool("estimate", tflite, *BOARD, "--csv", empty, cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "--csv" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert edgetool("estimate", tflite, *BOARD, "--csv", ".", "-q", cwd=tmp_path).returncode == 0
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_errors_of_the_tables_name_their_option(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    for place in ("file", "file/below", "/dev/null", "/proc/tables"):
+        result = edgetool("estimate", tflite, *BOARD, "--csv", place, cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "--csv" in result.stderr
+        assert "--output" not in result.stderr
+
+
+def test_the_search_for_a_plan_has_a_time_limit(tmp_path: Path) -> None:
+    path = tmp_path / "tangle.tflite"
+    path.write_bytes(write_model(tangle(60)))
+    document = json.loads(edgetool("estimate", path, *BOARD, "--time-limit", "0.01", "--json").stdout)
+    assert "search-cut-short" in {finding["rule"] for finding in document["findings"]}
+    assert document["provenance"]["options"]["plan_time_limit"] == 0.01
+    refused = edgetool("estimate", path, *BOARD, "--time-limit", "0")
+    assert (refused.returncode, "--time-limit" in refused.stderr) == (2, True)
 
 
 def test_options_can_stand_in_the_settings(tflite: Path, tmp_path: Path) -> None:

@@ -67,6 +67,14 @@ def test_it_fits_eighty_columns_of_ascii(info: EstimateInfo, everything: bool) -
         assert line.isascii()
 
 
+def test_a_run_elsewhere_shows_no_share_of_the_targets_memory() -> None:
+    elsewhere = replace(MEASURED, bandwidth_utilization=None, within_band=None, ratio=None, text="nothing")
+    shown = text(view(report(estimate(measured=elsewhere))))
+    assert "GB/s, " in shown
+    assert "of what the memory delivers" not in shown
+    assert "of what the memory delivers" in text(view(report(estimate(measured=MEASURED))))
+
+
 def test_it_is_short_unless_everything_is_wanted() -> None:
     assert len(view(report())) <= 45
     everything = view(report(), everything=True)

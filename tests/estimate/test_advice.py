@@ -7,6 +7,7 @@ import pytest
 
 from edgetool.estimate.advice import Situation, advice, verdict_text
 from edgetool.estimate.bandwidth import bandwidth_of, estimated_bandwidth
+from edgetool.estimate.precision import PrecisionRow, PrecisionTradeoffs
 from edgetool.estimate.types import Estimate
 from edgetool.target.load import load_target
 from edgetool.target.types import MemoryRegion, Target
@@ -90,6 +91,67 @@ def test_reference_kernels_where_there_are_better() -> None:
 @pytest.mark.parametrize(("precision", "helps"), [("float32", True), ("int16x8", True), ("int8", False), (None, False)])
 def test_lower_precision_where_there_is_one(precision: Any, helps: bool) -> None:
     assert ("convert to int8" in told(COMPUTE, PLAIN, precision=precision)) == helps
+
+
+def row(precision: str, arena: int, model: int, *, fits: bool | None) -> PrecisionRow:
+    exact = precision == "float32"
+    return PrecisionRow(precision, 0, 0, arena, arena, model, 0, 1.0, 1.0, exact, precision != "float16", fits)
+
+
+def sizes(arena: int, model: int, *, int8: bool | None, known: bool = True) -> PrecisionTradeoffs:
+    """A float model that does not fit the board of 64 KiB and 256 KiB, and what int8 makes of it."""
+    own = row("float32", arena, model, fits=False)
+    own = own if known else replace(own, arena_bytes=None)
+    half = row("float16", arena // 2, model // 2, fits=True)
+    return PrecisionTradeoffs("float32", own, (own, half, row("int8", arena // 4, model // 4, fits=int8)), None, "")
+
+
+def first(target: Target, tradeoffs: PrecisionTradeoffs) -> str:
+    return advice(Situation(COMPUTE, target, None, precision="float32", tradeoffs=tradeoffs))[0]
+
+
+def test_what_does_not_fit_is_said_first() -> None:
+    assert first(PLAIN, sizes(100_000, 100_000, int8=True)) == (
+        "make it fit: the arena needs 100,000 bytes, sram has 65,536; convert to int8, which fits, or use fewer "
+        "channels, or a smaller input"
+    )
+    assert "convert to int8, which may fit, or" in first(PLAIN, sizes(100_000, 100_000, int8=None))
+    assert "convert" not in first(PLAIN, sizes(100_000, 100_000, int8=False))
+    assert "needs at least 100,000 bytes" in first(PLAIN, sizes(100_000, 100_000, int8=True, known=False))
+    assert first(PLAIN, sizes(1000, 300_000, int8=False)) == (
+        "make it fit: the model has 300,000 bytes, flash takes 262,144; use fewer channels or layers"
+    )
+    both = first(PLAIN, sizes(100_000, 300_000, int8=True))
+    assert "sram has 65,536, and the model has 300,000" in both
+
+
+def test_memory_outside_the_chip_is_a_way_to_make_it_fit() -> None:
+    outside = board(SRAM, SDRAM, FLASH)
+    assert "or put the arena into sdram (--arena-region sdram)" not in first(outside, sizes(9, 300_000, int8=False))
+    assert "put the arena into sdram (--arena-region sdram), or use fewer" in first(
+        outside, sizes(100_000, 9, int8=False)
+    )
+    assert "sdram" not in first(outside, sizes(9 * 2**20, 9, int8=False))
+
+
+def test_int8_is_not_told_twice() -> None:
+    fitting = sizes(100_000, 100_000, int8=True)
+    assert told(COMPUTE, PLAIN, precision="float32", tradeoffs=fitting).count("convert to int8") == 1
+    large = sizes(100_000, 100_000, int8=False)
+    assert told(COMPUTE, PLAIN, precision="float32", tradeoffs=large).count("convert to int8") == 1
+    small = replace(fitting, as_is=row("float32", 9, 9, fits=True))
+    assert "make it fit" not in told(COMPUTE, PLAIN, precision="float32", tradeoffs=small)
+    assert "convert to int8, if its accuracy holds" in told(COMPUTE, PLAIN, precision="float32", tradeoffs=small)
+
+
+def test_an_operator_with_a_tiny_share_is_not_named() -> None:
+    even = estimate([operator(index) for index in range(30)], gbps=1.0)
+    text = told(even, PLAIN)
+    assert "no single operator dominates" in text
+    assert "change" not in text
+    one = estimate([operator(stall_cycles=50_000), *[operator(i, parameter_bytes=9000) for i in range(1, 31)]], gbps=1)
+    waiting = replace(one, operators=tuple(replace(item, stall_cycles=20_000) for item in one.operators))
+    assert "copy the weights of" not in told(waiting, PLAIN, arena_bytes=64 * 1024 - 500)
 
 
 def test_simd_is_promised_only_where_it_is() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import platform
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from edgetool.pipeline.benchmark import benchmark, benchmark_source, stands_for
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.estimate_request import EstimateRequest
+from edgetool.pipeline.estimate_tables import SUMMARY_NAME, estimate_tables
 from edgetool.pipeline.source import open_tflite
 from edgetool.runtime.benchmark import Benchmark
 from edgetool.target.load import load_target
@@ -40,6 +43,12 @@ def test_only_a_target_of_this_kind_stands_for(machine: str, same: bool, monkeyp
     assert stands_for(load_target("cortex-m7")) is False
 
 
+def test_an_arm_board_that_runs_this_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert stands_for(load_target("raspberry-pi-4")) is True
+    assert stands_for(load_target("desktop")) is False
+
+
 def test_where_the_time_comes_from() -> None:
     assert benchmark_source(Benchmark(50, 1.5, 1.23456, 2.0)) == (
         "LiteRT on this machine, 50 runs, one thread: 1.23 ms at least, nine of ten within 2 ms"
@@ -62,7 +71,30 @@ def test_a_benchmark_is_compared_as_bandwidth_alone(tflite: Path, monkeypatch: p
         assert (run.ratio, run.within_band) == (None, None)
         assert run.gmacs_per_s == pytest.approx(estimate.macs / run.latency_ms / 1e6)
         assert run.bandwidth_gbps == pytest.approx(estimate.bytes_moved / run.latency_ms / 1e6)
-        assert run.bandwidth_utilization == pytest.approx(run.bandwidth_gbps / estimate.configured_bandwidth_gbps)
     assert len(times) == 1  # timed once
     texts = [estimate.measured.text for estimate in made if estimate is not None and estimate.measured is not None]
     assert ["nothing of the estimated one" in text for text in texts] == [True, True, False]
+
+
+def test_a_run_elsewhere_is_not_compared_with_the_targets_memory(tflite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr("edgetool.pipeline.estimate.benchmark", lambda *_, **__: Benchmark(5, 1e-6, 1e-6, 1e-6))
+    targets = [load_target("nucleo-l4r5zi"), load_target("desktop")]
+    reports = estimate_file(tflite, targets, request=EstimateRequest(benchmark_runs=5))
+    (board, desktop) = [report.estimate for report in reports]
+    assert board is not None
+    assert desktop is not None
+    here, there = desktop.measured, board.measured
+    assert here is not None
+    assert there is not None
+    assert here.bandwidth_utilization == pytest.approx(here.bandwidth_gbps / desktop.configured_bandwidth_gbps)
+    assert here.verdict.verdict == "memory-bound"
+    assert (there.bandwidth_utilization, there.verdict.verdict, there.verdict.advice) == (None, "unknown", ())
+    assert "another machine" in there.verdict.text
+    assert there.bandwidth_gbps == pytest.approx(here.bandwidth_gbps)
+    rules = [{finding.rule for finding in report.findings} for report in reports]
+    assert ["bandwidth-above-configured" in found for found in rules] == [False, True]
+    (row,) = csv.DictReader(io.StringIO(estimate_tables(reports[0])[SUMMARY_NAME].decode()))
+    assert row["bandwidth_utilization"] == ""
+    assert float(row["achieved_bandwidth_gbps"]) == there.bandwidth_gbps

@@ -61,6 +61,17 @@ def test_names_with_commas_and_lines_stay_one_cell() -> None:
     assert row["operator"] == odd
 
 
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1"])
+def test_a_name_that_a_spreadsheet_would_calculate_is_text(name: str) -> None:
+    (row,) = rows_of(report(estimate(operators=(operator(0, 1.0, operator=name),))), "operator_profile.csv")
+    assert row["operator"] == "'" + name
+
+
+def test_a_carriage_return_does_not_end_the_row() -> None:
+    (row,) = rows_of(report(estimate(operators=(operator(0, 1.0, operator="a\r=1"),))), "operator_profile.csv")
+    assert row["operator"] == "a\\r=1"
+
+
 def test_one_target_is_written_into_the_folder_and_several_into_folders(tmp_path: Path) -> None:
     written = write_tables([report()], tmp_path / "one")
     assert written == tuple(tmp_path / "one" / name for name in NAMES)
@@ -75,7 +86,7 @@ def test_one_target_is_written_into_the_folder_and_several_into_folders(tmp_path
 def test_nothing_is_written_where_one_file_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / NAMES[2]).write_text("precious")
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputError, match="--force to replace it, or another --csv"):
         write_tables([report(), report(name="mine")], tmp_path)
     assert [path.name for path in tmp_path.rglob("*.csv")] == [NAMES[2]]
     write_tables([report(), report(name="mine")], tmp_path, force=True)

@@ -22,6 +22,17 @@ from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
 from edgetool.cli.text import printable
 from edgetool.errors import UsageError
 
+
+class Folder(click.Path):
+    """The path of a directory; an empty one, as of a variable that is not set, is not the current directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or a usage error for an empty one."""
+        if not str(value).strip():
+            self.fail("the name of the directory is empty ('.' is the current one)", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 request_options = stacked(
     click.option("--interval-ms", type=POSITIVE, metavar="MS", help="Inputs come at this interval: how busy it is."),
     click.option("--measured-ms", type=POSITIVE, metavar="MS", help="A time that you measured, to compare with."),
@@ -52,7 +63,8 @@ request_options = stacked(
     show_default=True,
     help="List operators slowest first, or as they run.",
 )
-@click.option("--csv", type=PATH, metavar="DIR", help="Write the tables as CSV files into DIR.")
+@click.option("--csv", type=Folder(path_type=Path), metavar="DIR", help="Write the tables as CSV files into DIR.")
+@click.option("--time-limit", type=click.FloatRange(0.01), default=10, show_default=True, help="Seconds to plan.")
 @custom_operators_option
 @json_option
 @click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
@@ -68,6 +80,7 @@ def command(
     clock_scale: float | None,
     by: str,
     csv: Path | None,
+    time_limit: float,
     custom_operators: Path | None,
     as_json: bool,
     output: Path | None,
@@ -97,6 +110,7 @@ def command(
         interval_ms=interval_ms,
         power_mw=power_mw,
         clock_scale=clock_scale,
+        time_limit=time_limit,
     )
     inputs = (model,) if custom_operators is None else (model, custom_operators)
     with ProgressLine(quiet=quiet or as_json) as progress:

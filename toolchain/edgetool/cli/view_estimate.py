@@ -85,10 +85,11 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
     if measured is None:
         return []
     lines = fact("Measured", f"{significant(measured.latency_ms)} ms, {printable(measured.source, 200)}")
-    rate = (
-        f"{significant(measured.bandwidth_gbps)} GB/s ({percent(measured.bandwidth_utilization)} of what the memory "
-        f"delivers), {significant(measured.gmacs_per_s)} GMAC/s: {printable(measured.verdict.verdict)}"
-    )
+    used, limit = measured.bandwidth_utilization, ""
+    share = "" if used is None else f" ({percent(used)} of what the memory delivers)"
+    if used is not None:
+        limit = f": {printable(measured.verdict.verdict)}"
+    rate = f"{significant(measured.bandwidth_gbps)} GB/s{share}, {significant(measured.gmacs_per_s)} GMAC/s{limit}"
     lines += fact("", rate)
     return lines + fact("", printable(measured.text, 400), style=None if measured.within_band else {"fg": "yellow"})
 

@@ -1,4 +1,4 @@
-"""What to do about the limit of an inference: sentences for the engineer who has to make it faster."""
+"""What to do about the limit of an inference: sentences for the engineer who has to make it fit, and faster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from edgetool.estimate.bandwidth import COMPUTE_BOUND_BELOW, Bandwidth, Verdict
 from edgetool.estimate.constraints import bottleneck
-from edgetool.estimate.precision import PrecisionName
+from edgetool.estimate.precision import PrecisionRow, PrecisionTradeoffs
+from edgetool.estimate.roles import PrecisionName
 from edgetool.estimate.types import Estimate, OperatorEstimate
 from edgetool.target.types import MemoryRegion, Target
 
@@ -15,6 +16,8 @@ from edgetool.target.types import MemoryRegion, Target
 STALLS_FROM = 0.1
 # And the verdict speaks of it from this share.
 WAITING_FROM = 0.5
+# An operator is worth naming from this share of the time.
+NAMED_FROM = 0.05
 
 TEXTS: dict[Verdict, str] = {
     "memory-bound": "memory-bound: moving bytes takes the time",
@@ -25,13 +28,28 @@ TEXTS: dict[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What advice goes by. bandwidth is None where no time is known, arena_bytes and precision where they are not."""
+    """What advice goes by. bandwidth is None where no time is known, the others where they are not."""
 
     estimate: Estimate
     target: Target
     bandwidth: Bandwidth | None
     arena_bytes: int | None = None
     precision: PrecisionName | None = None
+    tradeoffs: PrecisionTradeoffs | None = None
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the arena or the model does not fit its memory."""
+        return self.tradeoffs is not None and self.tradeoffs.as_is.fits is False
+
+    @property
+    def smaller(self) -> PrecisionRow | None:
+        """The highest precision that fits in place of one that does not; one that may, where none is sure to."""
+        if self.tradeoffs is None or not self.too_large:
+            return None
+        rows = [row for row in self.tradeoffs.rows if row.stock_tflm and row.precision != self.precision]
+        certain = (row for row in rows if row.fits)
+        return next(certain, next((row for row in rows if row.fits is None and row.arena_bytes is not None), None))
 
     @property
     def waiting(self) -> float:
@@ -84,6 +102,29 @@ def advice(situation: Situation) -> tuple[str, ...]:
     return tuple(text for rule in RULES if (text := rule(situation)) is not None)
 
 
+def _too_large(situation: Situation) -> str | None:
+    tradeoffs, target = situation.tradeoffs, situation.target
+    if tradeoffs is None or not situation.too_large:
+        return None
+    own, missing = tradeoffs.as_is, list[str]()
+    arena, least = (own.live_bytes, "at least ") if own.arena_bytes is None else (own.arena_bytes, "")
+    region, flash = target.arena_region, target.flash_region
+    arena_misses = region is not None and arena > region.size_bytes
+    if region is not None and arena_misses:
+        missing.append(f"the arena needs {least}{arena:,} bytes, {region.name} has {region.size_bytes:,}")
+    if flash is not None and own.model_bytes > flash.size_bytes:
+        missing.append(f"the model has {own.model_bytes:,} bytes, {flash.name} takes {flash.size_bytes:,}")
+    ways = []
+    if (smaller := situation.smaller) is not None:
+        ways.append(f"convert to {smaller.precision}, which {'fits' if smaller.fits else 'may fit'}")
+    if arena_misses and len(missing) == 1:
+        outside = [item for item in target.regions if item.kind == "external-ram" and item != region]
+        roomy = next((item for item in outside if item.size_bytes >= arena), None)
+        ways += [] if roomy is None else [f"put the arena into {roomy.name} (--arena-region {roomy.name})"]
+    ways.append("use fewer channels, or a smaller input" if arena_misses else "use fewer channels or layers")
+    return f"make it fit: {', and '.join(missing)}; {', '.join(ways[:-1])}{', or ' if ways[1:] else ''}{ways[-1]}"
+
+
 def _measure(situation: Situation) -> str | None:
     if situation.bandwidth is not None:
         return None
@@ -107,9 +148,12 @@ def _kernels(situation: Situation) -> str | None:
 
 
 def _narrower(situation: Situation) -> str | None:
+    if situation.smaller is not None:
+        return None  # told already: it does not fit otherwise
     if situation.precision in ("float32", "float16"):
         simd = situation.target.core.dsp or situation.target.core.mve
-        return f"convert to int8: a quarter of float32's bytes{', and kernels that use SIMD' if simd else ''}"
+        gain = f"a quarter of float32's bytes{', and kernels that use SIMD' if simd else ''}"
+        return f"convert to int8, if its accuracy holds: {gain}"
     if situation.precision == "int16x8":
         return "convert to int8, if the accuracy holds: activations take half of the bytes"
     return None
@@ -129,6 +173,9 @@ def _constants(situation: Situation) -> str | None:
     if not fitting:
         return f"copy the hottest weights from {source.name} to SRAM or TCM, if other RAM of the chip is free"
     best = max(fitting, key=lambda item: (item.stall_cycles, item.parameter_bytes))
+    total_ms = sum(item.ms.value for item in situation.estimate.operators)
+    if best.ms.value < NAMED_FROM * total_ms:
+        return None
     size = _constant_bytes(best)
     return (
         f"copy the weights of {best.operator} {best.index} ({size:,} bytes) from {source.name} to RAM: "
@@ -147,6 +194,8 @@ def _slowest(situation: Situation) -> str | None:
     found = bottleneck(situation.estimate)
     if found is None or not found.ms:
         return None
+    if found.share < NAMED_FROM:
+        return "no single operator dominates: fewer channels throughout, or a smaller input"
     what = "fewer channels, since it moves many bytes" if found.bound == "memory" else "fewer channels, a smaller input"
     separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
     more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""
@@ -166,6 +215,7 @@ def _constant_bytes(item: OperatorEstimate) -> int:
 
 
 RULES: tuple[Callable[[Situation], str | None], ...] = (
+    _too_large,
     _measure,
     _arena,
     _kernels,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 
 from edgetool.errors import UsageError
 from edgetool.estimate.bandwidth import bandwidth_of, estimated_bandwidth
 from edgetool.estimate.given import not_negative, positive, whole
 from edgetool.estimate.types import Estimate
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 BYTES_PER_KB = 1000  # kB is a power of ten, as wherever sizes are read
 COUNTS = ("macs", "parameter_bytes", "activation_bytes")  # what an operator's figures must hold
 
@@ -131,8 +132,8 @@ def estimated_summary(estimate: Estimate, measured_ms: float | None = None) -> H
 
 
 def operator_profile_csv(rows: Sequence[OperatorRow]) -> str:
-    """The text of operator_profile.csv."""
-    return _csv(OperatorRow, rows)
+    """The text of operator_profile.csv. A name that a spreadsheet takes for a formula begins with an apostrophe."""
+    return _csv(OperatorRow, [replace(row, operator=_as_text(row.operator)) for row in rows])
 
 
 def hardware_totals_csv(totals: HardwareTotals) -> str:
@@ -143,6 +144,12 @@ def hardware_totals_csv(totals: HardwareTotals) -> str:
 def hardware_summary_csv(summary: HardwareSummary) -> str:
     """The text of hardware_summary.csv; a cell is empty where no time is known."""
     return _csv(HardwareSummary, [summary])
+
+
+def _as_text(name: str) -> str:
+    """The name, which a model's author is free to choose, as a cell that no spreadsheet calculates or ends early."""
+    name = name.replace("\r", "\\r")  # the writer leaves it without quotes, and readers end the row there
+    return f"'{name}" if name.startswith(FORMULA_STARTS) else name
 
 
 def _rows(operators: Iterable[Figures]) -> Iterator[OperatorRow]:

@@ -1,48 +1,40 @@
 """What a model would need in other number formats: parameters, memory and traffic.
 
 Only the types of tensors change: shapes, lifetimes, index and shape constants, and what is kept in another type on
-purpose (a float input before its QUANTIZE) stay.
+purpose (a float input before its QUANTIZE) stay. What kernels keep and what the file says of scales follow the types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from functools import partial
 
+from edgetool.estimate.retyped import (
+    FLOATS,
+    Group,
+    KernelNeeds,
+    alike_operators,
+    channel_axes,
+    kernel_needs,
+    retyped,
+    scales_of,
+    table_bytes,
+)
+from edgetool.estimate.roles import TYPES, PrecisionName, Role, own_precision, tensor_roles
 from edgetool.estimate.types import Estimate
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.types import Buffer, LayoutProblem, aligned
-from edgetool.model.types import DType, Model, Operator, Tensor
-from edgetool.operators.registry import MAC_RULES
+from edgetool.model.types import DType, Model, Tensor
+from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Target
 
-PrecisionName = Literal["float32", "float16", "int16x8", "int8"]
-Role = Literal["weight", "bias", "activation"]
-
-# From the highest to the lowest.
-TYPES: dict[PrecisionName, dict[Role, DType]] = {
-    "float32": {"weight": DType.FLOAT32, "bias": DType.FLOAT32, "activation": DType.FLOAT32},
-    "float16": {"weight": DType.FLOAT16, "bias": DType.FLOAT16, "activation": DType.FLOAT16},
-    "int16x8": {"weight": DType.INT8, "bias": DType.INT64, "activation": DType.INT16},
-    "int8": {"weight": DType.INT8, "bias": DType.INT32, "activation": DType.INT8},
-}
 STOCK_TFLM: frozenset[PrecisionName] = frozenset(["float32", "int16x8", "int8"])  # its kernels compute in no other
-FLOATS = frozenset([DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64])
-# Where operators take a bias; their other constants are weights.
-BIASES: dict[str, tuple[int, ...]] = {
-    "CONV_2D": (2,),
-    "CONV_3D": (2,),
-    "CONV_3D_TRANSPOSE": (3,),
-    "DEPTHWISE_CONV_2D": (2,),
-    "FULLY_CONNECTED": (2,),
-    "SVDF": (3,),
-    "TRANSPOSE_CONV": (3,),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (12, 13, 14, 15),
-}
-WEIGHTED = frozenset(MAC_RULES) - {"BATCH_MATMUL"}  # which takes a constant for an activation
-
+# Its kernels lack int16 here and there; these go where the types on both sides of them become the same.
+AT_ENDS = frozenset(["QUANTIZE", "DEQUANTIZE"])
+# How far the arena and the file of a row may be from the real ones: real pairs of one network are within these.
+ARENA_ERROR, MODEL_ERROR = 0.05, 0.10
 NOTE = (
     "Bytes follow from the types. What a precision does to latency depends on the deployment: on the kernels, the "
     "core's SIMD and floating-point units, and the memory that holds the weights."
@@ -55,8 +47,9 @@ class PrecisionRow:
 
     parameter_bytes: constants, each payload once. activation_bytes: all other tensors. live_bytes: the most that is
     alive at once in the plan's order. arena_bytes and model_bytes are the plan's and the file's own where `exact`, and
-    otherwise scaled: what lies beside tensors and constants is taken as it is. bytes_moved: traffic of an inference.
-    The relative_ figures are by the model as it is. fits is None where a limit or the arena is not known.
+    otherwise estimated within ARENA_ERROR and MODEL_ERROR. bytes_moved: traffic of an inference. The relative_ figures
+    are by the model as it is. stock_tflm: its kernels take the types. fits is None where a limit or the arena is not
+    known, or nearer than those errors.
     """
 
     precision: str
@@ -94,68 +87,28 @@ def precision_tradeoffs(
 ) -> PrecisionTradeoffs:
     """The model in each precision on the target. model_bytes is the size of its file."""
     known = plan.account is not None and not plan.account.is_lower_bound
+    platform, groups = platform_of(target), alike_operators(model)
     measure = _Measure(
         model=model,
         plan=plan,
-        roles=_roles(model),
+        roles=tensor_roles(model),
+        axes=channel_axes(model),
         own=own_precision(model),
         runs={(item.subgraph, item.index): item.runs for item in estimate.operators},
         target=target,
+        platform=platform,
         model_bytes=model_bytes,
-        arena_bytes=plan.account.bytes if plan.account is not None and known else None,
+        groups=groups,
+        needs=kernel_needs(model, groups, platform, lambda _, tensor: tensor) if known else None,
     )
     as_is = measure.as_is()
-    rows = tuple(measure.row(name, as_is) for name in TYPES)
+    needs: dict[PrecisionName, KernelNeeds] = {}
+    if known:
+        needs = {name: measure.kernel_needs(name) for name in TYPES if name in STOCK_TFLM}
+        needs["float16"] = needs["float32"]  # stock TFLM has no kernels for it: they would keep what those do
+    rows = tuple(measure.row(name, as_is, needs.get(name)) for name in TYPES)
     recommended, reason = _recommended(rows, target)
     return PrecisionTradeoffs(measure.own, as_is, rows, recommended, reason)
-
-
-def own_precision(model: Model) -> PrecisionName | None:
-    """What the operators that multiply and accumulate take, or where there are none, all; None for a mixture."""
-    found: set[PrecisionName | None] = set()
-    for graph in model.subgraphs:
-        for operator in graph.operators:
-            if operator.code in WEIGHTED:
-                tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
-                activation = next((tensor.dtype for tensor in tensors if not tensor.is_constant), None)
-                weights = (tensor.dtype for tensor in tensors if tensor.is_constant and _is_number(tensor))
-                found.add(_named(activation, next(weights, None)))
-    if not found:
-        tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors if not tensor.is_constant]
-        found = {_named(tensor.dtype, None) for tensor in tensors if _is_number(tensor)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _named(activation: DType | None, weight: DType | None) -> PrecisionName | None:
-    for name, types in TYPES.items():
-        if activation == types["activation"] and weight in (None, types["weight"]):
-            return name
-    return None
-
-
-def _is_number(tensor: Tensor) -> bool:
-    """Whether it holds real values: others are indices, shapes and masks."""
-    return tensor.dtype in FLOATS or (tensor.quantization is not None and bool(tensor.quantization.scales))
-
-
-def _roles(model: Model) -> dict[tuple[int, int], Role]:
-    """What each tensor of real values is; its first use decides."""
-    roles: dict[tuple[int, int], Role] = {}
-    for graph in model.subgraphs:
-        numbers = {tensor.index for tensor in graph.tensors if _is_number(tensor)}
-        for operator in graph.operators:
-            for position, index in enumerate(operator.inputs):
-                if index in numbers and graph.tensors[index].is_constant:
-                    roles.setdefault((graph.index, index), _constant_role(operator, position))
-        for index in numbers:
-            roles.setdefault((graph.index, index), "activation")
-    return roles
-
-
-def _constant_role(operator: Operator, position: int) -> Role:
-    if operator.code not in WEIGHTED:
-        return "activation"
-    return "bias" if position in BIASES.get(operator.code, ()) else "weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +118,23 @@ class _Measure:
     model: Model
     plan: MemoryPlan
     roles: Mapping[tuple[int, int], Role]
+    axes: Mapping[tuple[int, int], int]
     own: PrecisionName | None
     runs: Mapping[tuple[int, int], int]
     target: Target
+    platform: Platform
     model_bytes: int
-    arena_bytes: int | None
+    groups: tuple[Group, ...]
+    needs: KernelNeeds | None
 
-    def row(self, name: PrecisionName, as_is: PrecisionRow) -> PrecisionRow:
+    def row(self, name: PrecisionName, as_is: PrecisionRow, needs: KernelNeeds | None) -> PrecisionRow:
         """The model with the types of that precision: the model as it is where that is its own."""
         if name == self.own:
             return as_is
         sizes = self.sizes(name)
-        parameter_bytes, live_bytes = self.parameter_bytes(sizes), self.live_bytes(name)
-        model_bytes = self.model_bytes + parameter_bytes - as_is.parameter_bytes
-        arena_bytes = None if self.arena_bytes is None else aligned(self.arena_bytes + live_bytes - as_is.live_bytes)
+        parameter_bytes, live_bytes = self.parameter_bytes(sizes), self.live_bytes(name, needs)
+        model_bytes = self.model_bytes + parameter_bytes - as_is.parameter_bytes + self.more_tables(name)
+        arena_bytes = None if needs is None else self.arena_bytes(live_bytes, as_is.live_bytes, needs)
         bytes_moved = self.bytes_moved(sizes)
         return PrecisionRow(
             precision=name,
@@ -191,28 +147,66 @@ class _Measure:
             relative_memory=_ratio(parameter_bytes + live_bytes, as_is.parameter_bytes + as_is.live_bytes),
             relative_traffic=_ratio(bytes_moved, as_is.bytes_moved),
             exact=False,
-            stock_tflm=name in STOCK_TFLM,
-            fits=self.fits(arena_bytes, live_bytes, model_bytes),
+            stock_tflm=name in STOCK_TFLM and not (needs is not None and name == "int16x8" and needs.refused - AT_ENDS),
+            fits=self.fits(arena_bytes, live_bytes, model_bytes, exact=False),
         )
 
     def as_is(self) -> PrecisionRow:
         """The model as it is."""
         sizes = self.sizes(None)
-        live_bytes = self.live_bytes(None)
+        live_bytes, account = self.live_bytes(None, None), self.plan.account
+        arena_bytes = None if account is None or account.is_lower_bound else account.bytes
         return PrecisionRow(
             precision=self.own or "mixed",
             parameter_bytes=self.parameter_bytes(sizes),
             activation_bytes=self.activation_bytes(sizes),
             live_bytes=live_bytes,
-            arena_bytes=self.arena_bytes,
+            arena_bytes=arena_bytes,
             model_bytes=self.model_bytes,
             bytes_moved=self.bytes_moved(sizes),
             relative_memory=1.0,
             relative_traffic=1.0,
             exact=True,
             stock_tflm=self.own in STOCK_TFLM,
-            fits=self.fits(self.arena_bytes, live_bytes, self.model_bytes),
+            fits=self.fits(arena_bytes, live_bytes, self.model_bytes, exact=True),
         )
+
+    def kernel_needs(self, name: PrecisionName) -> KernelNeeds:
+        """What kernels keep and ask for in that precision."""
+        if name == self.own and self.needs is not None:
+            return self.needs
+        return kernel_needs(self.model, self.groups, self.platform, partial(self.retyped, name))
+
+    def retyped(self, name: PrecisionName, subgraph: int, tensor: Tensor) -> Tensor:
+        """The tensor in that precision."""
+        dtype = self.changed(subgraph, tensor, name)
+        return tensor if dtype is None else retyped(tensor, dtype, self.axes.get((subgraph, tensor.index)))
+
+    def more_tables(self, name: PrecisionName) -> int:
+        """By how many bytes the quantization tables grow; the converter gives int16x8 minima and maxima, too."""
+        more = 0
+        for (subgraph, index), role in self.roles.items():
+            tensor = self.model.subgraphs[subgraph].tensors[index]
+            dtype = self.changed(subgraph, tensor, name)
+            if dtype is not None:
+                own, scales = tensor.quantization, scales_of(tensor, dtype, self.axes.get((subgraph, index)))
+                more += table_bytes(scales, 2 * scales if name == "int16x8" and role != "bias" else 0)
+                if own is not None:
+                    more -= table_bytes(len(own.scales), len(own.minimum) + len(own.maximum))
+        return more
+
+    def arena_bytes(self, live_bytes: int, own_live_bytes: int, needs: KernelNeeds) -> int:
+        """The arena: the plan's own account, its head by the bytes alive, its tail by what kernels keep."""
+        account, own, platform = self.plan.account, self.needs, self.platform
+        assert account is not None
+        assert own is not None
+        more = needs.requests - own.requests
+        tail = needs.persistent_bytes - own.persistent_bytes + more * platform.size_of("ScratchBufferHandle")
+        records = more * sum(map(platform.size_of, ("AllocationInfo", "GreedyMemoryPlannerBuffer")))
+        records += more * platform.size_of("ScratchBufferRequest")
+        head = round(account.head_bytes * _ratio(live_bytes, own_live_bytes))
+        before = max((peak.bytes for peak in account.peaks if peak.when != "Invoke"), default=0)
+        return aligned(max(head + account.tail_bytes + tail, before + tail + records))
 
     def sizes(self, name: PrecisionName | None) -> dict[tuple[int, int], int]:
         """The bytes of every tensor; as the file has them where no precision is given."""
@@ -225,9 +219,16 @@ class _Measure:
     def changed(self, subgraph: int, tensor: Tensor, name: PrecisionName | None) -> DType | None:
         """The tensor's type in that precision; None where it stays."""
         role = self.roles.get((subgraph, tensor.index))
-        if name is None or role is None or (self.own is not None and tensor.dtype != TYPES[self.own][role]):
+        if name is None or role is None:
             return None
-        return TYPES[name][role]
+        dtype = TYPES[name][role]
+        if (
+            self.own is None
+            or tensor.dtype == TYPES[self.own][role]
+            or (dtype in FLOATS and tensor.dtype not in FLOATS)
+        ):
+            return dtype
+        return None
 
     def parameter_bytes(self, sizes: Mapping[tuple[int, int], int]) -> int:
         """Constants, each payload once."""
@@ -248,13 +249,22 @@ class _Measure:
             if not tensor.is_constant
         )
 
-    def live_bytes(self, name: PrecisionName | None) -> int:
-        """The most that is alive at once; scratch stays as it is."""
-        buffers = tuple(
-            replace(buffer, size_bytes=self.buffer_bytes(buffer, name), pinned=None)
+    def live_bytes(self, name: PrecisionName | None, needs: KernelNeeds | None) -> int:
+        """The most that is alive at once; scratch stays as it is where kernels' needs are not known."""
+        asked = {} if needs is None else needs.scratch
+        buffers = [
+            Buffer(buffer.subgraph, buffer.tensor, "", self.buffer_bytes(buffer, name), buffer.lifetime)
             for buffer in self.plan.problem.buffers
-        )
-        return lower_bound(LayoutProblem(buffers))
+            if not (buffer.is_scratch and (buffer.subgraph, buffer.operator) in asked)
+        ]
+        times = self.plan.timeline.operators
+        buffers += [
+            Buffer(key[0], -1, "scratch", size_bytes, times[key], key[1])
+            for key, sizes in asked.items()
+            for size_bytes in sizes
+            if key in times
+        ]
+        return lower_bound(LayoutProblem(tuple(buffers)))
 
     def buffer_bytes(self, buffer: Buffer, name: PrecisionName | None) -> int:
         """The bytes of a buffer in that precision."""
@@ -273,14 +283,22 @@ class _Measure:
             for operator in graph.operators
         )
 
-    def fits(self, arena_bytes: int | None, live_bytes: int, model_bytes: int) -> bool | None:
-        """Whether arena and model fit their regions; None where that is not known of both."""
-        sram, flash = self.target.sram_bytes, self.target.flash_bytes
-        if (sram is not None and max(arena_bytes or 0, live_bytes) > sram) or (
-            flash is not None and model_bytes > flash
-        ):
+    def fits(self, arena_bytes: int | None, live_bytes: int, model_bytes: int, *, exact: bool) -> bool | None:
+        """Whether arena and model fit their regions; None where that is not known of both, or too near to tell."""
+        arena = _within(arena_bytes, self.target.sram_bytes, 0.0 if exact else ARENA_ERROR)
+        model = _within(model_bytes, self.target.flash_bytes, 0.0 if exact else MODEL_ERROR)
+        if arena_bytes is None and self.target.sram_bytes is not None and live_bytes > self.target.sram_bytes:
+            arena = False
+        if False in (arena, model):
             return False
-        return None if sram is None or flash is None or arena_bytes is None else True
+        return None if None in (arena, model) else True
+
+
+def _within(needed: int | None, limit: int | None, error: float) -> bool | None:
+    """Whether it is within the limit by more than the error; None where either is not known or that is not certain."""
+    if needed is None or limit is None or abs(limit - needed) < error * needed:
+        return None
+    return needed <= limit
 
 
 def _bytes(tensor: Tensor, dtype: DType | None) -> int:
@@ -298,12 +316,7 @@ def _ratio(part: int, whole: int) -> float:
 def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[PrecisionName | None, str]:
     """The highest precision that fits and that stock TFLM computes in, and why."""
     runnable = [(name, row) for name, row in zip(TYPES, rows, strict=True) if row.stock_tflm]
-    for name, row in runnable:
-        if row.fits:
-            how = "as planned" if row.exact else "by its scaled arena: convert and plan it to be sure"
-            return name, f"the highest precision that stock TFLM computes in and that fits {target.name}, {how}"
-    if all(row.fits is False for _, row in runnable):
-        return None, f"none fits {target.name}: the model needs fewer channels, a smaller input or other memory"
+    best = next(((name, row) for name, row in runnable if row.fits), None)
     missing = [
         what
         for what, unknown in (
@@ -313,4 +326,18 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
         )
         if unknown
     ]
+    near = [name for name, row in runnable if row.fits is None and not missing]
+    if best is not None:
+        name, row = best
+        sure = "" if row.exact else ", by an estimate: convert and plan it to be sure"
+        higher = [other for other in near if list(TYPES).index(other) < list(TYPES).index(name)]
+        close = f"; {' or '.join(higher)} is too near to the limit to tell" if higher else ""
+        faster = "; int8 would be smaller and as a rule faster, if its accuracy holds"
+        if name == "int8" or rows[-1].exact:
+            faster = "" if name == "int8" else "; int8, as it is, is smaller and as a rule faster"
+        return name, f"the highest precision of stock TFLM that fits {target.name}{sure}{close}{faster}"
+    if near:
+        return None, f"not known: {' and '.join(near)} may fit {target.name}: convert and plan it to be sure"
+    if all(row.fits is False for _, row in runnable):
+        return None, f"none fits {target.name}: the model needs fewer channels, a smaller input or other memory"
     return None, f"not known: the size of {' and of '.join(missing)} is missing"

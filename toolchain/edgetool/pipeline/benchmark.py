@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetool.runtime.benchmark import Benchmark
 
 # What Python calls processors, by the ISA of a core's profile.
-MACHINES = {"x86-64": ("x86_64", "amd64")}
+MACHINES = {"x86-64": ("x86_64", "amd64"), "armv8-a": ("aarch64",)}
 SEED = 0
 
 

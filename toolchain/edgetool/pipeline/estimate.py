@@ -47,13 +47,14 @@ def estimate_file(
         "interval_ms": asked.interval_ms,
         "power_mw": asked.power_mw,
         "clock_scale": asked.clock_scale,
+        "plan_time_limit": asked.time_limit,
     }
     reports = []
     for target in targets:
         throttled = target if scale == 1 else target.with_overrides(clock_hz=round(target.clock_hz * scale))
         watch = Watch(asked.time_limit)
         analysis = analyse(source, throttled, custom=custom, options=PlanRequest().options(watch))
-        findings = search_findings(analysis.plan, watch, "edgetool plan has a --time-limit")
+        findings = search_findings(analysis.plan, watch, "give it more with --time-limit")
         measured = None if run is None else run(throttled)
         reports.append(report(source, analysis, options=options, findings=findings, request=asked, measured=measured))
     return tuple(reports)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetool.errors import InternalError
+from edgetool.errors import InternalError, OutputError
 from edgetool.estimate.hardware import (
     BYTES_PER_KB,
     HardwareSummary,
@@ -28,15 +28,20 @@ def write_tables(
 ) -> tuple[Path, ...]:
     """Write the tables of estimates; their paths. Several targets get a folder of their name each.
 
-    A measured time takes the place of the estimated one in the summary. Raises OutputError as write_files does, and
+    A measured time takes the place of the estimated one in the summary; where the run was not on the target, no
+    utilization stands beside what it achieved. Raises OutputError as write_files does, and
     before anything is written where a file is in the way.
     """
     folders = [directory / name for name in _folder_names(reports)] if len(reports) > 1 else [directory]
-    for folder in folders:
-        check_writable(folder, NAMES, force=force, inputs=inputs)
     written: tuple[Path, ...] = ()
-    for folder, report in zip(folders, reports, strict=True):
-        written += write_files(folder, estimate_tables(report), force=force, inputs=inputs)
+    try:
+        for folder in folders:
+            check_writable(folder, NAMES, force=force, inputs=inputs)
+        for folder, report in zip(folders, reports, strict=True):
+            written += write_files(folder, estimate_tables(report), force=force, inputs=inputs)
+    except OutputError as error:
+        fix = None if error.fix is None else error.fix.replace("--output", "--csv")
+        raise OutputError(error.what, where=error.where, fix=fix) from error
     return written
 
 

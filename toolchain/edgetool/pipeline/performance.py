@@ -13,7 +13,8 @@ from edgetool.estimate.given import positive
 from edgetool.estimate.interval import interval_findings, interval_utilization
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.placement import placement_findings
-from edgetool.estimate.precision import PrecisionName, own_precision, precision_tradeoffs
+from edgetool.estimate.precision import precision_tradeoffs
+from edgetool.estimate.roles import PrecisionName
 from edgetool.estimate.types import Estimate, OperatorEstimate
 from edgetool.figure import Figure
 from edgetool.finding import Finding
@@ -26,6 +27,8 @@ from edgetool.target.override import CLOCK_GIVEN
 from edgetool.target.placement import load_placement_effects
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
+
+ELSEWHERE = "not known: the run was on another machine, whose memory is not the target's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def estimate_info(
     latency = estimate.latency_ms
     run_on_target = measured is not None and measured.on_target
     energy = energy_uj(measured_latency(measured.latency_ms) if measured and run_on_target else latency, power)
-    situation = Situation(estimate, target, bandwidth, arena_bytes, own_precision(model))
+    tradeoffs = precision_tradeoffs(model, plan, estimate, target, model_bytes=model_bytes)
+    situation = Situation(estimate, target, bandwidth, arena_bytes, tradeoffs.own, tradeoffs)
     shown_ms = measured.latency_ms if measured is not None and run_on_target else latency.value if latency else None
     findings = [*placement_findings(target, load_placement_effects(), arena_bytes)]
     if bandwidth is not None:
@@ -103,7 +107,7 @@ def estimate_info(
         traffic=_traffic(estimate, target),
         factors=_factors(target, situation.precision),
         not_modelled=estimate.not_modelled,
-        precision_tradeoffs=plain(precision_tradeoffs(model, plan, estimate, target, model_bytes=model_bytes)),
+        precision_tradeoffs=plain(tradeoffs),
         constraints=_constraints(model, plan, estimate, target, model_bytes),
         operators=tuple(_operator(item) for item in estimate.operators),
     )
@@ -120,6 +124,7 @@ def _measured(
     latency = estimate.latency_ms
     ratio = within = None
     text = "neither the target nor its kernels ran: this time says nothing of the estimated one"
+    verdict = _verdict(achieved, situation) if run.on_target else doc.VerdictInfo("unknown", ELSEWHERE, ())
     if run.on_target and latency is not None and latency.value:
         ratio = run.latency_ms / latency.value
         within = latency.low <= run.latency_ms <= latency.high
@@ -130,14 +135,14 @@ def _measured(
         latency_ms=run.latency_ms,
         source=run.source,
         bandwidth_gbps=achieved.achieved_gbps,
-        bandwidth_utilization=achieved.utilization,
+        bandwidth_utilization=achieved.utilization if run.on_target else None,
         gmacs_per_s=achieved.gmacs_per_s,
-        verdict=_verdict(achieved, situation),
+        verdict=verdict,
         ratio=ratio,
         within_band=within,
         text=text,
     )
-    findings = bandwidth_findings(achieved, run.source)
+    findings = bandwidth_findings(achieved, run.source) if run.on_target else ()
     if within is False:
         findings += (Finding("measured-outside-band", "warning", text, situation.target.name),)
     return info, findings

@@ -50,12 +50,15 @@ class VerdictInfo:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInfo:
-    """A real run beside the estimate. ratio is measured over estimated, null where nothing is estimated."""
+    """A real run beside the estimate. ratio is measured over estimated, null where nothing is estimated.
+
+    bandwidth_utilization is null, and the verdict "unknown", for a run on another machine than the target.
+    """
 
     latency_ms: float
     source: str
     bandwidth_gbps: float
-    bandwidth_utilization: float
+    bandwidth_utilization: float | None
     gmacs_per_s: float
     verdict: VerdictInfo
     ratio: float | None

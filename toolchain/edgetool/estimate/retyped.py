@@ -1,0 +1,167 @@
+"""What kernels ask of the arena, and tensors of the file, once the tensors have other types.
+
+Only the types change: scales are invented, such as every kernel takes. An operator's rule runs once for all operators
+that look alike to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgetool.memory.account import tensor_structs
+from edgetool.memory.types import aligned
+from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Tensor
+from edgetool.operators.kernel import Assignment, Call, KernelRefusal, PrepareRule
+from edgetool.operators.prepare.control import assignments
+from edgetool.operators.registry import entry_of
+from edgetool.target.platform import Platform
+
+# The dimension of weights (input 1) that converters quantize each by itself, and the input of the bias along with it.
+CHANNEL_AXES = {"CONV_2D": (0, 2), "DEPTHWISE_CONV_2D": (3, 2), "TRANSPOSE_CONV": (0, 3)}
+FLOATS = frozenset([DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64])
+# Scale and zero point by type: those that SOFTMAX and LOGISTIC insist on, weights' scales, and the products with them.
+WEIGHT_SCALE = 2.0**-7
+ACTIVATIONS = {DType.INT8: (2.0**-8, -128), DType.INT16: (2.0**-15, 0)}
+BIASES = {DType.INT32: (2.0**-8 * WEIGHT_SCALE, 0), DType.INT64: (2.0**-15 * WEIGHT_SCALE, 0)}
+# Bytes in a file: a scale with its zero point, a minimum or maximum, and beside them the table, its vectors' lengths
+# and their padding: 35 to 44 per tensor in the MLPerf Tiny models against their float originals.
+SCALE_BYTES, RANGE_BYTES, TABLE_BYTES = 12, 4, 36
+
+Retype = Callable[[int, Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operators that look alike to their rule: the first of them, and all by (subgraph, operator)."""
+
+    graph: Graph
+    operator: Operator
+    rule: PrepareRule
+    members: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNeeds:
+    """persistent_bytes: what kernels and the interface keep in the tail, aligned. scratch: bytes of each request, by
+    (subgraph, operator), for the operators that have a rule. refused: the operators whose kernel does not take it."""
+
+    persistent_bytes: int
+    scratch: Mapping[tuple[int, int], tuple[int, ...]]
+    refused: frozenset[str]
+
+    @property
+    def requests(self) -> int:
+        """How many requests for scratch there are."""
+        return sum(map(len, self.scratch.values()))
+
+
+def channel_axes(model: Model) -> dict[tuple[int, int], int]:
+    """The dimension that converters quantize channel by channel, by (subgraph, tensor): of weights and their bias."""
+    axes: dict[tuple[int, int], int] = {}
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if operator.code in CHANNEL_AXES:
+                axis, bias = CHANNEL_AXES[operator.code]
+                for position, dimension in ((1, axis), (bias, 0)):
+                    index = operator.inputs[position] if position < len(operator.inputs) else -1
+                    if index >= 0 and graph.tensors[index].is_constant:
+                        axes[graph.index, index] = dimension
+    return axes
+
+
+def retyped(tensor: Tensor, dtype: DType, axis: int | None) -> Tensor:
+    """The tensor in another type; its contents are left as they are. axis: the dimension with scales of its own."""
+    count = scales_of(tensor, dtype, axis)
+    if not count:
+        return replace(tensor, dtype=dtype, quantization=None)
+    known = BIASES if dtype in BIASES else {} if tensor.is_constant else ACTIVATIONS
+    scale, zero_point = known.get(dtype, (WEIGHT_SCALE, 0))
+    own = tensor.quantization
+    axis = own.axis if own is not None and own.scales else axis or 0
+    return replace(tensor, dtype=dtype, quantization=Quantization((scale,) * count, (zero_point,) * count, axis))
+
+
+def scales_of(tensor: Tensor, dtype: DType, axis: int | None) -> int:
+    """How many scales it has in another type: as many as now, where it has any."""
+    if dtype in FLOATS:
+        return 0
+    if tensor.quantization is not None and tensor.quantization.scales:
+        return len(tensor.quantization.scales)
+    if tensor.data is None or axis is None or axis >= len(tensor.shape):
+        return 1
+    return min(tensor.shape[axis], len(tensor.data))  # a sparse tensor may claim any shape
+
+
+def table_bytes(scales: int, ranges: int = 0) -> int:
+    """The bytes of a tensor's quantization in a file: its scales with zero points, and minima and maxima."""
+    return TABLE_BYTES + SCALE_BYTES * scales + RANGE_BYTES * ranges if scales else 0
+
+
+def alike_operators(model: Model) -> tuple[Group, ...]:
+    """The operators that have a rule, those together that look alike to it."""
+    groups: dict[object, Group] = {}
+    assigned = assignments(model)
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            entry, key = entry_of(operator), (graph.index, operator.index)
+            if entry is not None and entry.prepare is not None:
+                alike = _alike(graph, operator, assigned.get(key))
+                groups.setdefault(alike, Group(graph, operator, entry.prepare, [])).members.append(key)
+    return tuple(groups.values())
+
+
+def kernel_needs(model: Model, groups: Sequence[Group], platform: Platform, retype: Retype) -> KernelNeeds:
+    """What the model's operators ask for with the tensors that retype makes; what a kernel refuses counts until then.
+
+    retype gets a subgraph and its tensor.
+    """
+    assigned = assignments(model)
+    tensors = {graph.index: list(graph.tensors) for graph in model.subgraphs}
+    done: set[tuple[int, int]] = set()
+    persistent_bytes, scratch, refused = 0, dict[tuple[int, int], tuple[int, ...]](), set[str]()
+    for group in groups:
+        graph, operator = group.graph, group.operator
+        own = tensors[graph.index]
+        fresh = {(graph.index, i) for i in (*operator.inputs, *operator.outputs) if i >= 0} - done
+        for _, index in fresh:
+            own[index] = retype(graph.index, own[index])
+        done |= fresh
+        changed = replace(graph, tensors=tuple(own))
+        kept, requests, taken = _asked(Call(model, changed, operator, platform, assigned), group.rule)
+        refused |= set() if taken else {operator.label}
+        persistent_bytes += kept * len(group.members)
+        scratch |= dict.fromkeys(group.members, requests)
+    for index in (*model.main.inputs, *model.main.outputs):
+        structs = tensor_structs(retype(0, model.main.tensors[index]), platform)
+        persistent_bytes += sum(aligned(size.size_bytes, size.alignment) for size in structs)
+    return KernelNeeds(persistent_bytes, scratch, frozenset(refused))
+
+
+def _alike(graph: Graph, operator: Operator, assignment: Assignment | None) -> object:
+    """What a rule can tell operators by. Contents count where they are no real values."""
+    seen = tuple(_seen(graph.tensors[i]) if i >= 0 else None for i in (*operator.inputs, *operator.outputs))
+    own = (operator.code, operator.custom_code, operator.custom_options, operator.options, len(operator.inputs))
+    return (own, operator.intermediates, assignment, seen)
+
+
+def _seen(tensor: Tensor) -> object:
+    quantization = tensor.quantization
+    scales = len(quantization.scales) if quantization is not None else 0
+    number = scales > 0 or tensor.dtype in FLOATS
+    contents = tensor.is_constant if number else tensor.data
+    return (tensor.shape, tensor.dtype, tensor.is_variable, scales, contents)
+
+
+def _asked(call: Call, rule: PrepareRule) -> tuple[int, tuple[int, ...], bool]:
+    """The persistent bytes and the requests for scratch of one operator, until its kernel refuses; whether not."""
+    persistent_bytes, scratch = 0, list[int]()
+    try:
+        for request in rule(call):
+            if request.kind == "persistent":
+                persistent_bytes += aligned(request.size_bytes)
+            elif request.kind == "scratch":
+                scratch.append(request.size_bytes)
+    except KernelRefusal:
+        return persistent_bytes, tuple(scratch), False
+    return persistent_bytes, tuple(scratch), True
