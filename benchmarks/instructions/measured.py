@@ -1,4 +1,12 @@
-"""The counts: one CSV per room, a row per operator of a case, a column per build."""
+"""The counts: one CSV per room, a row per operator of a case, a column per build.
+
+A profiler of TFLM sees the operators of subgraphs between the begin and the end of the one that runs them, WHILE, IF or
+CALL_ONCE: number what it sees in the order of the begins, and what is nested follows its parent. A WHILE is followed by
+its condition's operators, then for each turn by its body's and its condition's again; an IF by those of the branch that
+it takes; a CALL_ONCE by those of its subgraph the first time it runs, and by none later. A row is an operator of the
+main subgraph, by its index there; its count is without those of the operators nested in it, which have no row. The
+count of the case "again" is that of the CALL_ONCE in the body of the case "once", the second time it runs.
+"""
 
 from __future__ import annotations
 

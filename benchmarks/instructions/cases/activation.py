@@ -55,7 +55,8 @@ def activations(code: str, dtype: DType) -> Model:
         scales = {INT8: SCALES, INT16: FINE_SCALES}.get(dtype)
         scale = scales[turn % len(scales)] if scales else None
         zero_point = (0, 12, -128)[turn % 3] if dtype == INT8 else 0
-        x = values(net, *shape, dtype=dtype, scale=scale, zero_point=zero_point)
+        signed = dtype != INT16 or turn % 3 != 1  # that none is negative, int8's zero point tells
+        x = values(net, *shape, dtype=dtype, scale=scale, zero_point=zero_point, signed=signed)
         own, offset = OUTPUTS.get((code, dtype), (scale * (0.55, 1, 1.3)[turn // 3 % 3] if scale else None, zero_point))
         results.append(net.op(code, [x], scale=own, zero_point=offset, **OPTIONS.get(code, {})))
     return net.model([net.arena(1)], results)

@@ -15,6 +15,8 @@ SHAPES = ((1, 10), (1, 2), (4, 33), (1, 3, 5, 4), (60, 2), (2, 6, 9, 7), (1, 1, 
 MORE_SHAPES = ((12, 33), (40, 5), (6, 50), (30, 12), (1, 4), (25, 2))
 # Scales of int8: with the larger ones some values are too small against their row's largest.
 SCALES = (1 / 64, 0.2, 0.02, 0.15, 0.9)
+# Those of int16 are shifted left or right.
+FINE_SCALES = (1 / 2048, 0.00008, 1 / 512, 0.0001)
 # Scale and zero point of what SOFTMAX makes.
 MADE = {(INT8, INT8): (1 / 256, -128), (INT8, INT16): (2**-16, -32768), (INT16, INT16): (2**-15, 0)}
 
@@ -25,7 +27,8 @@ def softmaxes(source: DType, target: DType) -> Model:
     results = []
     scale, zero_point = MADE.get((source, target), (None, 0))
     for turn, shape in enumerate((*SHAPES, *MORE_SHAPES)):
-        x = values(net, *shape, dtype=source, scale=SCALES[turn % 5] if source == INT8 else None)
+        scales = {INT8: SCALES, INT16: FINE_SCALES}.get(source)
+        x = values(net, *shape, dtype=source, scale=scales[turn % len(scales)] if scales else None)
         results.append(net.op("SOFTMAX", [x], dtype=target, scale=scale, zero_point=zero_point, beta=1.0))
     return net.model([net.arena(1)], results)
 

@@ -11,7 +11,8 @@ from edgetool.model.types import DType, Model
 INT8, INT16, INT32, INT64, FLOAT32 = DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32
 
 # A shape, and the padding before and after each axis.
-PADDED: tuple[tuple[tuple[int, ...], tuple[tuple[int, int], ...]], ...] = (
+Padded = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+PADDED: tuple[Padded, ...] = (
     ((30,), ((3, 5),)),
     ((4, 11), ((0, 0), (2, 1))),
     ((9, 4), ((1, 3), (0, 0))),
@@ -41,9 +42,15 @@ PADDED: tuple[tuple[tuple[int, ...], tuple[tuple[int, int], ...]], ...] = (
     ((2, 3, 3, 7), ((1, 0), (0, 2), (1, 0), (2, 1))),
     ((15, 3), ((0, 4), (5, 0))),
 )
-DEEP = (
+DEEP: tuple[Padded, ...] = (
     ((2, 3, 4, 3, 5), ((0, 0), (1, 0), (0, 1), (1, 1), (0, 0))),
     ((1, 2, 3, 4, 6), ((1, 1), (0, 0), (0, 0), (0, 0), (2, 1))),
+    ((2, 3, 1, 2, 4), ((1, 2), (2, 1), (1, 2), (2, 1), (1, 1))),
+    ((1, 1, 4, 5, 3), ((0, 2), (2, 1), (1, 1), (1, 0), (2, 0))),
+    ((2, 2, 3, 2, 6), ((0, 1), (0, 0), (0, 0), (1, 0), (0, 0))),
+    ((1, 3, 2, 3, 2), ((0, 3), (1, 0), (0, 0), (2, 2), (0, 1))),
+    ((3, 2, 2, 4, 5), ((2, 0), (0, 1), (1, 0), (0, 1), (0, 2))),
+    ((1, 2, 5, 3, 7), ((0, 0), (1, 1), (0, 2), (0, 0), (0, 0))),
 )
 MIRRORED = (
     ((20,), ((3, 5),), "REFLECT"),
@@ -75,10 +82,19 @@ FILLED = ((1,), (7,), (64,), (13, 17), (3, 5, 100), (2, 2, 2, 2), (1, 10, 10, 30
 
 
 def pads(dtype: DType, code: str = "PAD") -> Model:
-    """PAD or PADV2 of each shape; CMSIS-NN's takes no five axes of int8."""
+    """PAD or PADV2 of each shape."""
+    return _padded(PADDED, dtype, code)
+
+
+def deep_pads(dtype: DType, code: str = "PAD") -> Model:
+    """The same of five axes; of int8, CMSIS-NN's looks at the last four alone."""
+    return _padded(DEEP, dtype, code)
+
+
+def _padded(shapes: Sequence[Padded], dtype: DType, code: str) -> Model:
     net = Net(4)
     inputs, outputs = [], []
-    for shape, around in PADDED if dtype == INT8 else (*PADDED, *DEEP):
+    for shape, around in shapes:
         x = net.arena(*shape, dtype=dtype)
         inputs.append(x)
         made = [size + sum(pad) for size, pad in zip(shape, around, strict=True)]
@@ -132,6 +148,7 @@ def zeros(dtype: DType) -> Model:
 
 BY_TYPE: tuple[tuple[Callable[[DType], Model], tuple[DType, ...]], ...] = (
     (pads, (INT8, INT16, INT32, FLOAT32)),
+    (deep_pads, (INT8, INT16, INT32, FLOAT32)),
     (mirrors, (INT8, FLOAT32)),
     (broadcasts, (INT8, INT16, FLOAT32)),
     (fills, (INT8, INT32, FLOAT32)),
@@ -143,5 +160,9 @@ CASES: dict[str, Callable[[], Model]] = {
         for make, dtypes in BY_TYPE
         for dtype in dtypes
     },
-    **{f"padv2-{dtype.name.lower()}": lambda dtype=dtype: pads(dtype, "PADV2") for dtype in (INT8, FLOAT32)},
+    **{
+        f"{name}-{dtype.name.lower()}": lambda make=make, dtype=dtype: make(dtype, "PADV2")
+        for name, make in (("padv2", pads), ("deep_padv2", deep_pads))
+        for dtype in (INT8, INT16, INT32, FLOAT32)
+    },
 }

@@ -58,7 +58,7 @@ def requantizations(source: DType, target: DType) -> Model:
         if source == INT32:
             x = net.noise(*shape, dtype=INT32, scale=1 / 64)
         else:
-            x = values(net, *shape, dtype=source, zero_point=zero_point)
+            x = values(net, *shape, dtype=source, zero_point=zero_point, signed=source != INT16 or turn % 3 != 1)
         own = {INT8: 1 / 16, UINT8: 1 / 16, INT16: 1 / 2048, INT32: 1 / 4096}[target]
         results.append(
             net.op(

@@ -31,6 +31,14 @@ SLICED: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
     ((1, 8, 50, 2), (0, 2, 0, 0), (1, 6, 50, 2)),
     ((2, 10, 3, 20), (0, 4, 0, 0), (2, 6, 3, 20)),
     ((90, 3), (1, 1), (80, 2)),
+    ((1, 4, 40, 16), (0, 2, 0, 0), (1, 2, 40, 16)),
+    ((1, 5, 30, 24), (0, 1, 4, 0), (1, 3, 20, 24)),
+    ((3, 9, 8), (0, 2, 0), (3, 6, 8)),
+    ((70, 20), (5, 0), (60, 20)),
+    ((25, 28), (1, 0), (22, 28)),
+    ((40, 10), (3, 0), (30, 10)),
+    ((30, 48), (2, 0), (20, 48)),
+    ((2, 15, 14), (0, 3, 0), (2, 11, 14)),
 )
 DEEPER = (((2, 3, 4, 3, 5), (0, 1, 0, 1, 1), (2, 2, 3, 2, 4)), ((3, 4, 2, 2, 2), (1, 1, 0, 0, 0), (2, 3, 2, 1, 1)))
 STRIDES = (1, 2, 1, 3)  # of the axes, beginning with the last
@@ -189,7 +197,10 @@ CASES: dict[str, Callable[[], Model]] = {
         for make, dtypes in BY_TYPE
         for dtype in dtypes
     },
-    "slices-int8-int64": lambda: slices(INT8, INT64),
+    **{
+        f"slices-{dtype.name.lower()}-int64": lambda dtype=dtype: slices(dtype, INT64)
+        for dtype in (INT8, INT16, INT32, FLOAT32, BOOL)
+    },
     "looked_up-float32": lambda: looked_up(FLOAT32, FLOAT32),
     "looked_up-int8": lambda: looked_up(INT8, INT8),
     "looked_up-int8-float32": lambda: looked_up(INT8, FLOAT32),

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.instructions.cases import Cases
+from benchmarks.instructions.contents import half_zeros
 from benchmarks.instructions.shapes import TYPES, Image, Pair, drawn, named, options_named
 from tests.memory.account_net import Net
 
@@ -60,11 +61,14 @@ def _transposed(
     stride: Pair = (1, 1),
     padding: str = "SAME",
     batch: int = 1,
+    rectified: bool = False,
 ) -> Model:
+    """rectified: a constant input of floats, half of them 0."""
     dtype, weights_type = TYPES[kind]
     height, width, depth = image
     net = Net(channels)
-    x = net.arena(batch, height, width, depth, dtype=dtype)
+    given = (batch, height, width, depth)
+    x = half_zeros(net, *given) if rectified else net.arena(*given, dtype=dtype)
     size = [
         side * step if padding == "SAME" else (side - 1) * step + taps
         for side, taps, step in zip(image, kernel, stride, strict=False)
@@ -74,7 +78,7 @@ def _transposed(
     weights = net.noise(channels, *kernel, depth, dtype=weights_type, axis=axis)
     inputs = [net.constant(shape), weights, x, net.biases(channels, like=x)]
     y = net.op("TRANSPOSE_CONV", inputs, *shape, dtype=dtype, padding=padding, stride_h=stride[0], stride_w=stride[1])
-    return net.model([x], [y])
+    return net.model([] if rectified else [x], [y])
 
 
 def _draw(random: Random, fewest: int) -> Drawn:
@@ -94,13 +98,17 @@ def _draw(random: Random, fewest: int) -> Drawn:
 def _cases() -> Cases:
     random = Random("transposed")
     shapes = (*TRANSPOSED, *(_draw(random, fewest) for fewest in (1, 17, 17) for _ in range(DRAWN)))
-    return {
+    table: Cases = {
         named(types, image, kernel, channels, *options_named(given)): partial(
             _transposed, types, image, kernel, channels, **given
         )
         for types in ("int8", "int16", "float32")
         for image, kernel, channels, given in shapes
     }
+    for image, kernel, channels, given in shapes[::4]:
+        name = named("rectified", image, kernel, channels, *options_named(given))
+        table[name] = partial(_transposed, "float32", image, kernel, channels, rectified=True, **given)
+    return table
 
 
 CASES = _cases()

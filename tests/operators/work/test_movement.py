@@ -143,6 +143,13 @@ def test_other_axes_are_reversed_in_pieces() -> None:
     assert (work.path, copies(work.loops), words_copied(work.loops)) == ("pieces", 12, 60)
 
 
+def test_a_reversed_piece_is_aligned_unlike_its_source() -> None:
+    net = Net(1)
+    x = net.arena(1, 4, 6)
+    work = run(net.model([x], [net.op("REVERSE_V2", [x, net.constant([1])])]))
+    assert work.loops["short uneven copies"] == 4  # from 0, 6, 12, 18 to 18, 12, 6, 0
+
+
 @pytest.mark.parametrize(
     ("options", "path"),
     [({}, "edges"), ({"half_pixel_centers": True}, "centers"), ({"align_corners": True}, "corners")],

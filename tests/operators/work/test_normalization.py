@@ -41,6 +41,12 @@ def test_a_larger_beta_has_the_effect_of_a_larger_scale() -> None:
     assert one.loops == unary("SOFTMAX", 5, 40, scale=0.4, beta=1.0).loops
 
 
+@pytest.mark.parametrize(("scale", "beta", "shifted"), [(1 / 2048, 1.0, 0), (0.0001, 1.0, 200), (0.0001, 2.0, 0)])
+def test_fine_int16_are_shifted_right_to_the_table(scale: float, beta: float, shifted: int) -> None:
+    work = unary("SOFTMAX", 5, 40, dtype=INT16, platform=DSP, scale=scale, beta=beta)
+    assert work.loops["shifted right"] == shifted
+
+
 @pytest.mark.parametrize("dtype", [FLOAT32, INT8])
 def test_lengths_are_of_rows(dtype: DType) -> None:
     work = unary("L2_NORMALIZATION", 4, 8, 3, dtype=dtype)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.work.values import Spread, near_largest, negative_sum, opposite, spread, within
+from edgetool.operators.work.values import Spread, near_largest, negative_sum, opposite, spread, within, zeros
 from tests.memory.account_net import Net
 
-INT8, INT16 = DType.INT8, DType.INT16
+FLOAT32, INT8, INT16 = DType.FLOAT32, DType.INT8, DType.INT16
 
 
 def test_a_constant_is_counted() -> None:
@@ -35,6 +37,24 @@ def test_int16_is_judged_by_what_makes_it(code: str, activation: str | None, sha
     values = {} if activation is None else {"fused_activation_function": activation}
     y = net.op(code, [x, x] if activation else [x], **values)
     assert spread(net.graph([x], [y]), net.tensors[y]).negative == share
+
+
+@pytest.mark.parametrize(("activation", "share"), [("RELU", 0.5), ("RELU6", 0.5), ("NONE", 0)])
+def test_half_of_what_a_relu_makes_is_0_wherever_it_is_moved(activation: str, share: float) -> None:
+    net = Net(1)
+    x = net.arena(2, 4, dtype=FLOAT32)
+    y = net.op("ADD", [x, x], fused_activation_function=activation)
+    moved = net.op("RESHAPE", [net.op("PAD", [y, net.constant((0, 0, 1, 1), 2, 2)], 2, 6)], 12)
+    later = net.op("TANH", [moved])
+    graph = net.graph([x], [later])
+    assert [zeros(graph, net.tensors[index]) for index in (x, y, moved, later)] == [0, share, share, 0]
+
+
+def test_zeros_of_a_float_constant_are_counted_and_integers_have_none_that_matter() -> None:
+    net = Net(1)
+    x, y = net.tensor((4,), FLOAT32, data=pack("<4f", 0, 1, -0.0, 2)), net.noise(4)
+    graph = net.graph([], [x, y])
+    assert (zeros(graph, net.tensors[x]), zeros(graph, net.tensors[y])) == (0.5, 0)
 
 
 def test_a_sum_is_as_negative_as_its_operands_say() -> None:

@@ -124,8 +124,12 @@ def _reverse(call: Call) -> Work:
     loops = {**dimensions(rank), "reversed axis": len(axes), "row": outer}
     if inner == 1:
         return Work(_type(source), loops | {"element": source.element_count})
-    size, pieces = inner * _element_bytes(source), source.element_count // max(inner, 1)
-    return Work("pieces", together(loops, copied_evenly(size, pieces, (0, size), (0, size))))
+    places = []
+    for axis in range(axes[-1] + 1):
+        stride = prod(source.shape[axis + 1 :]) * _element_bytes(source)
+        found = [turn * stride for turn in range(source.shape[axis])]
+        places.append(list(zip(reversed(found) if axis in axes else found, found, strict=True)))
+    return Work("pieces", together(loops, copied(inner * _element_bytes(source), *places)))
 
 
 def _images(call: Call) -> None:

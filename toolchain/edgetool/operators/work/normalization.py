@@ -16,6 +16,7 @@ from edgetool.operators.work.types import Work, WorkRule
 from edgetool.operators.work.values import near_largest
 
 INTEGER_BITS = 5  # of a scaled difference from the row's largest
+INT16_STEPS, TABLE_RANGE = 2**16 - 1, 10.0  # of the table of exponentials
 
 
 def _rows(source: Tensor, path: str, **loops: int) -> Work:
@@ -38,10 +39,16 @@ def _softmax(call: Call) -> Work:
         path += f" to {result.dtype.name.lower()}"
     if call.platform.cmsis_nn:
         path += " CMSIS-NN"
-    if source.dtype != DType.INT8:
-        return _rows(source, path)
-    beta = call.option("beta", 0.0)
-    return _rows(source, path, exponential=_exponentials(source, beta if isinstance(beta, float) else 0.0))
+    given = call.option("beta", 0.0)
+    beta = given if isinstance(given, float) else 0.0
+    if source.dtype == DType.INT8:
+        return _rows(source, path, exponential=_exponentials(source, beta))
+    return _rows(source, path, **{"shifted right": source.element_count * _shrinks(source, beta)})
+
+
+def _shrinks(source: Tensor, beta: float) -> bool:
+    """Whether int16 become less when they are scaled for the table, whose range is 10: a shift of its own."""
+    return scale(source) * beta * INT16_STEPS / TABLE_RANGE < 1
 
 
 def _exponentials(source: Tensor, beta: float) -> int:

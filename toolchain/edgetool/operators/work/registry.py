@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.operators.kernel import Call
+from edgetool.operators.kernel import Call, KernelRefusal
 from edgetool.operators.work import (
     activation,
     arithmetic,
@@ -48,7 +48,19 @@ WORK_RULES: dict[str, WorkRule] = {
 
 
 def work_of(call: Call) -> Work | None:
-    """The work of one run of the operator's kernel on this build; None where there is no rule for it."""
+    """The work of one run of the operator's kernel on this build; None where there is no rule for it.
+
+    Raises KernelRefusal for tensors that do not fit each other: a kernel that takes them reads beyond their ends, and
+    what it executes follows from no shape.
+    """
     operator = call.operator
     rule = WORK_RULES.get((operator.custom_code or "") if operator.code == "CUSTOM" else operator.code)
-    return None if rule is None else rule(call)
+    if rule is None:
+        return None
+    try:
+        work = rule(call)
+    except (ArithmeticError, LookupError, ValueError) as error:
+        raise KernelRefusal(f"{operator.label} takes no tensors of these shapes and types") from error
+    if min(work.loops.values(), default=0) < 0:
+        raise KernelRefusal(f"{operator.label} makes no result of this shape")
+    return work

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from edgetool.model.types import DType
 from edgetool.operators.kernel import Call
-from edgetool.operators.prepare.inspection import integer
+from edgetool.operators.prepare.inspection import input_rank, integer, output_rank
 from edgetool.operators.work.convolution_int8 import columns_product
 from edgetool.operators.work.convolution_reference import outside
 from edgetool.operators.work.loops import Loops, named, nested, repeated, together
 from edgetool.operators.work.memory import copied_windows, copies, fills
 from edgetool.operators.work.types import Work
+from edgetool.operators.work.values import products
 from edgetool.operators.work.windows import Axis, Windows
 from edgetool.target.platform import Platform
 
@@ -25,7 +26,9 @@ REVERSED_STRIDE = 2
 
 
 def transpose_conv(call: Call) -> Work:
-    """TRANSPOSE_CONV."""
+    """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
+    for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
+        fits(call)
     weights, source, result = call.required_input(1), call.required_input(2), call.required_output()
     rows, columns = (
         _scattered(source.shape[i], weights.shape[i], integer(call, stride), result.shape[i])
@@ -39,7 +42,7 @@ def transpose_conv(call: Call) -> Work:
             stretched = rows.stride > 1 or columns.stride > 1
             return Work("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
         return Work("int8 rows", _by_rows(w, call.platform))
-    return Work(f"reference {source.dtype.name.lower()}", _reference(w))
+    return Work(f"reference {source.dtype.name.lower()}", _reference(call, w))
 
 
 def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
@@ -47,7 +50,7 @@ def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
     return Axis(outputs, kernel, stride, 1, inputs, pad)
 
 
-def _reference(w: Windows) -> Loops:
+def _reference(call: Call, w: Windows) -> Loops:
     """Each input into all outputs that it reaches; those outside the image are looked at as well."""
     inputs = w.batch * w.in_channels
     return {
@@ -56,7 +59,7 @@ def _reference(w: Windows) -> Loops:
         "input": inputs * w.positions,
         "window row": inputs * w.positions * w.rows.kernel,
         "element": inputs * w.taps,
-        "product": inputs * w.inside * w.out_channels,
+        **products(call, inputs * w.inside * w.out_channels, 2),
         **repeated(inputs * w.out_channels, outside(w)),
         "output row": w.batch * w.rows.size,
         "output pixel": w.batch * w.rows.size * w.columns.size,
@@ -113,7 +116,7 @@ def _by_rows(w: Windows, platform: Platform) -> Loops:
     )
     # Rows leave the ring after each row of the input that does not begin above the image; the last ones at the end.
     written = rows.stride * sum(start >= 0 for start in rows.starts)
-    end = rows.starts.stop
+    end = rows.outputs * rows.stride - rows.pad
     left = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
     inner = _depth(w.in_channels, platform)
     groups = {"4": columns.outputs // 4, "2": columns.outputs % 4 // 2, "1": columns.outputs % 2}

@@ -19,6 +19,26 @@ from edgetool.operators.work.loops import Loops
 
 LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.INT16: -(2**15), DType.INT32: -(2**31)}
 CODES = {DType.INT8: "b", DType.INT16: "h"}  # of constants that are looked into
+# Operators whose result holds the values of their first input, and little else.
+MOVING = (
+    "BATCH_TO_SPACE_ND",
+    "CONCATENATION",
+    "DEPTH_TO_SPACE",
+    "EXPAND_DIMS",
+    "GATHER",
+    "MIRROR_PAD",
+    "PACK",
+    "PAD",
+    "PADV2",
+    "RESHAPE",
+    "RESIZE_NEAREST_NEIGHBOR",
+    "SLICE",
+    "SPACE_TO_BATCH_ND",
+    "SPACE_TO_DEPTH",
+    "SQUEEZE",
+    "STRIDED_SLICE",
+    "TRANSPOSE",
+)
 CLAMPING = ("RELU", "RELU6")  # what makes 0 of a negative number
 DEVIATIONS_IN_RANGE = 6
 DEVIATIONS = {dtype: 2**dtype.bits / DEVIATIONS_IN_RANGE for dtype in CODES}
@@ -42,18 +62,23 @@ def spread(graph: Graph, tensor: Tensor) -> Spread:
         negative = sum(value < 0 for value in values) / len(values)
         return Spread(negative, own * fmean(values), own * pstdev(values))
     deviation = own * 2**tensor.dtype.bits / DEVIATIONS_IN_RANGE
-    if zero == LOWEST.get(tensor.dtype) or _is_made_by(graph, tensor, NEVER_NEGATIVE):  # types whose zero point does not tell
+    # The zero point does not tell of every type.
+    if zero == LOWEST.get(tensor.dtype) or _is_made_by(graph, tensor, NEVER_NEGATIVE):
         return Spread(0.0, deviation * sqrt(2 / pi), deviation * sqrt(1 - 2 / pi))
     return Spread(0.5, 0.0, deviation)
 
 
 def _is_made_by(graph: Graph, tensor: Tensor, functions: tuple[str, ...]) -> bool:
-    """Whether the operator that makes it is one of these, or ends with one of these."""
-    maker = next((operator for operator in graph.operators if tensor.index in operator.outputs), None)
-    if maker is None:
-        return False
-    fields = dict(maker.options.fields) if maker.options else {}
-    return maker.code in functions or fields.get("fused_activation_function") in functions
+    """Whether the operator that makes it is one of these, or ends with one of these; what only moves values aside."""
+    for _ in graph.operators:
+        maker = next((operator for operator in graph.operators if tensor.index in operator.outputs), None)
+        if maker is None:
+            break
+        if maker.code not in MOVING or not maker.inputs or maker.inputs[0] < 0:
+            fields = dict(maker.options.fields) if maker.options else {}
+            return maker.code in functions or fields.get("fused_activation_function") in functions
+        tensor = graph.tensors[maker.inputs[0]]
+    return False
 
 
 def zeros(graph: Graph, tensor: Tensor) -> float:
@@ -103,7 +128,7 @@ def near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DType.IN
     return 1 + (count - 1) * (below - values.cdf(largest - radius - 0.5)) / below
 
 
-def products(call: Call, count: int) -> Loops:
-    """Multiplications with the first input, those with 0 apart."""
-    empty = round(count * zeros(call.graph, call.required_input(0)))
+def products(call: Call, count: int, position: int = 0) -> Loops:
+    """Multiplications with an input, those with 0 apart."""
+    empty = round(count * zeros(call.graph, call.required_input(position)))
     return {"product": count - empty, "product of 0": empty}

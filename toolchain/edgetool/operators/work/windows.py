@@ -21,9 +21,9 @@ class Axis:
     pad: int
 
     @property
-    def starts(self) -> range:
-        """Where the windows start; below 0 in the padding."""
-        return range(-self.pad, -self.pad + self.outputs * self.stride, self.stride)
+    def starts(self) -> tuple[int, ...]:
+        """Where the windows start; below 0 in the padding, and all alike when the file has no stride."""
+        return tuple(at * self.stride - self.pad for at in range(self.outputs))
 
     @property
     def taps(self) -> int:
