@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 EXAMPLE := examples/keyword_spotting
-# Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py.
+# Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
 .PHONY: demo test lint types unit benchmark clean
@@ -32,7 +32,8 @@ benchmark: $(VENV)/.test-installed
 	$(BIN)/python -m benchmarks.layout_soundness
 	$(BIN)/python -m benchmarks.order_soundness 2000
 	$(BIN)/python -m benchmarks.order --quick
-	@for suite in arena layout sharing; do \
+	@[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.instructions heldout "$(DATA)"
+	@for suite in arena layout sharing latency; do \
 		[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.$$suite "$(DATA)" || exit 1; done
 
 $(VENV)/bin/python:
