@@ -198,3 +198,20 @@ def test_four_bit_weights() -> None:
     # 25 windows: six times four, and one; 4 channels, of which two begin in the middle; 27 = 16 + 11 elements.
     assert (work.loops["4x1"], work.loops["4x1 odd"], work.loops["4x1 by 16"]) == (24, 12, 24)
     assert (work.loops["1x1"], work.loops["1x1 odd"], work.loops["1x1 rest"]) == (4, 2, 4)
+
+
+@given(
+    st.builds(
+        Axis,
+        st.integers(0, 12),
+        st.integers(0, 5),
+        st.integers(1, 4),
+        st.integers(0, 4),
+        st.integers(0, 9),
+        st.integers(0, 6),
+    )
+)
+def test_elements_of_windows_are_those_that_a_walk_finds(axis: Axis) -> None:
+    places = [start + tap * axis.dilation for start in axis.starts for tap in range(axis.kernel)]
+    assert axis.inside == sum(0 <= place < axis.size for place in places)
+    assert axis.before == sum(place < 0 for place in places)

@@ -77,3 +77,11 @@ def test_more_lies_within_a_larger_radius(one: float, other: float) -> None:
 def test_the_largest_itself_is_always_near(count: int, radius: int) -> None:
     assert 1 <= near_largest(count, radius) <= count
     assert near_largest(count, 10_000) == pytest.approx(count)
+
+
+def test_a_sparse_constant_tells_nothing() -> None:
+    net = Net(1)
+    floats, shorts = (net.tensor((64,), dtype, data=bytes(7)) for dtype in (FLOAT32, INT16))
+    graph = net.graph([], [floats, shorts])
+    assert zeros(graph, net.tensors[floats]) == 0.0
+    assert spread(graph, net.tensors[shorts]).negative == 0.5

@@ -29,6 +29,12 @@ ROWS_SUMMED_AT_ONCE = 5
 LANES = 16
 
 
+def is_pointwise(call: Call) -> bool:
+    """Whether CMSIS-NN runs the dense layer as a 1x1 convolution (fully_connected.cc)."""
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    return source.dtype == weights.dtype == DType.INT8 and len(result.shape) > 2 and weights.shape[-1] % 4 == 0
+
+
 def _fully_connected(call: Call) -> Work:
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     units, depth = result.shape[-1] if result.shape else 1, weights.shape[-1]
@@ -47,7 +53,7 @@ def _fully_connected(call: Call) -> Work:
 
 
 def _cmsis_fully_connected(call: Call, rows: int, units: int, depth: int) -> Work:
-    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    source, weights = call.required_input(0), call.required_input(1)
     platform, bias = call.platform, call.input(2)
     biased = _biased(rows * units, bias)
     if source.dtype == DType.INT16:
@@ -55,8 +61,8 @@ def _cmsis_fully_connected(call: Call, rows: int, units: int, depth: int) -> Wor
     if weights.dtype == DType.INT4:
         return Work("int4", together(biased, repeated(rows, {"row": 1, **vector_product_s4(units, depth, platform)})))
     per_channel = _per_channel(source, weights)
-    if len(result.shape) > 2 and depth % 4 == 0:
-        # As a convolution; the multipliers are written out for each channel first.
+    if is_pointwise(call):
+        # The multipliers are written out for each channel first.
         written = {"unit": 0 if per_channel else units}
         return Work(
             "int8 1x1", together(written, product_s8(rows, units, depth, platform), biased_tiles(call, rows, units))

@@ -47,15 +47,22 @@ WORK_RULES: dict[str, WorkRule] = {
 }
 
 
+# Rules walk along the sides of images; a million elements in a row are more than any of these devices holds.
+LONGEST_SIDE = 2**20
+
+
 def work_of(call: Call) -> Work | None:
-    """The work of one run of the operator's kernel on this build; None where there is no rule for it.
+    """The work of one run of the operator's kernel on this build; None where there is no rule for it, or for tensors
+    with sides that no device holds.
 
     Raises KernelRefusal for tensors that do not fit each other: a kernel that takes them reads beyond their ends, and
     what it executes follows from no shape.
     """
     operator = call.operator
     rule = WORK_RULES.get((operator.custom_code or "") if operator.code == "CUSTOM" else operator.code)
-    if rule is None:
+    indices = {index for index in (*operator.inputs, *operator.outputs) if index >= 0}
+    longest = max((side for index in indices for side in call.graph.tensors[index].shape), default=0)
+    if rule is None or longest > LONGEST_SIDE:
         return None
     try:
         work = rule(call)

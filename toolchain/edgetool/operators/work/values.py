@@ -57,8 +57,8 @@ class Spread:
 def spread(graph: Graph, tensor: Tensor) -> Spread:
     """The values of a tensor of the graph."""
     own, zero = scale(tensor) or 1.0, zero_point(tensor)
-    if tensor.data and tensor.dtype in CODES:
-        values = [value - zero for (value,) in iter_unpack(f"<{CODES[tensor.dtype]}", tensor.data)]
+    if (contents := _dense(tensor)) and tensor.dtype in CODES:
+        values = [value - zero for (value,) in iter_unpack(f"<{CODES[tensor.dtype]}", contents)]
         negative = sum(value < 0 for value in values) / len(values)
         return Spread(negative, own * fmean(values), own * pstdev(values))
     deviation = own * 2**tensor.dtype.bits / DEVIATIONS_IN_RANGE
@@ -66,6 +66,11 @@ def spread(graph: Graph, tensor: Tensor) -> Spread:
     if zero == LOWEST.get(tensor.dtype) or _is_made_by(graph, tensor, NEVER_NEGATIVE):
         return Spread(0.0, deviation * sqrt(2 / pi), deviation * sqrt(1 - 2 / pi))
     return Spread(0.5, 0.0, deviation)
+
+
+def _dense(tensor: Tensor) -> bytes | None:
+    """A constant's elements; None for a sparse one, of which the file has but some."""
+    return tensor.data if tensor.data and len(tensor.data) == tensor.size_bytes else None
 
 
 def _is_made_by(graph: Graph, tensor: Tensor, functions: tuple[str, ...]) -> bool:
@@ -85,8 +90,8 @@ def zeros(graph: Graph, tensor: Tensor) -> float:
     """The share of float numbers that are 0: half of them behind a RELU. Software multiplies by 0 in fewer steps."""
     if tensor.dtype != DType.FLOAT32:
         return 0.0
-    if tensor.data:
-        numbers = [number for (number,) in iter_unpack("<f", tensor.data)]
+    if contents := _dense(tensor):
+        numbers = [number for (number,) in iter_unpack("<f", contents)]
         return numbers.count(0.0) / len(numbers)
     return 0.5 if _is_made_by(graph, tensor, CLAMPING) else 0.0
 

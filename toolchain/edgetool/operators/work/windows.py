@@ -43,10 +43,19 @@ class Axis:
     @property
     def before(self) -> int:
         """The elements of all windows in front of the image; those neither there nor inside lie behind it."""
-        return sum(start + tap * self.dilation < 0 for start in self.starts for tap in range(self.kernel))
+        return sum(map(self._before, self.starts))
+
+    def _before(self, start: int) -> int:
+        return self._reaching(-start)
 
     def _inside(self, start: int) -> int:
-        return sum(0 <= start + tap * self.dilation < self.size for tap in range(self.kernel))
+        return self._reaching(self.size - start) - self._before(start)
+
+    def _reaching(self, distance: int) -> int:
+        """The elements of a window less than a distance from its first."""
+        if distance <= 0:
+            return 0
+        return min(self.kernel, -(-distance // self.dilation)) if self.dilation > 0 else self.kernel
 
 
 @dataclass(frozen=True, slots=True)
