@@ -118,7 +118,7 @@ def factors(found: Sequence[Share]) -> list[tuple[str, str, float, float, float,
             )
             if some
         )
-        basis = f"{sources}: {boards}; {'the range' if few else 'nine tenths'} of the rows"
+        basis = f"{sources}: {boards}; {'the range' if few else 'eight tenths'} of the rows"
         table.append((runtime, core, *(round(value, 3) for value in (median(values), low, high)), len(group), basis))
     return table  # type: ignore[return-value]  # three rounded numbers between names and count
 

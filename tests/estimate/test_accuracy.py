@@ -194,6 +194,20 @@ def test_tables_replace_those_of_the_page() -> None:
         tables_of("a page without marks")
 
 
+def test_nine_of_ten_models_of_each_type_lie_in_their_band(shared: Path) -> None:
+    book, held = Book(shared / "data"), dict[str, list[bool]]()
+    for row in kernel_rows(rows(shared / "data")):
+        if row.operator is None:
+            target = load_target(row.board).with_overrides(clock_hz=round(row.mhz * 1e6))
+            latency = estimate_model(book.model(row.model, row.dtype), target).latency_ms
+            assert latency is not None
+            held.setdefault(row.dtype, []).append(latency.low <= row.ms <= latency.high)
+    assert held.keys() == {"int8", "int16", "float32"}
+    for dtype, inside in held.items():
+        assert len(inside) >= 10
+        assert sum(inside) >= 0.9 * len(inside), dtype
+
+
 def test_small_networks_lie_within_the_band_that_cold_code_widens() -> None:
     """The int8 networks below half a millisecond, which the tables leave out."""
     small = [row for row in own_rows() if row.model.startswith("edgemark-fc") and row.dtype == "int8" and row.ms < 0.5]

@@ -170,4 +170,6 @@ def test_a_device_without_a_time_is_told_to_measure() -> None:
     unknown = estimate([operator()], latency_ms=None)
     assert "--measured-ms" in told(unknown, PLAIN)
     assert "-O2" not in told(unknown, PLAIN)
+    assert "change CONV_2D 0 first, it moves 100 % of the bytes" in told(unknown, PLAIN)
+    assert "of the time" not in told(unknown, PLAIN)
     assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) != ()

@@ -6,11 +6,11 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import CalibrationError
-from edgetool.estimate.calibrate import NOISE, SHARES, STALL_ERROR, Calibration, Measurement, calibrate
+from edgetool.estimate.calibrate import DISAGREEING, NOISE, SHARES, STALL_ERROR, Calibration, Measurement, calibrate
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import DType, Model
@@ -87,6 +87,9 @@ def test_one_measurement_moves_the_cycles_per_instruction_alone(cpi: float, stal
 
 @settings(max_examples=12, deadline=None)
 @given(st.floats(1.5, 5.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+@example(3.2, 0.0, 1.0)
+@example(4.0, 0.0, 1.0)
+@example(4.0, 1.0, 0.0)
 def test_two_models_that_differ_tell_the_stall(cpi: float, stall: float, before: float) -> None:
     true = as_if(cpi, stall)
     measured = [Measurement(name, model, ms(model, true)) for name, model in (("image", IMAGE), ("wide", WIDE))]
@@ -95,7 +98,8 @@ def test_two_models_that_differ_tell_the_stall(cpi: float, stall: float, before:
     off = abs(stall_of(found, before) - stall)
     assert off <= 0.01 or found.stall_cycles_per_byte is None
     assert off <= 0.01 or 0.16 * cpi > STALL_ERROR  # the noise of two, by the share that constants have here
-    assert found.measurements[0].residual == pytest.approx(0, abs=NOISE)
+    # One that stays although it is off, by up to a cycle, is off by no more than twice the noise.
+    assert found.measurements[0].residual == pytest.approx(0, abs=1e-3 if off <= 0.01 else 2 * NOISE)
 
 
 def test_a_stall_below_nothing_is_nothing() -> None:
@@ -131,6 +135,7 @@ def test_measurements_that_disagree_widen_the_band() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0.6, 1.7), min_size=1, max_size=3), st.sampled_from(["nucleo-l4r5zi", "rpi-pico"]))
+@example([1.25, 0.75, 1.25], "nucleo-l4r5zi")
 def test_every_measurement_lies_in_the_band_of_its_estimate(factors: list[float], board: str) -> None:
     target = load_target(board)
     measured = [
@@ -145,7 +150,8 @@ def test_every_measurement_lies_in_the_band_of_its_estimate(factors: list[float]
         latency = estimate_model(item.model, calibrated(found, target)).latency_ms
         assert latency is not None
         assert latency.low <= item.ms <= latency.high
-    assert any(f.rule == "measurements-disagree" for f in found.findings) == (found.timing.high > 1.26)
+    worst = max(max(1 + item.residual, 1 / (1 + item.residual)) - 1 for item in found.measurements)
+    assert any(f.rule == "measurements-disagree" for f in found.findings) == (worst > DISAGREEING)
 
 
 @settings(max_examples=30, deadline=None)

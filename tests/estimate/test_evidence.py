@@ -51,6 +51,20 @@ def test_a_timing_without_types_holds_for_all() -> None:
     assert band(own, convolution(DType.FLOAT32))[0] == "calibrated"
 
 
+def test_float32_has_the_band_of_the_core_as_well() -> None:
+    board = load_target("nucleo-l4r5zi")
+    assert board.timing is not None
+    assert "float32" in board.timing.types
+    low, high = board.core.float_band
+    assert low < 1 < high
+    assert band(board, convolution(DType.FLOAT32)) == (
+        "calibrated",
+        pytest.approx(board.timing.low * low),
+        pytest.approx(board.timing.high * high),
+    )
+    assert band(board, convolution(DType.INT8))[1:] == pytest.approx((board.timing.low, board.timing.high))
+
+
 def test_memory_whose_wait_is_not_counted_takes_the_published_factor() -> None:
     board = load_target("stm32f769i-disco").with_overrides(arena_region="sdram")
     assert board.arena_region is not None

@@ -142,6 +142,27 @@ def test_a_users_own_profile_can_be_calibrated_again(folder: Path) -> None:
     assert estimated_ms(chain, str(folder / "two.toml")) == pytest.approx(0.2, rel=1e-3)
 
 
+def test_a_measured_time_holds_the_wait_for_memories_that_nobody_knows(folder: Path) -> None:
+    chain, own = folder / "chain.tflite", folder / "own.toml"
+    for name, overrides in (("teensy41", {}), ("stm32f769i-disco", {"arena_region": "sdram"})):
+        before = resolve_target(name).with_overrides(**overrides)
+        (made,) = estimate_file(chain, [before])
+        assert made.estimate is not None
+        assert made.estimate.validation == "unvalidated"
+        calibrate_target(name, [(chain, estimated_ms(chain, name))], output=own, overrides=overrides, force=True)
+        (made,) = estimate_file(chain, [resolve_target(str(own))])
+        assert made.estimate is not None
+        assert made.estimate.latency_ms is not None
+        assert made.estimate.validation == "calibrated"
+        assert "off the chip" not in made.estimate.basis
+        latency, target = made.estimate.latency_ms, resolve_target(str(own))
+        cold_ms = target.core.cold_cycles * len(made.estimate.operators) / target.clock_hz * 1e3
+        assert latency.high == pytest.approx(1.15 * latency.value + cold_ms, rel=1e-3)
+        external = [item for item in made.findings if "external" in item.rule]
+        assert external
+        assert all(item.level == "note" and "measured with that" in item.message for item in external)
+
+
 def test_the_command_lines_overrides_become_part_of_the_profile(folder: Path) -> None:
     chain, own = folder / "chain.tflite", folder / "own.toml"
     overrides = {"clock": 60_000_000, "kernels": "reference", "sram": 100_000}
@@ -159,6 +180,7 @@ def test_a_bare_core_needs_memories(folder: Path) -> None:
     assert report.calibration.extends is None
     loaded = resolve_target(str(own))
     assert (loaded.core.name, loaded.sram_bytes, loaded.flash_bytes) == ("cortex-m4", 2**18, 2**20)
+    assert report.calibration.after.stall_cycles_per_byte is None  # nothing is known of that flash
     assert estimated_ms(chain, str(own)) == pytest.approx(0.12, rel=1e-3)
 
 

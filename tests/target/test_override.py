@@ -38,6 +38,14 @@ def test_another_arena_region_and_its_size() -> None:
     assert load_target("disco-f746ng").with_overrides(arena_region="sdram").sram_bytes == 8 * 2**20
 
 
+def test_no_timing_was_measured_with_the_arena_in_another_kind_of_memory() -> None:
+    board = load_target("ek-ra8d1")
+    assert board.is_calibrated
+    outside = next(region.name for region in board.regions if region.kind == "external-ram")
+    for name, calibrated in (("sram", True), (outside, False)):
+        assert board.with_overrides(arena_region=name).is_calibrated == calibrated
+
+
 def test_flash_of_a_board_without_its_own() -> None:
     pico = load_target("rpi-pico").with_overrides(flash_bytes=16 * 2**20)
     assert pico.flash_region is not None

@@ -229,6 +229,18 @@ def test_validation_notes_what_has_no_verified_source() -> None:
     assert validate_target(sourced, where="my.toml") == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "open_figures"),
+    [
+        (GOOD + '[power]\nactive_mw = 9\nrange_mw = [8, 10]\nbasis = "a meter"\n', "clock, power, ram, rom"),
+        ('name = "mine"\ncore = "x86-64"\nclock = "3 GHz"\nbandwidth = {gbps = 9}\n', "clock, bandwidth"),
+    ],
+)
+def test_power_and_bandwidth_need_sources_as_well(text: str, open_figures: str) -> None:
+    (finding,) = validate_target(text, where="my.toml")
+    assert finding.message == f"no verified source for {open_figures}"
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["name", "core", "clock", "region", "source", "extends", "fpu", "arena_region", "x", "\n"]),

@@ -20,7 +20,6 @@ from edgetool.cli.options import (
 )
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
 from edgetool.cli.text import printable
-from edgetool.errors import UsageError
 
 
 class Folder(click.Path):
@@ -91,7 +90,7 @@ def command(
 ) -> None:
     """Estimate how long one inference of MODEL, a .tflite file, takes on each target, and what limits it.
 
-    Every figure has a band, and says what it rests on. Several targets are shown side by side. --csv writes
+    Times and energy have a band, and say what they rest on. Several targets are shown side by side. --csv writes
     operator_profile.csv, hardware_totals.csv and hardware_summary.csv, in a folder per target if there are several.
     """
     from edgetool.cli.view_comparison import comparison_view
@@ -101,8 +100,6 @@ def command(
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import documents, to_json
 
-    if measured_ms is not None and benchmark is not None:
-        raise UsageError("--measured-ms and --benchmark are both a run to compare with", fix="give one of the two")
     targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
     request = EstimateRequest(
         measured_ms=measured_ms,

@@ -196,6 +196,9 @@ def _slowest(situation: Situation) -> str | None:
         return None
     if found.share < NAMED_FROM:
         return "no single operator dominates: fewer channels throughout, or a smaller input"
+    if situation.estimate.latency_ms is None:
+        moved = f"it moves {100 * found.share:.0f} % of the bytes"
+        return f"change {found.operator} {found.index} first, {moved}: fewer channels, a smaller input"
     what = "fewer channels, since it moves many bytes" if found.bound == "memory" else "fewer channels, a smaller input"
     separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
     more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""

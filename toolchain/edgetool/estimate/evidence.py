@@ -29,9 +29,7 @@ class Doubt:
     high: float
 
 
-def doubt_of(
-    precision: Precision, modelled: bool, timing: Timing | None, again: float, placement: float | None
-) -> Doubt:
+def doubt_of(precision: Precision, modelled: bool, target: Target, again: float, placement: float | None) -> Doubt:
     """The doubt about one operator.
 
     modelled: its instructions are known. again: the share of its cycles that goes into reading constants more than
@@ -39,7 +37,9 @@ def doubt_of(
     """
     if not modelled:
         return Doubt(*BYTES_DOUBT)
-    low, high = (1.0, 1.0) if _measured(precision, timing) else TYPE_DOUBT
+    low, high = target.core.float_band if precision == "float32" else (1.0, 1.0)
+    if not _measured(precision, target.timing):
+        low, high = TYPE_DOUBT
     return Doubt(low * (1 - again), high * (placement or 1.0))
 
 
@@ -48,7 +48,12 @@ def _measured(precision: Precision, timing: Timing | None) -> bool:
 
 
 def uncounted_placement(target: Target, speeds: Speeds) -> float | None:
-    """The largest published factor of a memory that the target uses and whose wait no figure of its profile tells."""
+    """The largest published factor of a memory that the target uses and whose wait no figure of its profile tells.
+
+    A timing that was measured on the board has that wait in it.
+    """
+    if target.is_calibrated:
+        return None
     arena, model = target.arena_region, target.flash_region
     placements: list[Placement] = []
     if arena is not None and arena.kind == "external-ram" and not speeds.arena_stall:

@@ -40,7 +40,7 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
         times = runs[cost.subgraph]
         weight = target.core.float_factor if _is_float(call) else 1.0
         work = _Run(cost, executed, weight, constant_passes(call), 1 if times is None else times)
-        timed.append(_operator(work, timing, speeds, placement))
+        timed.append(_operator(work, target, speeds, placement))
     operators = tuple(item for item, _, _ in timed)
     cycles = sum(item.cycles for item in operators)
     parameter_bytes = sum(item.parameter_bytes for item in operators)
@@ -88,10 +88,10 @@ def _is_float(call: Call) -> bool:
 
 
 def _operator(
-    work: _Run, timing: Timing | None, speeds: Speeds, placement: float | None
+    work: _Run, target: Target, speeds: Speeds, placement: float | None
 ) -> tuple[OperatorEstimate, Doubt, float]:
     """The estimate, the doubt about it, and the cycles of all runs that read constants again."""
-    cost, runs, instructions = work.cost, work.runs, work.executed.instructions
+    cost, runs, instructions, timing = work.cost, work.runs, work.executed.instructions, target.timing
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
     stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, work.passes)
     once = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, 1)
@@ -101,7 +101,7 @@ def _operator(
         cycles = instructions * timing.cpi * work.weight + stall
         low, high = timing.operator_low, timing.operator_high
     again = stall - once if modelled else 0.0
-    doubt = doubt_of(cost.precision, modelled, timing, again / cycles if cycles else 0.0, placement)
+    doubt = doubt_of(cost.precision, modelled, target, again / cycles if cycles else 0.0, placement)
     total = round(cycles * runs)
     ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.left_cold * runs / speeds.clock_hz * 1e3
     basis: Basis = "instructions" if modelled else "bytes"

@@ -20,24 +20,26 @@ def placement_findings(
     """
     if not target.regions:
         return ()
-    published, speeds = tuple(effects), speeds_of(target)
+    published, speeds, calibrated = tuple(effects), speeds_of(target), target.is_calibrated
     findings = []
     arena, constants = target.arena_region, target.flash_region
     if arena is not None and arena.kind == "external-ram":
-        text = f"the arena lies in {arena.name}: {_modelled(speeds.arena_stall, 'activations')}"
-        findings.append(_finding(target, "arena-in-external-ram", text, published, speeds.arena_stall > 0))
+        text = f"the arena lies in {arena.name}: {_modelled(speeds.arena_stall, 'activations', calibrated)}"
+        counted = speeds.arena_stall > 0 or calibrated
+        findings.append(_finding(target, "arena-in-external-ram", text, published, counted))
     elif arena is not None and arena_bytes is not None and arena_bytes > arena.size_bytes:
         findings += _external_only(target, arena_bytes, published)
     if constants is not None and constants.kind == "external-flash":
         text = (
             f"constants, and code unless it is copied to RAM, are read in place from {constants.name}: "
-            f"{_modelled(speeds.constant_stall, 'constants')}"
+            f"{_modelled(speeds.constant_stall, 'constants', calibrated)}"
         )
-        findings.append(_finding(target, "constants-in-external-flash", text, published, speeds.constant_stall > 0))
+        counted = speeds.constant_stall > 0 or calibrated
+        findings.append(_finding(target, "constants-in-external-flash", text, published, counted))
     if constants is not None and constants.wait_states and not constants.cache_bytes:
         text = (
             f"{constants.name} takes {constants.wait_states:g} wait states, and the profile knows no cache in front of "
-            f"it: {_modelled(speeds.constant_stall, 'constants')}"
+            f"it: {_modelled(speeds.constant_stall, 'constants', calibrated)}"
         )
         findings.append(Finding("no-cache", "note", text, target.name))
     findings += [Finding("memory-speed-assumed", "note", text, target.name) for text in speeds.assumed]
@@ -65,7 +67,9 @@ def _external_only(target: Target, arena_bytes: int, effects: tuple[PlacementEff
     return [_finding(target, "arena-in-external-ram", text, effects, modelled=False)]
 
 
-def _modelled(stall: float, what: str) -> str:
+def _modelled(stall: float, what: str, calibrated: bool) -> str:
+    if not stall and calibrated:
+        return "the cycles per instruction were measured with that, and hold how long the core waits"
     if not stall:
         return "how long the core waits for it is not known, and not part of the estimated time"
     return f"the estimate counts {stall:.3g} cycles of waiting per byte of {what}"

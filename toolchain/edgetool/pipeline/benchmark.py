@@ -35,7 +35,8 @@ def stands_for(target: Target) -> bool:
     return same and target.bandwidth_gbps is not None
 
 
-def benchmark_source(timed: Benchmark) -> str:
-    """Where the milliseconds come from, in a line."""
+def benchmark_source(timed: Benchmark, target: Target) -> str:
+    """Where the milliseconds come from, in a line; and that this machine is taken for the target, where it is."""
     spread = f"{timed.least_ms:.3g} ms at least, nine of ten within {timed.p90_ms:.3g} ms"
-    return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}"
+    taken = f"; this machine is taken for the {target.board}" if stands_for(target) else ""
+    return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{taken}"

@@ -96,12 +96,20 @@ def _timing_info(target: Target) -> CalibratedTiming | None:
         return None
     return CalibratedTiming(
         cpi=timing.cpi,
-        stall_cycles_per_byte=speeds_of(target).constant_stall,
+        stall_cycles_per_byte=_stall(target),
         band=(timing.low, timing.high),
         operator_band=(timing.operator_low, timing.operator_high),
         status=timing.status,
         basis=timing.basis,
     )
+
+
+def _stall(target: Target) -> float | None:
+    """The cycles that a byte of constants waits; None where the profile says nothing of it."""
+    region = target.flash_region
+    if region is None or (region.stall_cycles_per_byte is None and region.bytes_per_cycle is None):
+        return None
+    return speeds_of(target).constant_stall
 
 
 def _model_info(source: Source, given: Measurement, before: Target, after: Target) -> MeasuredModel:

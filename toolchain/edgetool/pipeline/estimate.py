@@ -72,4 +72,4 @@ def _measured(
     if request.benchmark_runs is None:
         return None
     timed = benchmark(source, request.benchmark_runs, progress=progress)
-    return lambda target: MeasuredRun(timed.median_ms, benchmark_source(timed), stands_for(target))
+    return lambda target: MeasuredRun(timed.median_ms, benchmark_source(timed, target), stands_for(target))

@@ -28,7 +28,8 @@ class MeasuredModel:
 class CalibratedTiming:
     """What the profile says of speed: cycles = cpi * instructions + stall * bytes of constants from `region`.
 
-    band and operator_band are factors on a model's and an operator's time.
+    band and operator_band are factors on a model's and an operator's time. stall_cycles_per_byte is null where the
+    profile says nothing of it, and none is counted.
     """
 
     cpi: float

@@ -66,7 +66,12 @@ def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
             Finding("target-profile", "error", _sentence(p.what, p.fix), f"{where}: {p.key}") for p in problems
         )
     verified = {figure for source in target.sources if source.verified for figure in source.covers}
-    figures = ("clock", *(figure for region in target.regions for figure in region_figures(region)))
+    given = (("power", target.power), ("bandwidth", target.bandwidth_gbps))
+    figures = (
+        "clock",
+        *(name for name, figure in given if figure is not None),
+        *(figure for region in target.regions for figure in region_figures(region)),
+    )
     open_figures = [figure for figure in figures if figure not in verified]
     if not open_figures:
         return ()

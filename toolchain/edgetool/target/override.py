@@ -37,7 +37,7 @@ def overridden(
         target = replace(target, clock_hz=clock_hz, clock_source=CLOCK_GIVEN)
         target = _without_source(target, "clock")
     if arena_region is not None:
-        target = replace(target, arena_region_name=_arena_region(target, arena_region))
+        target = _with_arena_in(target, _arena_region(target, arena_region))
     if sram_bytes is not None:
         target = _resized(target, target.arena_region, "sram", sram_bytes)
     if flash_bytes is not None:
@@ -74,6 +74,16 @@ def _arena_region(target: Target, name: str) -> str:
         where=target.name,
         fix=did_you_mean(name, names) or f"use one of {', '.join(names)}",
     )
+
+
+def _with_arena_in(target: Target, name: str) -> Target:
+    """The target with its arena in that region; with it in another kind of memory, its timings were not measured."""
+    before, moved = target.arena_region, replace(target, arena_region_name=name)
+    after = moved.arena_region
+    if before is None or after is None or before.kind == after.kind:
+        return moved
+    timings = (replace(t, status="extrapolated") if t.status == "calibrated" else t for t in target.timings)
+    return replace(moved, timings=tuple(timings))
 
 
 def _resized(target: Target, region: MemoryRegion | None, kind: RegionKind, size_bytes: int) -> Target:

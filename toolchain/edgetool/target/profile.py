@@ -11,7 +11,7 @@ from edgetool.target.layout import read_abis, read_field_lists, read_structs
 from edgetool.target.quantity import format_clock, parse_clock
 from edgetool.target.regions import COLD_RANGE, read_arena_region, read_regions, refuse_regions, region_figures
 from edgetool.target.schema import Problem, Section, did_you_mean
-from edgetool.target.timing import CPI_RANGE, KERNELS, read_bandwidth, read_power, read_timings
+from edgetool.target.timing import CPI_RANGE, KERNELS, read_band, read_bandwidth, read_power, read_timings
 from edgetool.target.types import (
     Core,
     Fpu,
@@ -62,6 +62,7 @@ def read_core(section: Section) -> Core:
         cpi_limits=cpi_limits,
         instructions=section.name("instructions", required=False) or None,
         float_factor=section.rate("float_factor", *FLOAT_FACTOR_RANGE) if section.has("float_factor") else 1.0,
+        float_band=read_band(section, "float_band") if section.has("float_band") else (1.0, 1.0),
         cold_cycles=section.integer("cold_cycles", *COLD_RANGE) if section.has("cold_cycles") else 0,
         timings=read_timings(section, cpi_limits),
         usual_kernels=section.text("usual_kernels", required=False) or None,

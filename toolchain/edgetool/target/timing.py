@@ -21,11 +21,7 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
     """The [[timing]] tables, at most one per kernel set, with cycles per instruction that the core can reach."""
     timings: list[Timing] = []
     for item in section.sections("timing"):
-        band = item.pair("band", *BAND_RANGE)
-        operator_band = item.pair("operator_band", *BAND_RANGE)
-        for key, (low, high) in (("band", band), ("operator_band", operator_band)):
-            if not low <= 1 <= high:
-                item.note(key, f"{low:g} to {high:g} does not hold 1, the estimate itself")
+        band, operator_band = read_band(item, "band"), read_band(item, "operator_band")
         kernels = item.choice("kernels", KERNELS)
         timing = Timing(
             kernels=next((known for known in KERNELS if known == kernels), KERNELS[0]),
@@ -43,6 +39,14 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
             item.note("kernels", f"there are two timings of {timing.kernels}")
         timings.append(timing)
     return tuple(timings)
+
+
+def read_band(section: Section, key: str) -> tuple[float, float]:
+    """The factors of a band, which must hold the estimate itself."""
+    low, high = section.pair(key, *BAND_RANGE)
+    if not low <= 1 <= high:
+        section.note(key, f"{low:g} to {high:g} does not hold 1, the estimate itself")
+    return low, high
 
 
 def read_power(section: Section) -> Power | None:

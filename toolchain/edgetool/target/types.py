@@ -93,7 +93,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFactor:
-    """How long another runtime takes, as a factor on TFLM with CMSIS-NN: published measurements, `rows` of them."""
+    """How long another runtime takes by `rows` published rows, as a factor on TFLM with the core's default kernels."""
 
     runtime: str
     core: str
@@ -115,7 +115,8 @@ class Core:
     instructions names the core whose instruction tables hold for it; None where no table does. bus_bytes is what one
     cycle can move between core and memory. cpi_limits are the cycles per instruction that are possible: the least
     follows from how many instructions the core issues at once, the most from memory as slow as it gets. float_factor
-    is how many cycles an instruction of a float32 operator takes, relative to the timing's cycles per instruction.
+    is how many cycles an instruction of a float32 operator takes, relative to the timing's cycles per instruction, and
+    float_band by how much that differs between models, as factors on their time.
     cold_cycles: the most that an operator was seen to take besides, its code not being in any cache.
     """
 
@@ -133,6 +134,7 @@ class Core:
     cpi_limits: tuple[float, float]
     instructions: str | None = None
     float_factor: float = 1.0
+    float_band: tuple[float, float] = (1.0, 1.0)
     cold_cycles: int = 0
     timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
@@ -243,6 +245,11 @@ class Target:
         if self.bandwidth_gbps is not None:
             return None
         return next((t for t in (*self.timings, *self.core.timings) if t.kernels == self.kernels), None)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the timing was measured on this board as it is, so that it holds what its memories cost."""
+        return self.timing is not None and self.timing.status == "calibrated"
 
     @property
     def arena_region(self) -> MemoryRegion | None:
