@@ -17,9 +17,9 @@ from edgetool.memory.order.steps import Steps, backward, forward
 
 # In turn: sets of one size that the beams follow, in how many directions, how often they halve the span between what
 # is proven and what is found, and sets that the exact search then follows.
-PHASES = ((20, 2, 0, 1_000), (20, 2, 6, 10_000), (200, 1, 2, 10_000))
-# The part of them that the less promising direction gets.
-LESSER = 10
+PHASES = ((4, 2, 0, 0), (20, 2, 0, 1_000), (20, 2, 6, 10_000), (200, 1, 2, 10_000))
+# The part of them that the less promising direction gets, and the fewest that are worth following.
+LESSER, FEWEST = 10, 1_000
 
 
 def search_segment(network: Network, limit: int, known: Sequence[int], budget: Budget) -> Found:
@@ -33,8 +33,8 @@ def search_segment(network: Network, limit: int, known: Sequence[int], budget: B
         if not best.open or budget.spent:
             break
         best = _beamed([search.steps for search in exact[:directions]], best, width, halvings, budget)
-        for search, share in zip(exact, (nodes, max(PHASES[0][-1], nodes // LESSER)), strict=True):
-            if best.open:
+        for search, share in zip(exact, (nodes, min(nodes, max(FEWEST, nodes // LESSER))), strict=True):
+            if best.open and share:
                 order = search.go_on(best.peak, share, budget)
                 best = better(network, best, order, search.limit)
         exact.sort(key=lambda search: search.promise, reverse=True)
