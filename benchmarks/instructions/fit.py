@@ -14,6 +14,7 @@ from benchmarks.instructions.cases import cases, rooms
 from benchmarks.instructions.measured import BUILDS, read_counts
 from numpy.typing import NDArray
 
+from edgetool.estimate.instructions import CALL
 from edgetool.model.types import Model
 from edgetool.operators.kernel import Call
 from edgetool.operators.work.registry import work_of
@@ -24,7 +25,6 @@ from edgetool.target.types import Kernels
 
 TABLES = Path(__file__).parents[2] / "targets" / "cores" / "instructions"
 RUNTIME = "tflm-2026-08"
-CALL = "call"
 DIGITS = 5  # of a coefficient
 
 Key = tuple[str, str]  # operator, path

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from benchmarks.instructions.fit import CALL, Coefficients, fit_build, platform_for, predicted, work_at
+from benchmarks.instructions.fit import Coefficients, fit_build, platform_for
 
+from edgetool.estimate.instructions import executed_of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
+from edgetool.operators.kernel import Call
 from edgetool.target.types import Kernels
 
 CORES = {"m4": "cortex-m4", "m7": "cortex-m7", "m55": "cortex-m55"}
@@ -63,7 +65,5 @@ def _table(core: str, kernels: Kernels) -> Coefficients:
 
 def _predicted(model: Model, index: int, core: str, kernels: Kernels, table: Coefficients) -> float:
     """The table's figure; 0 where there is no rule or no counted path."""
-    work = work_at(model, 0, index, platform_for(core, kernels))
-    operator = model.subgraphs[0].operators[index]
-    coefficients = table.get((operator.label, work.path)) if work else None
-    return predicted({CALL: 1, **work.loops}, coefficients) if work and coefficients else 0.0
+    call = Call(model, model.main, model.main.operators[index], platform_for(core, kernels), {})
+    return executed_of(call, table).instructions or 0.0

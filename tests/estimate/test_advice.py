@@ -54,7 +54,6 @@ def test_a_memory_bound_model_is_told_what_to_move() -> None:
     part = told(MEMORY, PLAIN, arena_bytes=64 * 1024 - 500)
     assert "copy the weights of CONV_2D 0 (400 bytes) from flash to RAM" in part
     assert "if other RAM of the chip is free" in told(MEMORY, PLAIN)
-    assert "-O2" not in part
 
 
 def test_waiting_for_constants_is_a_reason_whatever_the_verdict() -> None:
@@ -74,7 +73,6 @@ def test_a_compute_bound_model_is_told_what_to_change() -> None:
     text = told(COMPUTE, PLAIN)
     assert "change CONV_2D 1 first, 75 % of the time" in text
     assert "depthwise-separable" in text
-    assert "-O2" in text
     separable = estimate([*COMPUTE.operators, operator(2, "DEPTHWISE_CONV_2D")], gbps=1.0)
     assert "depthwise-separable" not in told(separable, PLAIN)
     dense = estimate([operator(0, "FULLY_CONNECTED", bound="memory")], gbps=1.0)
@@ -169,7 +167,6 @@ def test_an_arena_outside_is_the_first_thing_to_move() -> None:
 def test_a_device_without_a_time_is_told_to_measure() -> None:
     unknown = estimate([operator()], latency_ms=None)
     assert "--measured-ms" in told(unknown, PLAIN)
-    assert "-O2" not in told(unknown, PLAIN)
     assert "change CONV_2D 0 first, it moves 100 % of the bytes" in told(unknown, PLAIN)
     assert "of the time" not in told(unknown, PLAIN)
-    assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) != ()
+    assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()

@@ -11,7 +11,7 @@ from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import Model
 from edgetool.target.load import list_targets, load_target
-from edgetool.target.types import MemoryRegion, Target
+from edgetool.target.types import MemoryRegion, RegionKind, Target
 from tests.graphs import chain
 from tests.memory.account_net import Net
 
@@ -51,16 +51,16 @@ def test_a_measured_stall_goes_before_the_wait_states() -> None:
 def test_only_code_in_place_reads_constants_again_and_only_past_the_cache() -> None:
     """On a serial bus a 3x3 convolution fetches its filters for every two columns; a 1x1 one once."""
 
-    def stall(size: int, cache: int, kind: str = "external-flash") -> int:
-        region = MemoryRegion("qspi", kind, 2**20, stall_cycles_per_byte=2.0, cache_bytes=cache, code_bytes=100)  # type: ignore[arg-type]
+    def stall(size: int, cache: int, kind: RegionKind = "external-flash") -> int:
+        region = MemoryRegion("qspi", kind, 2**20, stall_cycles_per_byte=2.0, cache_bytes=cache)
         (item,) = estimate_model(convolution(size), board(region)).operators
         return item.stall_cycles
 
     weights, bias = 16 * 16, 16 * 4
-    assert stall(1, 0) == 2 * (weights + bias + 100)
-    assert stall(3, 0) == 2 * ((9 * weights + bias) * 32 + 100)
-    assert stall(3, 2**20) == 2 * (9 * weights + bias + 100)
-    assert stall(3, 0, "flash") == 2 * (9 * weights + bias + 100)
+    assert stall(1, 0) == 2 * (weights + bias)
+    assert stall(3, 0) == 2 * ((9 * weights + bias) * 32)
+    assert stall(3, 2**20) == 2 * (9 * weights + bias)
+    assert stall(3, 0, "flash") == 2 * (9 * weights + bias)
 
 
 def test_a_model_that_waits_most_of_the_time_is_bound_by_memory_as_its_operators_are() -> None:
@@ -137,13 +137,11 @@ def test_a_memory_without_wait_states_is_as_fast_as_its_measured_wait_allows() -
     assert speeds.assumed == ("the arena's memory is taken to be as fast as the core's bus",)
 
 
-def test_code_that_no_cache_holds_widens_the_band_by_what_is_not_counted() -> None:
+def test_code_that_no_cache_holds_widens_the_band() -> None:
     target = board(MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.5))
-    counted = board(MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.5, code_bytes=1000))
     seen = board(MemoryRegion("flash", "flash", 2**20, stall_cycles_per_byte=0.5, cold_cycles=7000))
-    assert target.core.cold_cycles == speeds_of(target).left_cold == 2000
-    assert speeds_of(counted).left_cold == 1500
-    assert speeds_of(seen).left_cold == 7000
+    assert target.core.cold_cycles == speeds_of(target).cold_cycles == 2000
+    assert speeds_of(seen).cold_cycles == 7000
     plain, wider = (estimate_model(convolution(), item).latency_ms for item in (target, seen))
     assert plain is not None
     assert wider is not None

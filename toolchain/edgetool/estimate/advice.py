@@ -205,13 +205,6 @@ def _slowest(situation: Situation) -> str | None:
     return f"change {found.operator} {found.index} first, {100 * found.share:.0f} % of the time: {what}{more}"
 
 
-def _flags(situation: Situation) -> str | None:
-    verdict = None if situation.bandwidth is None else situation.bandwidth.verdict
-    if verdict in (None, "memory-bound") or situation.stalls or situation.target.bandwidth_gbps is not None:
-        return None
-    return "build the kernels with -O2 or -O3: -Os leaves longer inner loops"
-
-
 def _constant_bytes(item: OperatorEstimate) -> int:
     """The bytes of its constants, which all its runs share."""
     return item.parameter_bytes // max(item.runs, 1)
@@ -226,5 +219,4 @@ RULES: tuple[Callable[[Situation], str | None], ...] = (
     _constants,
     _cache,
     _slowest,
-    _flags,
 )

@@ -103,7 +103,7 @@ def _operator(
     again = stall - once if modelled else 0.0
     doubt = doubt_of(cost.precision, modelled, target, again / cycles if cycles else 0.0, placement)
     total = round(cycles * runs)
-    ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.left_cold * runs / speeds.clock_hz * 1e3
+    ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.cold_cycles * runs / speeds.clock_hz * 1e3
     basis: Basis = "instructions" if modelled else "bytes"
     item = OperatorEstimate(
         index=cost.index,
@@ -137,7 +137,7 @@ def _latency(
         value += ms
         low += ms * doubt.low * (timing.low if modelled else 1.0)
         high += ms * doubt.high * (timing.high if modelled else 1.0)
-        high += speeds.left_cold * item.runs / speeds.clock_hz * 1e3
+        high += speeds.cold_cycles * item.runs / speeds.clock_hz * 1e3
     return Figure(value, low, high, "ms", basis)
 
 

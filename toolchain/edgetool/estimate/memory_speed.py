@@ -12,8 +12,8 @@ class Speeds:
     """Bytes per cycle of the memory that holds the constants and of the one that holds the arena.
 
     constant_stall and arena_stall: cycles that each byte costs beyond the instructions that move it. in_place: code
-    runs in place from the constants' memory, behind a cache of cache_bytes. Each operator fetches code_bytes of its
-    kernel, which has cost cold_cycles at most. assumed: what is not the profile's own figure, in words.
+    runs in place from the constants' memory, behind a cache of cache_bytes. cold_cycles: the most that an operator may
+    take besides, to fetch its code. assumed: what is not the profile's own figure, in words.
     """
 
     clock_hz: int
@@ -23,7 +23,6 @@ class Speeds:
     arena_stall: float = 0.0
     in_place: bool = False
     cache_bytes: int = 0
-    code_bytes: int = 0
     cold_cycles: float = 0.0
     assumed: tuple[str, ...] = ()
 
@@ -37,15 +36,9 @@ class Speeds:
         passes: how often its kernel reads its constants. Only behind a serial bus do later passes cost anything, and
         only where the cache does not hold the constants: on flash of the chip, published times show none of it.
         """
-        streamed = parameter_bytes + self.code_bytes
-        if self.in_place and parameter_bytes > self.cache_bytes:
-            streamed = parameter_bytes * passes + self.code_bytes
+        again = self.in_place and parameter_bytes > self.cache_bytes
+        streamed = parameter_bytes * passes if again else parameter_bytes
         return streamed * self.constant_stall + activation_bytes * self.arena_stall
-
-    @property
-    def left_cold(self) -> float:
-        """The cycles that an operator may take beyond those that are counted for its code."""
-        return max(0.0, self.cold_cycles - self.code_bytes * self.constant_stall)
 
     def gbps(self, parameter_bytes: int, activation_bytes: int) -> float:
         """The bandwidth for this mix of constants and activations, in 10^9 bytes a second."""
@@ -75,7 +68,6 @@ def speeds_of(target: Target) -> Speeds:
         arena_stall=_stall(arena) if arena is not None and arena.kind == "external-ram" else 0.0,
         in_place=in_place,
         cache_bytes=model.cache_bytes if model is not None else 0,
-        code_bytes=model.code_bytes if model is not None else 0,
         cold_cycles=float(target.core.cold_cycles if model is None or model.cold_cycles is None else model.cold_cycles),
         assumed=tuple(assumed),
     )

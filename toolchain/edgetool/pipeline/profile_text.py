@@ -97,7 +97,6 @@ def _region(region: MemoryRegion) -> Table:
         "wait_states": region.wait_states,
         "access_bytes": region.access_bytes,
         "cache": format_size(region.cache_bytes) if region.cache_bytes else None,
-        "code_bytes": region.code_bytes or None,
         "cold_cycles": region.cold_cycles,
         "stall_cycles_per_byte": region.stall_cycles_per_byte,
         "note": region.note or None,

@@ -16,7 +16,6 @@ EXTERNAL_RANGE_BYTES = (2**10, 2**32)
 CACHE_RANGE_BYTES = (16, 2**24)
 WAIT_STATES_RANGE = (0.0, 1000.0)
 ACCESS_RANGE_BYTES = (1, 64)
-CODE_RANGE_BYTES = (0, 2**16)
 COLD_RANGE = (0, 10**7)  # cycles
 STALL_RANGE = (0.0, 1000.0)  # cycles per byte; QSPI in single-bit mode stays below
 
@@ -85,7 +84,6 @@ def _region(item: Section) -> MemoryRegion:
         access_bytes=item.integer("access_bytes", *ACCESS_RANGE_BYTES) if item.has("access_bytes") else None,
         cache_bytes=item.quantity("cache", parse_size, format_size, *CACHE_RANGE_BYTES, required=False) or 0,
         stall_cycles_per_byte=item.number("stall_cycles_per_byte", *STALL_RANGE),
-        code_bytes=item.integer("code_bytes", *CODE_RANGE_BYTES) if item.has("code_bytes") else 0,
         cold_cycles=item.integer("cold_cycles", *COLD_RANGE) if item.has("cold_cycles") else None,
     )
 

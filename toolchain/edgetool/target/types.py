@@ -37,9 +37,8 @@ class MemoryRegion:
 
     An access of access_bytes takes 1 + wait_states cycles at the board's clock; both None where nobody knows.
     cache_bytes: the data cache in front of it. stall_cycles_per_byte: measured cycles that a byte of constants read
-    from here costs beyond its instructions; None where nothing was measured. code_bytes: measured, what each operator
-    fetches of its code besides, since the caches have lost it. cold_cycles: the most that this was seen to cost; None
-    is as the core has it.
+    from here costs beyond its instructions; None where nothing was measured. cold_cycles: the most that an operator
+    was seen to take besides, its code not being in any cache; None is as the core has it.
     """
 
     name: str
@@ -51,7 +50,6 @@ class MemoryRegion:
     access_bytes: int | None = None
     cache_bytes: int = 0
     stall_cycles_per_byte: float | None = None
-    code_bytes: int = 0
     cold_cycles: int | None = None
 
     @property

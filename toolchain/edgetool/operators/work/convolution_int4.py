@@ -7,6 +7,7 @@ arm_convolve_1_x_n_s4.c, arm_nn_mat_mult_nt_t_s4.c, arm_nn_mat_mult_kernel_s4_s1
 from __future__ import annotations
 
 from edgetool.operators.work.convolution_int8 import row_ends
+from edgetool.operators.work.convolution_paths import pointwise, way_of
 from edgetool.operators.work.loops import Loops, named, nested, repeated, together
 from edgetool.operators.work.memory import copies, fills
 from edgetool.operators.work.types import Work
@@ -22,22 +23,14 @@ WIDE_BLOCKS_BELOW = 3  # rows: fewer are multiplied in blocks of 32
 
 def convolve_int4(w: Windows, platform: Platform) -> Work:
     """arm_convolve_wrapper_s4."""
-    ungrouped = w.in_channels == w.filter_channels
-    if w.kernel == 1 and not w.padded and not w.dilated and ungrouped:
-        return _pointwise(w, platform)
-    flat = w.rows.size == w.rows.kernel == w.columns.dilation == 1
-    if platform.mve and flat and ungrouped and w.columns.stride * w.in_channels % 4 == 0:
-        return _one_row(w, platform)
-    even = platform.mve and w.kernel * w.in_channels % 2 == 0
-    return Work("int4 even windows" if even else "int4 windows", _windows(w, platform, even=even))
-
-
-def _pointwise(w: Windows, platform: Platform) -> Work:
-    if w.rows.stride == w.columns.stride == 1:
-        pixels = w.batch * w.rows.size * w.columns.size
-        return Work("int4 1x1", _product(pixels, w.out_channels, w.in_channels, platform))
-    row = {"output row": 1, **_product(w.columns.outputs, w.out_channels, w.in_channels, platform)}
-    return Work("int4 1x1 strided", repeated(w.batch * w.rows.outputs, row))
+    match way_of(w, platform):
+        case "pointwise":
+            return pointwise("int4", _product, w, platform)
+        case "one row":
+            return _one_row(w, platform)
+        case "windows":
+            even = platform.mve and w.kernel * w.in_channels % 2 == 0
+            return Work("int4 even windows" if even else "int4 windows", _windows(w, platform, even=even))
 
 
 def _one_row(w: Windows, platform: Platform) -> Work:

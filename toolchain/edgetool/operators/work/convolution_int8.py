@@ -6,6 +6,7 @@ arm_convolve_s8.c.
 
 from __future__ import annotations
 
+from edgetool.operators.work.convolution_paths import pointwise, way_of
 from edgetool.operators.work.loops import Loops, repeated, together
 from edgetool.operators.work.matrix import product_s8, product_s16
 from edgetool.operators.work.memory import copied_windows, copies, fills
@@ -18,21 +19,13 @@ COLUMNS_AT_ONCE = 4  # columns of im2col that MVE multiplies together
 
 def convolve_int8(w: Windows, platform: Platform) -> Work:
     """The matrix product of the image as it is, or of windows copied out of it."""
-    ungrouped = w.in_channels == w.filter_channels
-    if w.kernel == 1 and not w.padded and not w.dilated and ungrouped:
-        return _pointwise(w, platform)
-    flat = w.rows.size == w.rows.kernel == w.columns.dilation == 1
-    if platform.mve and flat and ungrouped and w.columns.stride * w.in_channels % 4 == 0:
-        return _one_row(w, platform)
-    return _windows(w, platform)
-
-
-def _pointwise(w: Windows, platform: Platform) -> Work:
-    if w.rows.stride == w.columns.stride == 1:
-        pixels = w.batch * w.rows.size * w.columns.size
-        return Work("int8 1x1", product_s8(pixels, w.out_channels, w.in_channels, platform))
-    row = {"output row": 1, **product_s8(w.columns.outputs, w.out_channels, w.in_channels, platform)}
-    return Work("int8 1x1 strided", repeated(w.batch * w.rows.outputs, row))
+    match way_of(w, platform):
+        case "pointwise":
+            return pointwise("int8", product_s8, w, platform)
+        case "one row":
+            return _one_row(w, platform)
+        case "windows":
+            return _windows(w, platform)
 
 
 def _one_row(w: Windows, platform: Platform) -> Work:
