@@ -3,7 +3,7 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
@@ -74,6 +74,7 @@ def test_more_lies_within_a_larger_radius(one: float, other: float) -> None:
 
 
 @given(st.integers(1, 2000), st.integers(0, 600))
+@example(497, 481)
 def test_the_largest_itself_is_always_near(count: int, radius: int) -> None:
     assert 1 <= near_largest(count, radius) <= count
     assert near_largest(count, 10_000) == pytest.approx(count)

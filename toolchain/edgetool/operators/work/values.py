@@ -130,7 +130,8 @@ def near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DType.IN
     values = NormalDist(0, deviation)
     largest = values.inv_cdf((count - 0.375) / (count + 0.25))
     below = values.cdf(largest)
-    return 1 + (count - 1) * (below - values.cdf(largest - radius - 0.5)) / below
+    # The share first: it is at most 1, so that rounding cannot make it more than all of them.
+    return 1 + (count - 1) * (1 - values.cdf(largest - radius - 0.5) / below)
 
 
 def products(call: Call, count: int, position: int = 0) -> Loops:
