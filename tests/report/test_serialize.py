@@ -53,7 +53,7 @@ REPORT = Report(
 
 # The names that other programs build on.
 NAMES = {
-    "": "schema provenance model quantization target arena plan memory estimate verify findings",
+    "": "schema provenance model quantization target arena plan memory estimate verify check findings",
     "provenance": "tool versions options trust_model_code",
     "model": "name sha256 bytes operators tensors parameters output",
     "target": "name core board runtime kernels",

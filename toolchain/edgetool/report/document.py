@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from dataclasses import dataclass
 
+from edgetool.report.check import GateInfo
 from edgetool.report.estimate import EstimateInfo
 from edgetool.report.verification import VerifyInfo
 
@@ -177,11 +178,16 @@ class PlanInfo:
 
 @dataclass(frozen=True, slots=True)
 class BudgetInfo:
-    """A budget and whether it is violated."""
+    """A budget to track and whether it is violated: whether what it is of ("arena", "ram" or "flash") is larger.
+
+    budget is as the user wrote it ("64KiB"), name what the violation is reported as ("violates_64kib").
+    """
 
     budget: str
     bytes: int
     violated: bool
+    of: str = "arena"
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,4 +225,5 @@ class Report:
     memory: MemoryInfo | None = None
     estimate: EstimateInfo | None = None
     verify: VerifyInfo | None = None
+    check: GateInfo | None = None
     findings: tuple[FindingInfo, ...] = ()
