@@ -12,6 +12,7 @@ from edgetool.cli.options import (
     SIZE,
     Numbers,
     custom_operators_option,
+    depfile_option,
     force_option,
     json_option,
     plan_options,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 @click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on any error found: it does not fit, or cannot run.")
 @custom_operators_option
+@depfile_option
 @json_option
 @force_option
 @quiet_options
@@ -83,6 +85,7 @@ def command(
     memory_limit: int,
     strict: bool,
     custom_operators: Path | None,
+    depfile: Path | None,
     as_json: bool,
     force: bool,
     quiet: bool,
@@ -98,6 +101,7 @@ def command(
     from edgetool.cli.view import summary, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.pipeline.convert import convert_file
+    from edgetool.pipeline.depfile import write_depfile
     from edgetool.pipeline.plan_request import PlanRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
@@ -119,6 +123,9 @@ def command(
             custom_operators=custom_operators,
             progress=progress,
         )
+    if depfile is not None:
+        read = (model, request.calibration, request.evaluate, custom_operators)
+        write_depfile(depfile, converted.files, read, target=target)
     report = converted.report
     if as_json:
         deliver(to_json(document(report)), None)

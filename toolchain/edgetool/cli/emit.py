@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetool.cli.errors import INTERRUPTED
-from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
+from edgetool.cli.options import (
+    PATH,
+    custom_operators_option,
+    depfile_option,
+    force_option,
+    json_option,
+    quiet_options,
+    target_options,
+)
 from edgetool.cli.output import deliver, notice, print_lines
 
 if TYPE_CHECKING:
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
     help="How tensors are assigned to shared buffers; dynamic-programming when not given.",
 )
 @custom_operators_option
+@depfile_option
 @json_option
 @force_option
 @quiet_options
@@ -45,6 +54,7 @@ def command(
     arena_style: ArenaStyle,
     sharing: Algorithm | None,
     custom_operators: Path | None,
+    depfile: Path | None,
     as_json: bool,
     force: bool,
     quiet: bool,
@@ -57,6 +67,7 @@ def command(
     header has none. Shared buffers need no plan, and no TFLM.
     """
     from edgetool.cli.view import summary, written
+    from edgetool.pipeline.depfile import write_depfile
     from edgetool.pipeline.emit import emit_files
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
@@ -71,6 +82,8 @@ def command(
         custom_operators=custom_operators,
         force=force,
     )
+    if depfile is not None:
+        write_depfile(depfile, emitted.files, (model, custom_operators), target=target)
     if as_json:
         deliver(to_json(document(emitted.report)), None)
     elif not quiet:

@@ -100,6 +100,9 @@ plan_options = stacked(
         help="How the layout is found; optimal when not given, the others for comparison.",
     ),
 )
+depfile_option = click.option(
+    "--depfile", type=PATH, metavar="FILE", help="Write which files were read, as a rule for make or ninja."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the JSON document and nothing else.")
 force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
 quiet_options = stacked(

@@ -1,0 +1,62 @@
+"""The dependency file: a rule that make reads as it was meant."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import OutputError
+from edgetool.pipeline.depfile import write_depfile
+
+NAMES = ("model.tflite", "a model.tflite", "50$ #1.tflite", "größe.tflite", "tabs and (brackets).tflite")
+
+
+def rebuilds(folder: Path) -> bool:
+    """Whether make finds the output older than what the rule says it was made from."""
+    result = subprocess.run(["make", "-q", "-f", "all.mk"], cwd=folder, check=False, capture_output=True, text=True)
+    assert result.returncode in (0, 1), result.stderr
+    return result.returncode == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_make_rebuilds_when_an_input_is_newer(tmp_path: Path, name: str) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    model, output = tmp_path / name, tmp_path / "out.h"
+    model.write_bytes(b"")
+    output.write_bytes(b"")
+    write_depfile(tmp_path / "out.d", [output], [model, None])
+    (tmp_path / "all.mk").write_text(f"{output}: ; @echo made\ninclude out.d\n")
+    for newer, older, expected in ((output, model, False), (model, output, True)):
+        os.utime(older, (1_000_000, 1_000_000))
+        os.utime(newer, (2_000_000, 2_000_000))
+        assert rebuilds(tmp_path) is expected
+
+
+def test_a_directory_stands_for_its_files_and_settings_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    (samples / "b.npy").write_bytes(b"")
+    (samples / "a.npy").write_bytes(b"")
+    (tmp_path / "edgetool.toml").write_text("")
+    write_depfile(tmp_path / "out.d", [Path("x.h"), Path("y.h")], [Path("samples")], target="./own.toml")
+    lines = (tmp_path / "out.d").read_text().splitlines()
+    assert lines[0] == f"{tmp_path}/x.h {tmp_path}/y.h: \\"
+    assert [line.strip(" \\").removeprefix(f"{tmp_path}/") for line in lines[1:]] == [
+        "samples",
+        "samples/a.npy",
+        "samples/b.npy",
+        "own.toml",
+        "edgetool.toml",
+    ]
+
+
+@pytest.mark.parametrize("name", ["two\nlines.h", "back\\slash.h"])
+def test_a_name_that_no_rule_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OutputError, match="dependency file"):
+        write_depfile(tmp_path / "out.d", [tmp_path / name], [])
