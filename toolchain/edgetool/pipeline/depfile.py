@@ -10,7 +10,8 @@ from edgetool.errors import OutputError
 from edgetool.pipeline.files import write_file
 from edgetool.pipeline.targets import is_path
 
-SETTINGS = ("edgetool.toml", "pyproject.toml")
+OWN = Path("edgetool.toml")
+SETTINGS = (OWN, Path("pyproject.toml"))
 
 
 def write_depfile(
@@ -23,7 +24,7 @@ def write_depfile(
     """
     sources = [item for item in read if item is not None]
     sources += [Path(target)] if target is not None and is_path(target) else []
-    sources += [Path(name) for name in SETTINGS if Path(name).is_file()]
+    sources += [path for path in SETTINGS if path.is_file() and (path is OWN or b"tool.edgetool" in path.read_bytes())]
     inputs = dict.fromkeys(file for source in sources for file in _files(source))
     text = f"{' '.join(_quoted(file) for file in written)}:"
     text += "".join(f" \\\n  {_quoted(file)}" for file in inputs) + "\n"
