@@ -1,4 +1,4 @@
-"""Wheel, sdist and editable install carry the profiles, and find them."""
+"""Wheel, sdist and editable install carry the profiles and the CMake package, and find them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ import site, sys
 site.addsitedir(sys.argv[1])
 from edgetool.target.instructions import load_factors, load_instructions
 from edgetool.target.load import list_cores, list_runtimes, list_targets, load_core, load_target
+import pathlib, edgetool
+for file in ("edgetoolConfig.cmake", "edgetoolConfigVersion.cmake"):
+    assert (pathlib.Path(edgetool.__file__).parent / "cmake" / file).is_file(), file
 for name in list_targets():
     assert load_target(name).name == name
 for core in map(load_core, list_cores()):
@@ -84,6 +87,7 @@ def test_wheel(tree: Path, tmp_path: Path) -> None:
     assert "edgetool/targets/cores/cortex-m7.toml" in names
     assert "edgetool/targets/cores/instructions/cortex-m7.cmsis-nn.csv" in names
     assert "edgetool/targets/factors.csv" in names
+    assert "edgetool/cmake/edgetoolConfig.cmake" in names
     assert not any(name.startswith("targets/") for name in names)
     assert listed(unpacked(wheel, tmp_path / "site")) == EXPECTED
 

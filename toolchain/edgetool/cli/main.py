@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,6 +59,13 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Print where the CMake package lies, beside the modules, and end."""
+    if value and not ctx.resilient_parsing:
+        click.echo(Path(__file__).resolve().parents[1] / "cmake")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -65,6 +73,14 @@ class LazyGroup(click.Group):
     "4 conversion failed, 5 a bug in edgetool, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="edgetool")
+@click.option(
+    "--cmake-dir",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_cmake_dir,
+    help="Print the directory of edgetoolConfig.cmake, for -Dedgetool_DIR=..., and exit.",
+)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """From a Keras model to TensorFlow Lite Micro firmware files.
