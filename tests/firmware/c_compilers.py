@@ -18,12 +18,18 @@ COMPILERS = {
     "gcc": ("gcc",),
     "g++": ("g++", "-x", "c++"),
     "arm-none-eabi-gcc": ("arm-none-eabi-gcc", "-mcpu=cortex-m7", "-mthumb"),
+    "arm-none-eabi-g++": ("arm-none-eabi-g++", "-x", "c++", "-mcpu=cortex-m7", "-mthumb"),
 }
 MATRIX = [
     *(("gcc", standard) for standard in C_STANDARDS),
     *(("g++", standard) for standard in CPP_STANDARDS),
     *(("arm-none-eabi-gcc", standard) for standard in C_STANDARDS),
+    *(("arm-none-eabi-g++", standard) for standard in CPP_STANDARDS),
 ]
+# For what is C++ alone.
+CPP_MATRIX = [(compiler, standard) for compiler in ("g++", "arm-none-eabi-g++") for standard in CPP_STANDARDS]
+# The part of TFLM's API that the emitted C++ uses, written for these tests.
+TFLM_API = Path(__file__).parent / "tflm_api"
 
 
 def compile_in(directory: Path, compiler: str, standard: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,18 +1,20 @@
 """NAME.h: what the firmware must know of a model, in C99 that C++ takes too.
 
-Every macro starts with NAME in capitals, every function and type with NAME. What does not fit fails to
-compile: a typedef'd array of negative size carries the reason in its name, in every version of C and C++.
+Every macro starts with NAME in capitals, every function and type with NAME, but for the type edgetool_tensor, which
+the headers of all models share. What does not fit fails to compile: a typedef'd array of negative size carries the
+reason in its name, in every version of C and C++.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 
 from edgetool.firmware import buffers, c_names, quantizers
 from edgetool.firmware.c_names import comment_text
 from edgetool.firmware.c_text import comment, defines
-from edgetool.firmware.spec import ARENA_ALIGNMENT, HeaderSpec, IoSpec, TensorSpec
+from edgetool.firmware.limits import assertions, target_memory
+from edgetool.firmware.spec import ARENA_ALIGNMENT, HeaderSpec, IoSpec
+from edgetool.firmware.tensor_table import tensor_section
 
 NOTE_LENGTH = 1000
 
@@ -26,11 +28,11 @@ def header(spec: HeaderSpec) -> str:
         _banner(spec, macro),
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
         _model(spec, macro),
-        _target(spec, macro),
+        target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model"),
         _arena(spec, macro) if shared is None else buffers.declarations(spec, shared, name, macro),
         _fit(spec, name, macro),
         *_io(spec, name, macro),
-        *([_tensors(spec, name, macro)] if spec.tensors else []),
+        *([tensor_section(spec, name, macro)] if spec.tensors else []),
         f"#endif /* {guard} */\n",
     ]
     return "\n".join(sections)
@@ -79,17 +81,6 @@ def _model(spec: HeaderSpec, macro: str) -> str:
     )
 
 
-def _target(spec: HeaderSpec, macro: str) -> str:
-    target = spec.target
-    if target.sram_bytes is None and target.flash_bytes is None:
-        return comment(["Memory of the target: not known. Define the limits below to have it checked."])
-    region = comment_text(target.region) if target.region is not None else "SRAM"
-    activations = "arena" if spec.buffers is None else "buffers"
-    text = comment([f"Memory of the target: {region} holds the {activations}, flash the model."])
-    known = (("SRAM", target.sram_bytes), ("FLASH", target.flash_bytes))
-    return text + defines(*((f"{macro}_TARGET_{kind}_BYTES", size) for kind, size in known if size is not None))
-
-
 def _arena(spec: HeaderSpec, macro: str) -> str:
     exact, target = spec.exact_arena_bytes, spec.target
     planned = any(tensor.offset is not None for tensor in spec.tensors)
@@ -125,28 +116,10 @@ def _arena(spec: HeaderSpec, macro: str) -> str:
 
 
 def _fit(spec: HeaderSpec, name: str, macro: str) -> str:
-    """Limits from the target, or from the user, and the assertions on them."""
-    arena, size_of_arena = "arena", "ARENA_LOWER_BOUND_BYTES" if spec.exact_arena_bytes is None else "ARENA_BYTES"
+    in_sram = ("arena", "ARENA_LOWER_BOUND_BYTES" if spec.exact_arena_bytes is None else "ARENA_BYTES")
     if spec.buffers is not None:
-        arena, size_of_arena = "buffers", "BUFFERS_BYTES"
-    text = comment(
-        [
-            "Does it fit: this stops compiling when it does not.",
-            "To set limits of your own, define before this header is included:",
-            f"  {macro}_SRAM_LIMIT_BYTES   what you can spare for the {arena}",
-            f"  {macro}_FLASH_LIMIT_BYTES  what you can spare for the model",
-        ]
-    )
-    for memory, known, what, size in (
-        ("SRAM", spec.target.sram_bytes, arena, size_of_arena),
-        ("FLASH", spec.target.flash_bytes, "model", "MODEL_BYTES"),
-    ):
-        limit = f"{macro}_{memory}_LIMIT_BYTES"
-        if known is not None:
-            text += f"#ifndef {limit}\n#define {limit} {macro}_TARGET_{memory}_BYTES\n#endif\n"
-        check = f"typedef char {name}_{what}_exceeds_{memory}_LIMIT_BYTES[({limit}) >= {macro}_{size} ? 1 : -1];\n"
-        text += check if known is not None else f"#ifdef {limit}\n{check}#endif\n"
-    return text
+        in_sram = ("buffers", "BUFFERS_BYTES")
+    return assertions(name, macro, spec.target, in_sram, ("model", "MODEL_BYTES"))
 
 
 def _io(spec: HeaderSpec, name: str, macro: str) -> list[str]:
@@ -193,39 +166,3 @@ def _one_io(name: str, macro: str, kind: str, position: int, tensor: IoSpec) -> 
         text += f"typedef {quantizers.C_TYPES[tensor.dtype]} {name}_{io}_type;\n"
     functions = quantizers.helpers(name, prefix, io, tensor)
     return text + "\n" + functions if functions else text
-
-
-def _tensors(spec: HeaderSpec, name: str, macro: str) -> str:
-    tensors = spec.tensors
-    if spec.buffers is None:
-        what = "Tensors in the arena: bytes from its aligned start, valid while the named operators run."
-    else:
-        what = "Tensors in the shared buffers, each at the start of its own, valid while the named operators run."
-    text = comment([what, "Named as in the model; by index where several share a name."])
-    for tensor, key in zip(tensors, _tensor_keys(tensors), strict=True):
-        subgraph = f" of subgraph {tensor.subgraph}" if tensor.subgraph else ""
-        planned = "" if tensor.offset is not None or spec.buffers is not None else ", placed at run time"
-        text += (
-            f"/* tensor {tensor.index}{subgraph}, operators {tensor.first_op} to {tensor.last_op}{planned}:"
-            f" {comment_text(tensor.name)} */\n"
-        )
-        values: list[tuple[str, int | str]] = [("INDEX", tensor.index)]
-        if tensor.offset is not None:
-            values.append(("OFFSET", tensor.offset))
-        values += [("BYTES", tensor.size_bytes), *buffers.place(name, tensor.buffer)]
-        text += defines(*((f"{macro}_TENSOR_{key}_{what}", value) for what, value in values))
-    return text
-
-
-def _tensor_keys(tensors: tuple[TensorSpec, ...]) -> list[str]:
-    """The name of each tensor within its macros: its identifier, in the model's own case.
-
-    A file may give one name to several tensors; theirs is the index, after the subgraph's where that is
-    not the first. No identifier starts with a digit, so these cannot meet.
-    """
-    names = [c_names.identifier(tensor.name, "t") for tensor in tensors]
-    count = Counter(names)
-    return [
-        name if count[name] == 1 else (f"{tensor.subgraph}_{tensor.index}" if tensor.subgraph else str(tensor.index))
-        for tensor, name in zip(tensors, names, strict=True)
-    ]

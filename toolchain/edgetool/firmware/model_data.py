@@ -20,6 +20,7 @@ _HEADER = """\
 
 #define {macro}_MODEL_BYTES {size}
 
+#ifndef __ASSEMBLER__
 #ifdef __cplusplus
 extern "C" {{
 #endif
@@ -30,6 +31,7 @@ extern const unsigned char {name}_model[{macro}_MODEL_BYTES];
 #ifdef __cplusplus
 }}
 #endif
+#endif /* __ASSEMBLER__ */
 
 #endif /* EDGETOOL_DATA_{macro} */
 """

@@ -1,0 +1,10 @@
+#ifndef TFLM_API_SYSTEM_SETUP_H
+#define TFLM_API_SYSTEM_SETUP_H
+
+namespace tflite {
+
+void InitializeTarget();
+
+}  // namespace tflite
+
+#endif
