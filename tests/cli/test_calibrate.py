@@ -10,9 +10,17 @@ import click
 import pytest
 
 from edgetool.cli.view_calibrate import calibrate_view
-from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport, MeasuredModel
+from edgetool.report.calibration import (
+    CalibratedTiming,
+    CalibrationInfo,
+    CalibrationReport,
+    DeviceInfo,
+    MeasuredModel,
+    MeasuredOperator,
+)
 from edgetool.report.document import FindingInfo, Provenance, TargetInfo
 from tests.cli.program import edgetool
+from tests.pipeline.device_logs import log_of, profile_lines
 
 BOARD = ("--target", "nucleo-l4r5zi")
 
@@ -58,6 +66,48 @@ def test_the_document(folder: Path) -> None:
     assert (model["name"], model["measured_ms"]) == ("a=b.tflite", 0.5)
     assert model["after_ms"] == pytest.approx(0.5, rel=1e-3)
     assert str(folder) not in done.stdout
+
+
+def test_from_a_log_to_a_profile(folder: Path) -> None:
+    path = folder / "a=b.tflite"
+    model = json.loads(edgetool("inspect", path, "--json").stdout)
+    sha256, codes = model["model"]["sha256"], [item["operator"] for item in model["subgraphs"][0]["operators"]]
+    ticks = 42_000 // len(codes)  # 350 us
+    events = [(code, 0, ticks, ticks) for code in codes]
+    (folder / "serial.txt").write_bytes(b"boot\n" + log_of(profile_lines(model="net", sha256=sha256, events=events)))
+    arguments = ("calibrate", *BOARD, "--log", "serial.txt", "-o", "own.toml", "--force")
+    lost = edgetool(*arguments, cwd=folder)
+    assert (lost.returncode, lost.stdout) == (2, "")
+    assert sha256 in lost.stderr
+    assert "net.tflite" in lost.stderr
+    shown = edgetool(*arguments, "a=b.tflite", cwd=folder, COLUMNS="80")
+    assert shown.returncode == 0, shown.stderr
+    told = " ".join(shown.stdout.split())
+    for words in ("calibrated on 1 measurement", "10 runs", "timed by dwt", "5,000 bytes used, and not", "measured"):
+        assert words in told, words
+    assert "the device uses 5,000 bytes of the arena" in told  # the test's log says so
+    (folder / "a=b.tflite").rename(folder / "net.tflite")
+    document = json.loads(edgetool(*arguments, "--json", cwd=folder).stdout)
+    (found,) = document["calibration"]["models"]
+    assert found["device"]["arena_used_bytes"] == 5000
+    assert [item["operator"] for item in found["operators"]] == codes
+    assert document["findings"][0]["rule"] == "arena-differs"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("a=b.tflite", "--measured", "a=b.tflite=1ms"), "without a log"),
+        (("--log", "none.txt"), "none.txt: cannot be read"),
+        (("--log", "a=b.tflite"), "has no line"),
+    ],
+)
+def test_logs_that_are_none(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    result = edgetool("calibrate", *BOARD, *arguments, "-o", "own.toml", cwd=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (folder / "own.toml").exists()
 
 
 @pytest.mark.parametrize(
@@ -158,3 +208,37 @@ def test_the_view_tells_what_is_doubtful() -> None:
     report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, INFO, (finding,))
     told = click.unstyle(" ".join(" ".join(calibrate_view(report, Path("mine.toml"))).split()))
     assert "kws.tflite: the measurements hardly agree" in told
+
+
+DEVICE = DeviceInfo("serial.txt", "dwt", 10, 99.7, 99.9, 18676, 18676)
+OPERATORS = (
+    MeasuredOperator(0, "CONV_2D", 60.0, 40.0, 1.5),
+    MeasuredOperator(1, "WHILE", 30.0, None, None),
+    *(MeasuredOperator(index, "ADD", 1.0 + index / 100, 1.0, 1.0 + index / 100) for index in range(2, 8)),
+)
+
+
+def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    info = replace(INFO, models=(replace(INFO.models[0], device=DEVICE, operators=OPERATORS), INFO.models[1]))
+    lines = view(info)
+    told = " ".join(" ".join(lines).split())
+    assert "kws.tflite: 10 runs, 99.70 ms to 99.90 ms, timed by dwt" in told
+    assert "18,676 bytes used, as edgetool's account says" in told
+    assert [line.split()[0] for line in lines if "CONV_2D" in line or "ADD" in line] == ["0", "7", "6", "5", "4"]
+    assert "0 CONV_2D 60.0 ms 40.0 ms 1.50" in told
+    assert "and 3 more that are closer: -v shows them" in told
+    target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
+    report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, info)
+    every = " ".join(" ".join(calibrate_view(report, Path("own.toml"), every_operator=True)).split())
+    assert "1 WHILE 30.0 ms - -" in every
+    assert "more that are closer" not in every
+
+
+@pytest.mark.parametrize(
+    ("account", "words"),
+    [(None, "not compared: edgetool has no exact figure"), (18000, "and not 18,000 as edgetool's")],
+)
+def test_the_view_compares_the_arena(account: int | None, words: str) -> None:
+    device = replace(DEVICE, account_used_bytes=account)
+    assert words in " ".join(" ".join(view(replace(INFO, models=(replace(INFO.models[0], device=device),)))).split())

@@ -39,14 +39,22 @@ class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in
 
 
 @click.command("calibrate")
+@click.argument("models", nargs=-1, type=PATH, metavar="[MODEL.tflite]...")
 @target_options(required=True)
 @click.option(
     "--measured",
     type=Measurement(),
     multiple=True,
-    required=True,
     metavar="MODEL=TIME",
     help="A .tflite and its time on the board, e.g. kws.tflite=12.3ms; once per model.",
+)
+@click.option(
+    "--log",
+    "logs",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="What a profile firmware (emit --profile) printed; once per file.",
 )
 @click.option("--output", "-o", type=PATH, required=True, metavar="FILE.toml", help="Write the profile to this file.")
 @click.option("--name", help="What the profile is called; its file's name when not given.")
@@ -54,8 +62,10 @@ class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in
 @force_option
 @quiet_options
 def command(
+    models: tuple[Path, ...],
     target: str,
     measured: tuple[tuple[Path, float], ...],
+    logs: tuple[Path, ...],
     output: Path,
     name: str | None,
     as_json: bool,
@@ -69,16 +79,25 @@ def command(
     One model is enough for the cycles per instruction; several, of which one is small and one has many weights, also
     tell how long the core waits for constants. The firmware must be built as it will be shipped (-O2 or -O3), with the
     kernels and at the clock that are given here. The profile extends the target and says what it was calibrated on.
+
+    A log names its models by their hashes: give their files, or have each as NAME.tflite beside the log, in the current
+    folder, or in NAME-firmware.
     """
+    if not measured and not logs:
+        raise click.UsageError("nothing to calibrate on: give --measured or --log")
+    if models and not logs:
+        raise click.UsageError("models without a log: give --log, or their times with --measured MODEL=TIME")
     from edgetool.cli.view_calibrate import calibrate_view
     from edgetool.pipeline.calibrate import calibrate_target
     from edgetool.report.calibration import calibration_document
     from edgetool.report.serialize import to_json
 
-    report = calibrate_target(target, measured, output=output, name=name, overrides=overrides, force=force)
+    report = calibrate_target(
+        target, measured, output=output, name=name, overrides=overrides, force=force, logs=logs, models=models
+    )
     if as_json:
         deliver(to_json(calibration_document(report)), None)
     elif not quiet:
-        print_lines(calibrate_view(report, output))
+        print_lines(calibrate_view(report, output, every_operator=verbose > 0))
     if not quiet:
         notice(f"wrote {printable(str(output), 400)}")

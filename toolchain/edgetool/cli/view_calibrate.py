@@ -8,17 +8,25 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.text import duration, fact, printable, significant, table, width
+from edgetool.cli.text import duration, fact, printable, significant, table, width, wrapped
 from edgetool.cli.view import finding_lines
 from edgetool.pipeline.targets import is_path
-from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport
+from edgetool.report.calibration import (
+    CalibratedTiming,
+    CalibrationInfo,
+    CalibrationReport,
+    DeviceInfo,
+    MeasuredModel,
+)
 
 HEADER = ("measured", "before", "now", "off by")
 LEAST_NAME_COLUMNS = 20
+OPERATORS = 5  # so many are shown without --verbose
+COUNTERS = {"own": "a counter of your own", "tflm": "TFLM's clock"}
 
 
-def calibrate_view(report: CalibrationReport, written: Path) -> list[str]:
-    """What changed, how well the measurements fit, and how to use the profile."""
+def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: bool = False) -> list[str]:
+    """What changed, how well the measurements fit, what the devices said of operators, and how to use the profile."""
     found = report.calibration
     count = f"{len(found.models)} measurement{'' if len(found.models) == 1 else 's'}"
     title = f"{printable(found.profile)}: {report.target.name} calibrated on {count}"
@@ -33,6 +41,9 @@ def calibrate_view(report: CalibrationReport, written: Path) -> list[str]:
     lines += fact("", f"{_changed(before, after, _operator_band)} times that of an operator")
     lines += fact("Basis", f"{after.status}: {printable(after.basis, 400)}")
     lines += ["", *_models(found)]
+    for model in found.models:
+        if model.device is not None:
+            lines += ["", *_device(model, model.device, every_operator=every_operator)]
     lines += ["", f"  Use it: edgetool estimate MODEL --target {_argument(written)}"]
     return lines + finding_lines(report.findings)
 
@@ -51,6 +62,38 @@ def _models(found: CalibrationInfo) -> list[str]:
     room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
     named = [(printable(model.name, room), *row) for model, row in zip(found.models, rows, strict=True)]
     return [f"  {line}" for line in table(("model", *HEADER), named, "<>>>>")]
+
+
+def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -> list[str]:
+    """What the device said of a model: its arena, and the operators that the estimate is farthest from."""
+    spread = f"{duration(device.min_ms, 4)} to {duration(device.max_ms, 4)}"
+    counter = COUNTERS.get(device.counter, printable(device.counter))
+    lines = wrapped(f"{printable(model.name)}: {device.runs} runs, {spread}, timed by {counter}", "    ", "  ")
+    account = device.account_used_bytes
+    if account is None:
+        judged = "not compared: edgetool has no exact figure"
+    elif account == device.arena_used_bytes:
+        judged = "as edgetool's account says"
+    else:
+        judged = f"and not {account:,} as edgetool's account says"
+    lines += fact("Arena", f"{device.arena_used_bytes:,} bytes used, {judged}")
+    if not model.operators:
+        return lines
+    ordered = sorted(model.operators, key=lambda item: -abs(item.measured_ms - (item.estimated_ms or item.measured_ms)))
+    shown = ordered if every_operator else ordered[:OPERATORS]
+    rows = [
+        (
+            f"{item.index} {printable(item.operator, 30)}",
+            duration(item.measured_ms, 3),
+            "-" if item.estimated_ms is None else duration(item.estimated_ms, 3),
+            "-" if item.ratio is None else f"{item.ratio:.2f}",
+        )
+        for item in shown
+    ]
+    lines += [f"  {line}" for line in table(("operator", "measured", "estimated", "ratio"), rows, "<>>>")]
+    if len(shown) < len(ordered):
+        lines.append(f"  and {len(ordered) - len(shown)} more that are closer: -v shows them")
+    return lines
 
 
 def _argument(written: Path) -> str:

@@ -14,6 +14,10 @@ from edgetool.errors import TargetError, UsageError
 from edgetool.estimate.calibrate import Calibration, Measurement, calibrate
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
+from edgetool.finding import Finding
+from edgetool.model.loops import subgraph_runs
+from edgetool.pipeline.device_findings import on_device_too
+from edgetool.pipeline.device_runs import DeviceRun, at_clock_of, check_run, device_runs, run_ms
 from edgetool.pipeline.files import check_writable, write_file
 from edgetool.pipeline.profile_text import profile_text
 from edgetool.pipeline.reporting import device_options, finding_infos
@@ -36,22 +40,32 @@ def calibrate_target(
     name: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     force: bool = False,
+    logs: Sequence[Path] = (),
+    models: Sequence[Path] = (),
 ) -> CalibrationReport:
     """Fit the target's timing to models and their measured milliseconds; write the profile to `output`.
 
     name: what the profile is called, the stem of its file when not given. overrides: as resolve_named takes them; they
-    become part of the profile. Raises CalibrationError for measurements that no such device makes, TargetError for a
-    target that cannot be calibrated, OutputError for a file that is in the way.
+    become part of the profile. logs: what profile firmware printed, further measurements of the models in it; models:
+    where their files are (device_runs). Raises CalibrationError for measurements that no such device makes,
+    TargetError for a target that cannot be calibrated, OutputError for a file that is in the way, and what the logs do.
     """
     target = resolve_named(target_name, **(overrides or {}))
     assert target is not None  # it was named
     _check_target(target)
     called = _profile_name(name, output)
-    models = tuple(path for path, _ in measurements)
-    inputs = (*models, Path(target_name)) if is_path(target_name) else models
+    paths = tuple(path for path, _ in measurements)
+    read = (*paths, *logs, *models)
+    inputs = (*read, Path(target_name)) if is_path(target_name) else read
     check_writable(output.parent, (output.name,), force=force, inputs=inputs)
-    sources = _sources(models)
-    given = tuple(Measurement(s.name, s.model, ms) for s, (_, ms) in zip(sources, measurements, strict=True))
+    runs, log_findings = device_runs(logs, models)
+    clock_given = (overrides or {}).get("clock") is not None
+    target, clock_findings = at_clock_of(runs, target, clock_given=clock_given)
+    for run in runs:
+        check_run(run, target)
+    sources = _different(paths, [open_tflite(path) for path in paths], runs)
+    times = (*(ms for _, ms in measurements), *(run_ms(run, run.profile.mean_ticks, target) for run in runs))
+    given = tuple(Measurement(s.name, s.model, ms) for s, ms in zip(sources, times, strict=True))
     found = calibrate(target, given)
     own = _calibrated(target, found, called)
     packaged = resolve_named(target_name)
@@ -67,11 +81,20 @@ def calibrate_target(
     ]
     write_file(output, profile_text(own, base=base, comments=comments).encode("utf-8"), force=force, inputs=inputs)
     region = target.flash_region
+    measured = [_model_info(source, item, target, own) for source, item in zip(sources, given, strict=True)]
+    on_device = [on_device_too(model, run, own) for model, run in zip(measured[len(paths) :], runs, strict=True)]
+    said = [finding for source in sources for finding in _branching(source)]
+    said += [finding for _, findings in on_device for finding in findings]
     return CalibrationReport(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
             versions={"python": platform.python_version()},
-            options={"command": "calibrate", "name": called, **device_options(target)},
+            options={
+                "command": "calibrate",
+                "name": called,
+                "logs": [log.name for log in logs],
+                **device_options(target),
+            },
             trust_model_code=False,
         ),
         target=TargetInfo(target.name, target.core.name, target.board, target.runtime.name, target.kernels),
@@ -84,9 +107,9 @@ def calibrate_target(
             region=None if region is None else region.name,
             before=_timing_info(target),
             after=after,
-            models=tuple(_model_info(source, item, target, own) for source, item in zip(sources, given, strict=True)),
+            models=(*measured[: len(paths)], *(model for model, _ in on_device)),
         ),
-        findings=finding_infos(found.findings),
+        findings=finding_infos((*log_findings, *clock_findings, *said, *found.findings)),
     )
 
 
@@ -119,6 +142,15 @@ def _model_info(source: Source, given: Measurement, before: Target, after: Targe
     return MeasuredModel(source.name, source.sha256, given.ms, before_ms, now.value, now.value / given.ms - 1)
 
 
+def _branching(source: Source) -> tuple[Finding, ...]:
+    """That a model's work depends on its data, so that its time says little of what an instruction takes."""
+    codes = {operator.code for graph in source.model.subgraphs for operator in graph.operators}
+    if "IF" not in codes and None not in subgraph_runs(source.model):
+        return ()
+    text = "what it runs depends on the data: loops are counted once and branches both; calibrate on another model"
+    return (Finding("work-depends-on-data", "warning", text, source.name),)
+
+
 def _check_target(target: Target) -> None:
     """Refuse what has no cycles per instruction, or no memories to write down."""
     if target.bandwidth_gbps is not None:
@@ -146,16 +178,15 @@ def _profile_name(name: str | None, output: Path) -> str:
     return name
 
 
-def _sources(paths: Sequence[Path]) -> tuple[Source, ...]:
-    """The models. Raises UsageError for one that is given twice."""
-    sources: list[Source] = []
-    for path in paths:
-        source = open_tflite(path)
-        for earlier, other in zip(paths, sources, strict=False):
-            if other.sha256 == source.sha256:
-                raise UsageError(f"is the same model as {earlier}", where=str(path), fix="give each model once")
-        sources.append(source)
-    return tuple(sources)
+def _different(paths: Sequence[Path], opened: Sequence[Source], runs: Sequence[DeviceRun]) -> tuple[Source, ...]:
+    """The models of both, the logs' last. Raises UsageError for one that is given twice."""
+    named = [*zip(paths, opened, strict=True), *((run.path, run.source) for run in runs)]
+    seen: dict[str, Path] = {}
+    for path, source in named:
+        if source.sha256 in seen:
+            raise UsageError(f"is the same model as {seen[source.sha256]}", where=str(path), fix="give each model once")
+        seen[source.sha256] = path
+    return tuple(source for _, source in named)
 
 
 def _calibrated(target: Target, found: Calibration, name: str) -> Target:

@@ -10,10 +10,42 @@ from edgetool.report.serialize import plain
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredOperator:
+    """An operator of the main subgraph on the device and by the written profile; ratio is measured / estimated.
+
+    estimated_ms and ratio are null for control flow, whose measured time is that of its subgraphs too.
+    """
+
+    index: int
+    operator: str
+    measured_ms: float
+    estimated_ms: float | None
+    ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a profile firmware said in `log`: `counter` timed so many runs; measured_ms is their mean.
+
+    arena_used_bytes is the device's, account_used_bytes what edgetool says of the target: null where it knows
+    a bound only.
+    """
+
+    log: str
+    counter: str
+    runs: int
+    min_ms: float
+    max_ms: float
+    arena_used_bytes: int
+    account_used_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredModel:
     """A measured model, and its time by the profile before and after. residual is after / measured - 1.
 
-    before_ms is null where the target had no timing for these kernels.
+    before_ms is null where the target had no timing for these kernels. device is null, and there are no operators,
+    where the user gave the time.
     """
 
     name: str
@@ -22,6 +54,8 @@ class MeasuredModel:
     before_ms: float | None
     after_ms: float
     residual: float
+    device: DeviceInfo | None = None
+    operators: tuple[MeasuredOperator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,271 @@
+"""What a profile firmware printed, out of everything else that came over the same line.
+
+A serial log holds other text before, between and inside of the lines, colours, lost and doubled characters. Each line
+of a profile has a number and a CRC (firmware/profile_program.py): whatever is not whole is no line, and a profile that
+lacks one is no profile.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import crc_hqx
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetool.errors import CalibrationError, UsageError
+from edgetool.firmware.profile_program import LOG_VERSION
+from edgetool.pipeline.files import read_file
+
+MAX_LOG_BYTES = 64 * 2**20
+MAX_EVENTS = 65536
+
+_MARK = "edgetool-profile "
+_LINE = re.compile(r"edgetool-profile (\d{1,6}) ([a-z]{1,16})((?: [a-z_0-9]{1,16}=[!-~]{1,64}){0,8}) \*([0-9a-f]{4})")
+_ESCAPES = re.compile(r"\x1b\[[0-?]{0,32}[ -/]{0,8}[@-~]|\x1b[@-Z\\-_]|\x00")
+_BREAKS = re.compile(r"\r*\n|\r")
+_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+# The lines of a profile in their order, each with its keys; "event" as often as there are operators.
+_KEYS = {
+    "begin": {"version", "model", "tool"},
+    "model": {"sha256"},
+    "build": {"core", "kernels", "runtime"},
+    "time": {"source", "ticks_hz", "clock_hz", "runs"},
+    "event": {"index", "depth", "mean", "min", "name"},
+    "total": {"mean", "min", "max"},
+    "events": {"kept", "dropped", "varies", "overflows"},
+    "arena": {"used", "declared", "shared"},
+    "end": {"lines"},
+}
+_AGAIN = "run the firmware again and keep everything that it prints"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvent:
+    """An operator that ran, in ticks: the mean of all runs and the fastest. depth: how many operators enclose it."""
+
+    name: str
+    depth: int
+    mean_ticks: int
+    min_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProfile:
+    """What a device said of one model. line: where in the log it begins, from 1.
+
+    model: the C name of its files. core, kernels and runtime: what the firmware was made for. source: what counted the
+    ticks; ticks_hz and clock_hz are None where the firmware does not know them. events: of one inference, in the order
+    in which they began; varies: another run had others; dropped: how many there was no room for. overflows: how often
+    the counter ran over. arena_declared_bytes is None where the firmware does not know it; shared: several models'.
+    """
+
+    line: int
+    model: str
+    sha256: str
+    core: str
+    kernels: str
+    runtime: str
+    source: str
+    ticks_hz: int | None
+    clock_hz: int | None
+    runs: int
+    events: tuple[DeviceEvent, ...]
+    mean_ticks: int
+    min_ticks: int
+    max_ticks: int
+    dropped: int
+    varies: bool
+    overflows: int
+    arena_used_bytes: int
+    arena_declared_bytes: int | None
+    arena_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileLog:
+    """The last whole profile of each model, and what else there is to say of the log."""
+
+    profiles: tuple[DeviceProfile, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a profile; at is the log's line, from 1."""
+
+    at: int
+    number: int
+    kind: str
+    values: Mapping[str, str]
+
+
+class _BrokenError(Exception):
+    """A profile that cannot be used, and why."""
+
+
+def read_profile_log(path: Path) -> ProfileLog:
+    """The profiles in a log.
+
+    Raises UsageError for a file that cannot be read or is larger than any log, and CalibrationError for one without
+    a whole profile; it says what is missing.
+    """
+    if path.is_file() and path.stat().st_size > MAX_LOG_BYTES:
+        raise UsageError(
+            f"is larger than any log of a profile ({MAX_LOG_BYTES // 2**20} MiB)",
+            where=str(path),
+            fix="give what the profile firmware printed",
+        )
+    return profiles_in(read_file(path, what="a log"), where=str(path))
+
+
+def profiles_in(content: bytes, *, where: str) -> ProfileLog:
+    """The profiles in the bytes of a log; CalibrationError as read_profile_log."""
+    found: dict[str, DeviceProfile] = {}
+    notes, broken = [], []
+    for lines in _groups(_lines(content)):
+        try:
+            profile = _profile(lines)
+        except _BrokenError as error:
+            broken.append((lines[0].at, str(error)))
+            continue
+        if profile.sha256 in found:
+            earlier = found.pop(profile.sha256).line
+            notes.append(
+                f"{profile.model} is in it more than once: line {profile.line} counts, line {earlier} does not"
+            )
+        found[profile.sha256] = profile
+    told = [f"line {at}: {why}" for at, why in broken]
+    if found:
+        return ProfileLog(tuple(found.values()), (*notes, *told))
+    if told:
+        raise CalibrationError(f"has no whole profile; {told[-1]}", where=where, fix=_AGAIN)
+    damaged = _MARK.encode() in content
+    raise CalibrationError(
+        "has lines of a profile, all of them damaged" if damaged else 'has no line "edgetool-profile ..."',
+        where=where,
+        fix=_AGAIN if damaged else "give what NAME_profile.cc printed: 'edgetool emit --profile' makes that firmware",
+    )
+
+
+def _lines(content: bytes) -> Iterator[_Line]:
+    """Every whole line of a profile, wherever it stands."""
+    encoding = _UTF16.get(content[:2], "latin-1")
+    text = _ESCAPES.sub("", content.decode(encoding, "replace"))
+    for at, line in enumerate(_BREAKS.split(text), 1):
+        start = line.find(_MARK)
+        while start >= 0:
+            found = _LINE.match(line, start)
+            if found is not None and _crc(found[0][: -len(" *0000")]) == int(found[4], 16):
+                values = dict(pair.split("=", 1) for pair in found[3].split())
+                yield _Line(at, int(found[1]), found[2], values)
+            start = line.find(_MARK, start + len(_MARK))
+
+
+def _crc(text: str) -> int:
+    return crc_hqx(text.encode("ascii"), 0xFFFF)
+
+
+def _groups(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
+    """The lines of each profile: from number 0 to the next 0. A line that came twice in a row counts once."""
+    group: list[_Line] = []
+    for line in lines:
+        if group and replace(line, at=group[-1].at) == group[-1]:
+            continue
+        if group and (line.number == 0 or group[-1].kind in ("end", "failed")):
+            yield group
+            group = []
+        group.append(line)
+    if group:
+        yield group
+
+
+def _profile(lines: Sequence[_Line]) -> DeviceProfile:
+    for expected, line in enumerate(lines):
+        if line.number != expected:
+            raise _BrokenError(f"line {expected} of the profile is missing or damaged")
+    kinds = [line.kind for line in lines]
+    begin = lines[0]
+    if begin.kind == "begin" and begin.values.get("version") != str(LOG_VERSION):
+        raise _BrokenError(f"this edgetool does not know version {begin.values.get('version')} of the log")
+    if kinds[-1] == "failed":
+        step, status = (lines[-1].values.get(key, "?") for key in ("step", "status"))
+        raise _BrokenError(f"on the device, {step} failed with status {status} (the line below it says why)")
+    events = lines[4 : 4 + kinds.count("event")]
+    if kinds[-1] != "end":
+        raise _BrokenError(f"the profile ends after line {len(lines) - 1}, before its end")
+    wanted = [kind for kind in _KEYS for _ in range(kinds.count("event") if kind == "event" else 1)]
+    if kinds != wanted or len(events) > MAX_EVENTS:
+        raise _BrokenError("its lines are not those of a profile")
+    for line in lines:
+        if set(line.values) != _KEYS[line.kind]:
+            raise _BrokenError(f"line {line.number} of the profile has other keys than it should")
+    profile = _values({line.kind: line for line in lines if line.kind != "event"}, events)
+    _check(profile)
+    return profile
+
+
+def _values(by_kind: Mapping[str, _Line], events: Sequence[_Line]) -> DeviceProfile:
+    begin, build, time = by_kind["begin"].values, by_kind["build"].values, by_kind["time"]
+    total, counts, arena = by_kind["total"], by_kind["events"], by_kind["arena"]
+    sha256 = by_kind["model"].values["sha256"]
+    if re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
+        raise _BrokenError("its model has no SHA-256")
+    if _number(by_kind["end"], "lines") != len(events) + len(_KEYS) - 1 or _number(counts, "kept") != len(events):
+        raise _BrokenError("it has not as many lines as it says")
+    if any(_number(event, "index") != index for index, event in enumerate(events)):
+        raise _BrokenError("its operators are out of order")
+    return DeviceProfile(
+        line=by_kind["begin"].at,
+        model=begin["model"],
+        sha256=sha256,
+        core=build["core"],
+        kernels=build["kernels"],
+        runtime=build["runtime"],
+        source=time.values["source"],
+        ticks_hz=_number(time, "ticks_hz") or None,
+        clock_hz=_number(time, "clock_hz") or None,
+        runs=_number(time, "runs"),
+        events=tuple(
+            DeviceEvent(event.values["name"], *(_number(event, key) for key in ("depth", "mean", "min")))
+            for event in events
+        ),
+        mean_ticks=_number(total, "mean"),
+        min_ticks=_number(total, "min"),
+        max_ticks=_number(total, "max"),
+        dropped=_number(counts, "dropped"),
+        varies=bool(_number(counts, "varies")),
+        overflows=_number(counts, "overflows"),
+        arena_used_bytes=_number(arena, "used"),
+        arena_declared_bytes=_number(arena, "declared") or None,
+        arena_shared=bool(_number(arena, "shared")),
+    )
+
+
+def _number(line: _Line, key: str) -> int:
+    text = line.values[key]
+    if not (text.isascii() and text.isdigit()) or len(text) > 20:
+        raise _BrokenError(f"{key} in line {line.number} of the profile is no number")
+    value = int(text)
+    if value >= 2**64:
+        raise _BrokenError(f"{key} in line {line.number} of the profile is no number of 64 bits")
+    return value
+
+
+def _check(profile: DeviceProfile) -> None:
+    """Refuse figures that contradict each other: operators that take longer than what encloses them."""
+    if profile.runs < 1 or not profile.min_ticks <= profile.mean_ticks <= profile.max_ticks:
+        raise _BrokenError("its total contradicts itself")
+    if profile.varies:
+        return
+    # Of each open operator, what is left for those inside: means are rounded down, so theirs cannot exceed its own.
+    left = [profile.mean_ticks]
+    for index, event in enumerate(profile.events):
+        if event.depth >= len(left) or event.min_ticks > event.mean_ticks:
+            raise _BrokenError(f"operator {index} contradicts itself or the one before it")
+        del left[event.depth + 1 :]
+        left[-1] -= event.mean_ticks
+        if left[-1] < 0:
+            raise _BrokenError(f"operator {index} and those before it take longer than what encloses them")
+        left.append(event.mean_ticks)
