@@ -82,16 +82,21 @@ def account_model(
     return account_plan(prepare(model, platform, custom=custom), offsets)
 
 
-def prepare(model: Model, platform: Platform, *, custom: Mapping[str, OperatorEntry] | None = None) -> Prepared:
+def prepare(
+    model: Model, platform: Platform, *, custom: Mapping[str, OperatorEntry] | None = None, behind: int = 0
+) -> Prepared:
     """Everything until planning: StartModelAllocation, parsing of options, Init and Prepare of every operator.
 
-    custom: entries of operators that the user describes, by custom code.
+    custom: entries of operators that the user describes, by custom code. behind: the bytes of the tail that models
+    before this one have taken of the same arena; with 0 the arena is new, and begins with the allocators.
     """
     times = timeline(model)
-    tail = Tail()
+    tail = Tail(behind)
     peaks: list[Peak] = []
     unaccounted: list[Unaccounted] = []
     scratch: list[Buffer] = []
+    if not behind:
+        _allocators(platform, tail)
     _start(model, platform, tail)
     _parse_options(model, platform, tail)
     peaks.append(Peak("reading the model", _request_table_bytes(platform, 0), tail.bytes))
@@ -163,11 +168,15 @@ def realised_layout(problem: LayoutProblem, offsets: Offsets | None = None) -> L
     return layout_of(problem, realise(problem, fixed), lower_bound(problem))
 
 
-def _start(model: Model, platform: Platform, tail: Tail) -> None:
-    """The allocators themselves, and the tables of tensors and operators (MicroAllocator::StartModelAllocation)."""
-    structs = platform.structs
+def _allocators(platform: Platform, tail: Tail) -> None:
+    """What MicroAllocator::Create takes of a new arena."""
     for name in ("SingleArenaBufferAllocator", "GreedyMemoryPlanner", "MicroAllocator"):
-        tail.take(name, structs[name].size_bytes, structs[name].alignment)
+        tail.take(name, platform.structs[name].size_bytes, platform.structs[name].alignment)
+
+
+def _start(model: Model, platform: Platform, tail: Tail) -> None:
+    """Resource variables, and the tables of tensors and operators (MicroAllocator::StartModelAllocation)."""
+    structs = platform.structs
     variables = len(resource_variables(model))
     if variables:
         for part, count in (("MicroResourceVariables", 1), ("MicroResourceVariable", variables)):

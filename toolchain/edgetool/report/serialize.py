@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from edgetool.report.document import SCHEMA, Report
+from edgetool.report.shared_arena import SharedArenaInfo
 
 
 def plain(value: Any) -> Any:
@@ -26,11 +27,12 @@ def document(report: Report) -> dict[str, Any]:
     return {"schema": SCHEMA, **plain(report)}
 
 
-def documents(reports: Sequence[Report]) -> dict[str, Any]:
-    """One document for one report, {"schema", "reports"} for several."""
-    if len(reports) == 1:
+def documents(reports: Sequence[Report], shared_arena: SharedArenaInfo | None = None) -> dict[str, Any]:
+    """One document for one report, {"schema", "reports"} for several; with "shared_arena" where they share one."""
+    if len(reports) == 1 and shared_arena is None:
         return document(reports[0])
-    return {"schema": SCHEMA, "reports": [document(report) for report in reports]}
+    shared = {} if shared_arena is None else {"shared_arena": plain(shared_arena)}
+    return {"schema": SCHEMA, "reports": [document(report) for report in reports], **shared}
 
 
 def to_json(value: dict[str, Any]) -> str:

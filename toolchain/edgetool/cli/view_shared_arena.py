@@ -1,0 +1,64 @@
+"""The view of `edgetool emit --shared-arena`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from edgetool.cli.text import duration, fact, grouped, kib, printable, table
+from edgetool.cli.view import finding_lines
+from edgetool.report.document import Report
+from edgetool.report.shared_arena import SharedArenaInfo
+
+
+def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
+    """The arena that all models share, what each adds to it, and the findings of all."""
+    target = reports[0].target
+    where = f" on {printable(target.board or target.core)} ({target.kernels} kernels)" if target is not None else ""
+    title = f"{len(reports)} models in one arena, {arena.name}{where}"
+    lines = [click.style(title, bold=True), "", *_fits(arena), *_size(arena, reports)]
+    header = ("model", "head", "adds to the tail", "model size", "inference")
+    rows = [
+        (
+            printable(model.name, 24),
+            grouped(model.head_bytes, "B"),
+            grouped(model.tail_bytes, "B"),
+            grouped(report.model.bytes, "B"),
+            _latency(report),
+        )
+        for model, report in zip(arena.models, reports, strict=True)
+    ]
+    lines += ["", *(f"  {line}" for line in table(header, rows, "<>>>>"))]
+    shown = dict.fromkeys(arena.findings)
+    for report in reports:
+        shown |= {finding: None for finding in report.findings if finding.rule != "arena-too-large"}
+    return lines + finding_lines(tuple(shown))
+
+
+def _fits(arena: SharedArenaInfo) -> list[str]:
+    if arena.fits is None:
+        return []
+    text, color = ("yes", "green") if arena.fits else ("no: the arena is too large", "red")
+    return fact("Fits", text, style={"fg": color, "bold": True})
+
+
+def _size(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
+    if arena.bytes is None:
+        return fact("Arena", "not known without a target (--target)")
+    memory = reports[0].memory
+    region = ""
+    if memory is not None and memory.sram_bytes is not None:
+        region = f" of {kib(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
+    lines = fact("Arena", f"{'at least ' if arena.is_lower_bound else ''}{kib(arena.bytes)}{region}")
+    text = f"largest head {grouped(arena.head_bytes, 'B')} + tails {grouped(arena.tail_bytes, 'B')}"
+    lines += fact("", f"{text} = {grouped(arena.used_bytes, 'B')} used")
+    if arena.separate_bytes is not None:
+        saved = arena.separate_bytes - arena.bytes
+        lines += fact("", f"arenas of their own would take {kib(arena.separate_bytes)}, {grouped(saved, 'B')} more")
+    return lines + fact("Order", f"initialise {', then '.join(printable(name, 24) for name in arena.order)}")
+
+
+def _latency(report: Report) -> str:
+    estimate = report.estimate
+    return duration(estimate.latency_ms.value) if estimate is not None and estimate.latency_ms is not None else "-"
