@@ -63,9 +63,13 @@ def test_emit_writes_c_files_together(tflite: Path, tmp_path: Path) -> None:
     result = edgetool("emit", tflite, "--target", "cortex-m7", "-o", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "main.cc",
         "my_model.h",
         "my_model_model.c",
         "my_model_model.h",
+        "my_model_ops.h",
+        "my_model_runner.cc",
+        "my_model_runner.h",
     ]
 
 
@@ -75,7 +79,8 @@ def test_a_tflite_converts_to_all_files_and_twice_the_same(tflite: Path, tmp_pat
         assert result.returncode == 0, result.stderr
     first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert first == second
-    assert set(first) == {"my_model.tflite", "my_model.json", "my_model.h", "my_model_model.c", "my_model_model.h"}
+    ends = (".tflite", ".json", ".h", "_model.c", "_model.h", "_ops.h", "_runner.h", "_runner.cc")
+    assert set(first) == {"main.cc", *(f"my_model{end}" for end in ends)}
     assert str(tmp_path) not in first["my_model.json"].decode()
 
 
@@ -220,6 +225,8 @@ def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Pat
         ("[plan]\nsrma = '1MiB'", "plan.srma"),
         ("[plan]\nsram = 'lots'", "plan.sram"),
         ("[convert]\nsamples = 'many'", "convert.samples"),
+        ("[plan]\ntarget = ['cortex-m4']", "plan.target"),
+        ("sram = ['1MiB']", "sram"),
         ("plan = 3", "plan"),
         ("target =", "not valid TOML"),
     ],
@@ -238,6 +245,9 @@ def test_one_target_in_the_settings_serves_commands_that_take_several(tflite: Pa
     assert document["target"]["core"] == "cortex-m4"
     (tmp_path / "edgetool.toml").write_text('[estimate]\ntarget = ["cortex-m4", "cortex-m7"]\n')
     assert len(json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
+    (tmp_path / "edgetool.toml").write_text('target = ["cortex-m4", "cortex-m7"]\n')
+    assert len(json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
+    assert json.loads(edgetool("plan", tflite, "--json", cwd=tmp_path).stdout)["target"] is None
 
 
 def on_a_terminal(*arguments: str | Path, **environment: str) -> str:

@@ -58,7 +58,8 @@ def report_of(output: Path) -> dict[str, Any]:
 def test_all_files_appear_and_the_report_says_what_they_are(example: tuple[Path, str]) -> None:
     output, stdout = example
     names = {path.name for path in output.iterdir()}
-    assert names == {f"keyword_spotting{end}" for end in (".tflite", ".h", ".json", "_model.c", "_model.h")}
+    ends = (".tflite", ".h", ".json", "_model.c", "_model.h", "_ops.h", "_runner.h", "_runner.cc")
+    assert names == {"main.cc", *(f"keyword_spotting{end}" for end in ends)}
     report = report_of(output)
     assert report["quantization"]["calibrated"] is True
     assert report["quantization"]["outputs"][0]["sqnr_db"] > 15

@@ -12,7 +12,7 @@ from edgetool.cli.options import (
     SIZE,
     Numbers,
     custom_operators_option,
-    depfile_option,
+    firmware_options,
     force_option,
     json_option,
     plan_options,
@@ -20,10 +20,13 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
+from edgetool.errors import FailedCheckError
 
 if TYPE_CHECKING:
+    from edgetool.firmware.program import Data
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy
+    from edgetool.pipeline.firmware import Project
 
 
 @click.command("convert")
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
 @click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on any error found: it does not fit, or cannot run.")
 @custom_operators_option
-@depfile_option
+@firmware_options
 @json_option
 @force_option
 @quiet_options
@@ -85,6 +88,9 @@ def command(
     memory_limit: int,
     strict: bool,
     custom_operators: Path | None,
+    project: Project | None,
+    data: Data,
+    profile: bool,
     depfile: Path | None,
     as_json: bool,
     force: bool,
@@ -95,13 +101,14 @@ def command(
     """Convert MODEL to firmware files.
 
     MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite, which is taken as it is. Written
-    are NAME.tflite with its memory plan, NAME.h, NAME_model.c, NAME_model.h and NAME.json, all or none.
+    are NAME.tflite with its memory plan, its C header and data, the C++ files for TFLM and NAME.json, all or none.
     """
     from edgetool.child import Limits
     from edgetool.cli.view import summary, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.pipeline.convert import convert_file
     from edgetool.pipeline.depfile import write_depfile
+    from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.plan_request import PlanRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
@@ -120,6 +127,7 @@ def command(
             offline_plan=not no_offline_plan,
             replan=replan,
             plan=PlanRequest(order, strategy, time_limit=plan_time_limit),
+            firmware=FirmwareRequest(project or "plain", data, profile),
             custom_operators=custom_operators,
             progress=progress,
         )
@@ -131,5 +139,6 @@ def command(
         deliver(to_json(document(report)), None)
     elif not quiet:
         print_lines([*summary(report), *written(converted.files)])
-    if strict and any(finding.level == "error" for finding in report.findings):
-        raise click.exceptions.Exit(1)
+    errors = [f"{f.where}: {f.message}" if f.where else f.message for f in report.findings if f.level == "error"]
+    if strict and errors:
+        raise FailedCheckError(errors[0], where=report.model.name, details=tuple(errors[1:]))

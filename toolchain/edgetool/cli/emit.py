@@ -11,24 +11,28 @@ from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import (
     PATH,
     custom_operators_option,
-    depfile_option,
+    firmware_options,
     force_option,
     json_option,
     quiet_options,
     target_options,
 )
 from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
+    from edgetool.firmware.program import Data
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.pipeline.emit import ArenaStyle
+    from edgetool.pipeline.firmware import Project
 
 
 @click.command("emit")
-@click.argument("model", type=PATH)
+@click.argument("models", type=PATH, nargs=-1, required=True, metavar="MODEL...")
 @target_options(required=False)
 @click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
 @click.option("--name", help="What the files and C names are called; the model's file name when not given.")
+@click.option("--shared-arena", is_flag=True, help="Several models of one firmware in one arena, called NAME.")
 @click.option(
     "--arena-style",
     type=click.Choice(["offsets", "buffers"]),
@@ -42,18 +46,22 @@ if TYPE_CHECKING:
     help="How tensors are assigned to shared buffers; dynamic-programming when not given.",
 )
 @custom_operators_option
-@depfile_option
+@firmware_options
 @json_option
 @force_option
 @quiet_options
 def command(
-    model: Path,
+    models: tuple[Path, ...],
     target: str | None,
     output: Path | None,
     name: str | None,
     arena_style: ArenaStyle,
     sharing: Algorithm | None,
     custom_operators: Path | None,
+    project: Project | None,
+    data: Data,
+    profile: bool,
+    shared_arena: bool,
     depfile: Path | None,
     as_json: bool,
     force: bool,
@@ -61,29 +69,62 @@ def command(
     verbose: int,
     **overrides: Any,
 ) -> None:
-    """Write the C files of MODEL, a .tflite file: header and model data.
+    """Write the firmware files of MODEL, a .tflite file: C header, model data, and a C++ program for TFLM.
 
     Offsets are those of the memory plan in the file; without one TFLM places tensors by itself, and the
-    header has none. Shared buffers need no plan, and no TFLM.
+    header has none. Shared buffers need no plan, and no TFLM. Several MODELs share one arena, and are
+    initialised in the order given.
     """
     from edgetool.cli.view import summary, written
+    from edgetool.cli.view_shared_arena import shared_arena_view
     from edgetool.pipeline.depfile import write_depfile
     from edgetool.pipeline.emit import emit_files
+    from edgetool.pipeline.emit_shared import emit_shared
+    from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.serialize import document, to_json
+    from edgetool.report.serialize import document, documents, to_json
 
+    chosen: Project = project or ("header" if arena_style == "buffers" else "plain")
+    request = FirmwareRequest(chosen, data, profile)
+    device = resolve_named(target, **overrides)
+    if shared_arena:
+        if sharing is not None:
+            raise UsageError(f"--sharing {sharing} is for buffers that tensors share", fix="leave it out")
+        together = emit_shared(
+            models,
+            device,
+            output=output,
+            name=name,
+            request=request,
+            arena_style=arena_style,
+            custom_operators=custom_operators,
+            force=force,
+        )
+        if depfile is not None:
+            write_depfile(depfile, together.files, (*models, custom_operators), target=target)
+        if as_json:
+            deliver(to_json(documents(together.reports, together.arena)), None)
+        elif not quiet:
+            print_lines([*shared_arena_view(together.arena, together.reports), *written(together.files)])
+        return
+    if len(models) > 1:
+        raise UsageError(
+            f"{len(models)} models in one firmware",
+            fix="add --shared-arena for one arena for all, or emit them one by one",
+        )
     emitted = emit_files(
-        model,
-        resolve_named(target, **overrides),
+        models[0],
+        device,
         output=output,
         name=name,
+        request=request,
         arena_style=arena_style,
         sharing=sharing,
         custom_operators=custom_operators,
         force=force,
     )
     if depfile is not None:
-        write_depfile(depfile, emitted.files, (model, custom_operators), target=target)
+        write_depfile(depfile, emitted.files, (*models, custom_operators), target=target)
     if as_json:
         deliver(to_json(document(emitted.report)), None)
     elif not quiet:

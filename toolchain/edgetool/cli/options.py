@@ -103,6 +103,22 @@ plan_options = stacked(
 depfile_option = click.option(
     "--depfile", type=PATH, metavar="FILE", help="Write which files were read, as a rule for make or ninja."
 )
+firmware_options = stacked(
+    click.option(
+        "--project",
+        type=click.Choice(["header", "plain", "cmake"]),
+        help="Which files: C header and data; with a C++ program for TFLM (plain, the default); and a CMakeLists.txt.",
+    ),
+    click.option(
+        "--data",
+        type=click.Choice(["array", "incbin"]),
+        default="array",
+        show_default=True,
+        help="The model as a C array, or taken in by the assembler, which builds in a blink.",
+    ),
+    click.option("--profile", is_flag=True, help="Add a program that prints the ticks of each operator on the device."),
+    depfile_option,
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the JSON document and nothing else.")
 force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
 quiet_options = stacked(

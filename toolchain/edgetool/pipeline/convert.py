@@ -12,7 +12,7 @@ from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.plan_options import PlanOptions, Wanted
-from edgetool.memory.planner import as_written
+from edgetool.memory.planner import MemoryPlan, as_written
 from edgetool.model.edit import renumbered
 from edgetool.model.reader import read_model
 from edgetool.operators.types import OperatorEntry
@@ -21,7 +21,7 @@ from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.files import check_readable, check_writable, write_files
-from edgetool.pipeline.firmware import firmware_files, firmware_names, output_name
+from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, output_name
 from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.planned import NO_PLAN, plan_findings, planned_source, search_findings
 from edgetool.pipeline.reporting import model_info, report
@@ -52,13 +52,16 @@ def convert_file(
     offline_plan: bool = True,
     replan: bool = False,
     plan: PlanRequest | None = None,
+    firmware: FirmwareRequest | None = None,
     custom_operators: Path | None = None,
     progress: Progress | None = None,
 ) -> Converted:
     """Convert, plan as asked, estimate, judge, and write every file into `output` (by default NAME-firmware).
 
     A .tflite is taken as it is, and a memory plan in it is honoured unless `replan` says otherwise. Without
-    `offline_plan` the model file is left as it is. custom_operators: the user's description of custom operators.
+    `offline_plan` the model file is left as it is. firmware: which files beside it, by default a plain project; where
+    TFLM lacks an operator, header and data alone, with a finding. custom_operators: the user's description of custom
+    operators.
     """
     path = request.path
     if replan and not offline_plan:
@@ -68,7 +71,8 @@ def convert_file(
         raise UsageError("--no-offline-plan leaves the file as it is: --order and --strategy cannot apply")
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
-    names = (f"{name}.tflite", f"{name}.json", *firmware_names(name))
+    wanted_files = firmware or FirmwareRequest()
+    names = (f"{name}.tflite", f"{name}.json", *firmware_names(name, wanted_files))
     inputs = tuple(p for p in (path, request.calibration, request.evaluate, custom_operators) if p is not None)
     for item in inputs:
         check_readable(item)
@@ -94,24 +98,21 @@ def convert_file(
     weighed = offline_plan and not unwritten
     chosen = plan_findings(source.model, memory, target) if memory.offsets or weighed else ()
     open_ends = search_findings(memory, watch, "see --plan-time-limit") if weighed else ()
-    findings = (*found.findings, *unwritten, *chosen, *open_ends)
+    quantization = found.quantization
+    uncalibrated = quantization is not None and not quantization.calibrated
+    files, refused = _firmware(name, planned, memory, target, wanted_files, uncalibrated, custom)
+    findings = (*found.findings, *unwritten, *chosen, *open_ends, *refused)
     made = report(
         planned,
         analysis,
-        options=_options(request, name, wishes, offline_plan, replan, custom_operators),
+        options=_options(request, name, wishes, wanted_files, offline_plan, replan, custom_operators),
         original=replace(found.original, output=OutputInfo(planned.sha256, len(planned.blob))),
         quantization=found.quantization,
         findings=findings if memory.offsets else (*findings, NO_PLAN),
         versions=found.versions,
         trust_model_code=request.trust_model_code,
     )
-    quantization = found.quantization
-    uncalibrated = quantization is not None and not quantization.calibrated
-    files = {
-        f"{name}.tflite": planned.blob,
-        **firmware_files(name, planned, memory, target, uncalibrated=uncalibrated),
-        f"{name}.json": to_json(document(made)).encode("ascii"),
-    }
+    files = {f"{name}.tflite": planned.blob, **files, f"{name}.json": to_json(document(made)).encode("ascii")}
     say("writing")
     return Converted(made, write_files(directory, files, force=force, inputs=inputs))
 
@@ -178,6 +179,25 @@ def _planned(
     return analyse(planned, target, custom=custom, plan=analysis.plan), planned, ()
 
 
+def _firmware(
+    name: str,
+    planned: Source,
+    plan: MemoryPlan,
+    target: Target,
+    request: FirmwareRequest,
+    uncalibrated: bool,
+    custom: Mapping[str, OperatorEntry] | None,
+) -> tuple[dict[str, bytes], tuple[Finding, ...]]:
+    """The files beside the .tflite; header and data alone, and why, where TFLM cannot run the model."""
+    try:
+        made = firmware_files(name, planned, plan, target, request=request, uncalibrated=uncalibrated, custom=custom)
+    except UnsupportedModelError as error:
+        without = replace(request, project="header", profile=False)
+        made = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
+        return made, (Finding("program-not-written", "error", f"no program for TFLM is written: {error.what}"),)
+    return made, ()
+
+
 def _renumbered(
     analysis: Analysis, planned: Source, target: Target, custom: Mapping[str, OperatorEntry] | None
 ) -> tuple[Analysis, Source]:
@@ -210,6 +230,7 @@ def _options(
     request: ConvertRequest,
     name: str,
     plan: PlanRequest,
+    firmware: FirmwareRequest,
     offline_plan: bool,
     replan: bool,
     custom_operators: Path | None,
@@ -232,5 +253,6 @@ def _options(
         "offline_plan": offline_plan,
         "replan": replan,
         **plan.told(),
+        **firmware.told(),
         "custom_operators": file_name(custom_operators),
     }

@@ -14,7 +14,14 @@ from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.effort import watched
 from edgetool.pipeline.files import check_writable, write_files
-from edgetool.pipeline.firmware import SharedBuffers, firmware_files, firmware_names, output_name
+from edgetool.pipeline.firmware import (
+    HEADER_ONLY,
+    FirmwareRequest,
+    SharedBuffers,
+    firmware_files,
+    firmware_names,
+    output_name,
+)
 from edgetool.pipeline.plan_request import DEFAULT_SECONDS
 from edgetool.pipeline.planned import NO_PLAN, plan_findings
 from edgetool.pipeline.reporting import report
@@ -41,26 +48,36 @@ def emit_files(
     *,
     output: Path | None = None,
     name: str | None = None,
+    request: FirmwareRequest | None = None,
     arena_style: ArenaStyle = "offsets",
     sharing: Algorithm | None = None,
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> Emitted:
-    """Write header and model data of a .tflite into `output`, by default the directory NAME-firmware.
+    """Write the firmware files of a .tflite into `output`, by default the directory NAME-firmware.
 
-    arena_style: "offsets" of tensors in an arena, as in the file's memory plan; or whole "buffers" that tensors share,
-    for runtimes without an arena, and `sharing` is how they are found, "dynamic-programming" when not given.
-    custom_operators: the user's description of custom operators. Raises UsageError for sharing without buffers.
+    request: which files, by default a plain project, with shared buffers header and data alone. arena_style: "offsets"
+    of tensors in an arena, as in the file's memory plan; or whole "buffers" that tensors share, for runtimes without an
+    arena, and `sharing` is how they are found, "dynamic-programming" when not given. custom_operators: the user's
+    description of custom operators. Raises UsageError for sharing without buffers, and a program for TFLM with them;
+    UnsupportedModelError for a program of a model whose operators TFLM lacks.
     """
     if sharing is not None and arena_style != "buffers":
         raise UsageError(f"--sharing {sharing} is for shared buffers", fix="add --arena-style buffers")
     with_buffers = arena_style == "buffers"
+    request = request or (HEADER_ONLY if with_buffers else FirmwareRequest())
+    if with_buffers and request.has_program:
+        raise UsageError(
+            f"shared buffers are for runtimes without an arena: --project {request.project} is a program for TFLM",
+            fix="use --project header",
+        )
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     custom = read_custom_operators(custom_operators)
     inputs = (path,) if custom_operators is None else (path, custom_operators)
     source = open_tflite(path)
-    check_writable(directory, firmware_names(name, with_buffers=with_buffers), force=force, inputs=inputs)
+    names = firmware_names(name, request, with_buffers=with_buffers)
+    check_writable(directory, _others(directory, names, path), force=force, inputs=inputs)
     analysis = analyse(source, target, custom=custom, wanted="as in file")
     shared, interrupted = None, False
     if with_buffers:
@@ -68,8 +85,9 @@ def emit_files(
             problem = whole_problem(source.model, analysis.plan.timeline)
             shared = SharedBuffers(problem, shared_offsets(problem, sharing or "dynamic-programming", watch.effort))
         interrupted = watch.interrupted
-    made = firmware_files(name, source, analysis.plan, target, shared=shared)
-    files = write_files(directory, made, force=force, inputs=inputs)
+    made = firmware_files(name, source, analysis.plan, target, request=request, shared=shared, custom=custom)
+    written = {file: made[file] for file in _others(directory, tuple(made), path)}
+    files = write_files(directory, written, force=force, inputs=inputs)
     if shared is not None:
         findings: tuple[Finding, ...] = (_shared_finding(shared.layout),)
     else:
@@ -77,6 +95,7 @@ def emit_files(
     options: dict[str, object] = {
         "command": "emit",
         "name": name,
+        **request.told(),
         "arena_style": arena_style,
         "sharing": sharing or "dynamic-programming" if with_buffers else None,
         "custom_operators": file_name(custom_operators),
@@ -87,6 +106,11 @@ def emit_files(
         shared.layout if shared else None,
         interrupted,
     )
+
+
+def _others(directory: Path, names: tuple[str, ...], model: Path) -> tuple[str, ...]:
+    """The files but for the model itself, which the assembler may read where it is."""
+    return tuple(name for name in names if not ((directory / name).exists() and (directory / name).samefile(model)))
 
 
 def _shared_finding(shared: SharedLayout) -> Finding:

@@ -6,22 +6,63 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from edgetool import __version__
 from edgetool.errors import UsageError
 from edgetool.firmware.buffers import buffers_source
 from edgetool.firmware.c_names import is_portable, model_identifier
+from edgetool.firmware.cmake_project import cmake_lists
 from edgetool.firmware.header import header
+from edgetool.firmware.incbin import incbin_source
+from edgetool.firmware.main_program import main_source
 from edgetool.firmware.model_data import model_data
+from edgetool.firmware.ops import ops_header
+from edgetool.firmware.profile_program import profile_source
+from edgetool.firmware.program import Data, ProgramSpec
+from edgetool.firmware.runner import runner_header, runner_source
 from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout
 from edgetool.memory.types import LayoutProblem
 from edgetool.model.types import Model
+from edgetool.operators.types import OperatorEntry
+from edgetool.pipeline.program import program_spec
 from edgetool.pipeline.source import Source, own_path
 from edgetool.target.types import Target
 
 ANY_TARGET = TargetSpec(name="unspecified", core="unspecified", kernels="unspecified")
+Project = Literal["header", "plain", "cmake"]
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareRequest:
+    """Which files the firmware gets.
+
+    project: "header" is header and data in C alone; "plain" has the C++ program for TFLM as well: op resolver, runner
+    and main.cc; "cmake" that and a CMakeLists.txt. data: the model as a C "array", or in the assembler by "incbin".
+    profile: a second program that prints the ticks of each operator. Raises UsageError for a profile without a program.
+    """
+
+    project: Project = "plain"
+    data: Data = "array"
+    profile: bool = False
+
+    def __post_init__(self) -> None:
+        if self.profile and self.project == "header":
+            raise UsageError("--profile is a program for TFLM, --project header has none", fix="use --project plain")
+
+    @property
+    def has_program(self) -> bool:
+        """Whether there are C++ files for TFLM."""
+        return self.project != "header"
+
+    def told(self) -> dict[str, object]:
+        """The request as a report's options name it."""
+        return {"project": self.project, "data": self.data, "profile": self.profile}
+
+
+HEADER_ONLY = FirmwareRequest("header")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +91,15 @@ def output_name(path: Path, name: str | None) -> str:
     return model_identifier(plain if re.fullmatch(r"[A-Za-z0-9_]+", plain) else stem)
 
 
-def firmware_names(name: str, *, with_buffers: bool = False) -> tuple[str, ...]:
-    """The names of the C files of a model, with that of the shared buffers if there are such."""
-    names = (f"{name}.h", f"{name}_model.c", f"{name}_model.h")
-    return (*names, f"{name}_buffers.c") if with_buffers else names
+def firmware_names(name: str, request: FirmwareRequest, *, with_buffers: bool = False) -> tuple[str, ...]:
+    """The names of a model's files, with that of the shared buffers if there are such."""
+    names = [f"{name}.h", f"{name}_model.h"]
+    names += [f"{name}_model.c"] if request.data == "array" else [f"{name}_model.S", f"{name}.tflite"]
+    names += [f"{name}_buffers.c"] if with_buffers else []
+    if request.has_program:
+        names += [f"{name}_ops.h", f"{name}_runner.h", f"{name}_runner.cc", "main.cc"]
+        names += [f"{name}_profile.cc"] if request.profile else []
+    return (*names, "CMakeLists.txt") if request.project == "cmake" else tuple(names)
 
 
 def firmware_files(
@@ -62,21 +108,54 @@ def firmware_files(
     plan: MemoryPlan,
     target: Target | None,
     *,
+    request: FirmwareRequest = HEADER_ONLY,
     uncalibrated: bool = False,
     shared: SharedBuffers | None = None,
+    custom: Mapping[str, OperatorEntry] | None = None,
 ) -> dict[str, bytes]:
-    """The C files by name. The source's .tflite has the plan in it, when the plan has offsets.
+    """The files by name. The source's .tflite has the plan in it, when the plan has offsets.
 
-    shared: the tensors lie in these buffers, and in no arena.
+    shared: the tensors lie in these buffers, and in no arena. custom: operators that the user describes. Raises
+    UnsupportedModelError for a program of a model whose operators TFLM lacks.
     """
     spec = header_spec(name, source, plan, target, uncalibrated=uncalibrated)
     if shared is not None:
         spec = _with_buffers(spec, shared)
-    texts = [header(spec), *model_data(name, source.blob)]
+    files = model_files(spec, source.blob, request)
     if shared is not None:
-        texts.append(buffers_source(spec))
-    names = firmware_names(name, with_buffers=shared is not None)
-    return {file: text.encode("ascii") for file, text in zip(names, texts, strict=True)}
+        files[f"{name}_buffers.c"] = buffers_source(spec).encode("ascii")
+    if not request.has_program:
+        return files
+    program = program_spec(source, spec, target, custom)
+    files |= program_files(program, request)
+    files["main.cc"] = main_source([program]).encode("ascii")
+    if request.project == "cmake":
+        text = cmake_lists(program, data=request.data, profile=request.profile)
+        files["CMakeLists.txt"] = text.encode("ascii")
+    return files
+
+
+def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict[str, bytes]:
+    """Header and data of a model."""
+    name = spec.name
+    array, declaration = model_data(name, blob)
+    files = {f"{name}.h": header(spec).encode("ascii"), f"{name}_model.h": declaration.encode("ascii")}
+    if request.data == "array":
+        return files | {f"{name}_model.c": array.encode("ascii")}
+    return files | {f"{name}_model.S": incbin_source(name).encode("ascii"), f"{name}.tflite": blob}
+
+
+def program_files(program: ProgramSpec, request: FirmwareRequest) -> dict[str, bytes]:
+    """The C++ files of one model, but for main.cc."""
+    name = program.header.name
+    texts = {
+        f"{name}_ops.h": ops_header(program),
+        f"{name}_runner.h": runner_header(program),
+        f"{name}_runner.cc": runner_source(program),
+    }
+    if request.profile:
+        texts[f"{name}_profile.cc"] = profile_source(program)
+    return {file: text.encode("ascii") for file, text in texts.items()}
 
 
 def header_spec(

@@ -1,0 +1,120 @@
+"""Which firmware files emit and convert write, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgetool.model.writer import write_model
+from tests.cli.program import edgetool
+from tests.model.builders import unary_model
+
+C_FILES = {"my_model.h", "my_model_model.h", "my_model_model.c"}
+PROGRAM = {"my_model_ops.h", "my_model_runner.h", "my_model_runner.cc", "main.cc"}
+INCBIN = {"my_model.h", "my_model_model.h", "my_model_model.S", "my_model.tflite"}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("other") / "other.tflite"
+    path.write_bytes(write_model(unary_model("RELU")))
+    return path
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with an operator that TFLM has not."""
+    path = tmp_path_factory.mktemp("foreign") / "foreign.tflite"
+    path.write_bytes(write_model(unary_model("SIGN")))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        ((), C_FILES | PROGRAM),
+        (("--project", "header"), C_FILES),
+        (("--project", "plain", "--profile"), C_FILES | PROGRAM | {"my_model_profile.cc"}),
+        (("--project", "cmake"), C_FILES | PROGRAM | {"CMakeLists.txt"}),
+        (("--data", "incbin"), INCBIN | PROGRAM),
+        (("--data", "incbin", "--project", "header"), INCBIN),
+        (("--arena-style", "buffers"), C_FILES | {"my_model_buffers.c"}),
+    ],
+)
+def test_each_project_has_its_files(tflite: Path, tmp_path: Path, options: tuple[str, ...], files: set[str]) -> None:
+    result = edgetool("emit", tflite, "-t", "cortex-m7", "-o", tmp_path / "out", *options, "-q")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == files
+
+
+def test_the_assembler_takes_in_the_very_file(tflite: Path, tmp_path: Path) -> None:
+    edgetool("emit", tflite, "-o", tmp_path, "--data", "incbin", "-q")
+    assert (tmp_path / "my_model.tflite").read_bytes() == tflite.read_bytes()
+
+
+def test_the_model_may_lie_where_its_files_go(tflite: Path, tmp_path: Path) -> None:
+    here = tmp_path / "my_model.tflite"
+    here.write_bytes(tflite.read_bytes())
+    before = here.stat().st_mtime_ns
+    result = edgetool("emit", here, "-o", tmp_path, "--data", "incbin", "-q")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert here.stat().st_mtime_ns == before
+    assert (tmp_path / "my_model_model.S").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--project", "header", "--profile"), "use --project plain"),
+        (("--arena-style", "buffers", "--project", "cmake"), "use --project header"),
+        (("--shared-arena",), "several models, not 1"),
+    ],
+)
+def test_what_cannot_go_together(tflite: Path, tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    result = edgetool("emit", tflite, "-o", tmp_path / "out", *options)
+    assert result.returncode == 2
+    assert told in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_program_for_an_operator_that_tflm_lacks_is_refused(foreign: Path, tmp_path: Path) -> None:
+    result = edgetool("emit", foreign, "-o", tmp_path / "out")
+    assert result.returncode == 3
+    assert "SIGN" in result.stderr
+    assert "--project header" in result.stderr
+    assert not (tmp_path / "out").exists()
+    result = edgetool("emit", foreign, "-o", tmp_path / "out", "--project", "header", "-q")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_convert_leaves_such_a_program_out_and_says_so(foreign: Path, tmp_path: Path) -> None:
+    result = edgetool("convert", foreign, "-t", "cortex-m7", "-o", tmp_path / "out")
+    assert result.returncode == 0
+    assert "no program for TFLM is written" in " ".join(result.stdout.split())
+    assert not (tmp_path / "out" / "main.cc").exists()
+    report = json.loads((tmp_path / "out" / "foreign.json").read_text())
+    assert "program-not-written" in {finding["rule"] for finding in report["findings"]}
+
+
+def test_models_that_share_an_arena(tflite: Path, other: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = edgetool("emit", tflite, other, "--shared-arena", "-t", "nucleo-l4r5zi", "-o", out)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "2 models in one arena, shared" in result.stdout
+    assert "initialise my_model, then other" in result.stdout
+    names = {path.name for path in out.iterdir()}
+    assert {"shared_arena.h", "shared_arena.cc", "main.cc", "my_model_runner.cc", "other_runner.cc"} <= names
+    result = edgetool("emit", tflite, other, "--shared-arena", "-t", "nucleo-l4r5zi", "-o", out, "--force", "--json")
+    document = json.loads(result.stdout)
+    assert [report["model"]["name"] for report in document["reports"]] == ["my model.tflite", "other.tflite"]
+    assert document["shared_arena"]["bytes"] < document["shared_arena"]["separate_bytes"]
+
+
+def test_several_models_need_to_share(tflite: Path, other: Path, tmp_path: Path) -> None:
+    result = edgetool("emit", tflite, other, "-o", tmp_path / "out")
+    assert result.returncode == 2
+    assert "--shared-arena" in result.stderr
+    result = edgetool("emit", tflite, tflite, "--shared-arena", "-o", tmp_path / "out")
+    assert result.returncode == 2

@@ -1,0 +1,181 @@
+"""edgetool_add_model() in CMake projects for this machine: what it runs, when it runs again, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgetool.model.writer import write_model
+from tests.cmake.projects import CMAKE_DIR, GENERATORS, build, configure, failed_build, needs, refusal
+from tests.model.builders import conv_model_bytes, dense_model
+
+LISTS = """\
+cmake_minimum_required(VERSION 3.20)
+project(app LANGUAGES C)
+find_package(edgetool 0.1 REQUIRED)
+set(SRAM "" CACHE STRING "")
+add_executable(app main.c)
+edgetool_add_model(app MODEL "models/my net.tflite" TARGET cortex-m7 SRAM "${SRAM}")
+edgetool_add_model(app MODEL models/other.tflite NAME second TARGET board.toml OPTIONS --order original)
+"""
+MAIN = """\
+#include "my_net.h"
+#include "my_net_model.h"
+#include "second.h"
+#include "second_model.h"
+
+int main(void)
+{
+    return my_net_model[4] == 'T' && second_model[4] == 'T' && MY_NET_ARENA_BYTES + SECOND_ARENA_BYTES > 0 ? 0 : 1;
+}
+"""
+BOARD = 'extends = "nucleo-h743zi2"\nname = "my-board"\nboard = "Ours"\nclock = "{}"\n'
+FIRST, SECOND = "edgetool convert: my_net for cortex-m7", "edgetool convert: second for board.toml"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A project of two models in a folder whose name has a space."""
+    folder = tmp_path / "a project"
+    (folder / "models").mkdir(parents=True)
+    (folder / "models" / "my net.tflite").write_bytes(conv_model_bytes())
+    (folder / "models" / "other.tflite").write_bytes(write_model(dense_model()))
+    (folder / "board.toml").write_text(BOARD.format("400 MHz"), encoding="utf-8")
+    (folder / "CMakeLists.txt").write_text(LISTS, encoding="utf-8")
+    (folder / "main.c").write_text(MAIN, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(params=GENERATORS)
+def generator(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    needs(GENERATORS[name], "cc")
+    return name
+
+
+def test_models_are_converted_again_when_what_was_read_changed(source: Path, tmp_path: Path, generator: str) -> None:
+    folder = tmp_path / "the build"
+    configure(source, folder, generator=generator)
+    first = build(folder)
+    assert (FIRST in first, SECOND in first) == (True, True)
+    assert "Arena" not in first, "a conversion that works says no more than its name"
+    assert os.spawnl(os.P_WAIT, folder / "app", "app") == 0
+
+    def converted() -> tuple[bool, bool]:
+        said = build(folder)
+        return FIRST in said, SECOND in said
+
+    assert converted() == (False, False)
+    (source / "models" / "my net.tflite").touch()
+    assert converted() == (True, False)
+    assert converted() == (False, False)
+    (source / "board.toml").write_text(BOARD.format("200 MHz"), encoding="utf-8")
+    assert converted() == (False, True)
+    assert "200000000" in (folder / "edgetool/app/second/second.json").read_text(encoding="utf-8")
+    configure(source, folder, "-DSRAM=1MiB")
+    assert converted() == (True, False)
+    assert converted() == (False, False)
+
+
+def test_what_cannot_be_converted_fails_the_build_until_it_can(source: Path, tmp_path: Path, generator: str) -> None:
+    folder = tmp_path / "build"
+    configure(source, folder, "-DSRAM=256", generator=generator)
+    message = "edgetool: error: my net.tflite: cortex-m7: the arena needs"
+    for _ in range(2):
+        said = failed_build(folder)
+        assert message in said
+        assert "sram has 256" in said
+    configure(source, folder, "-DSRAM=256KiB")
+    assert message not in build(folder)
+    model = source / "models" / "my net.tflite"
+    good = model.read_bytes()
+    model.write_bytes(good[:200])
+    for _ in range(2):
+        assert f"edgetool: error: {model}" in failed_build(folder)
+    model.write_bytes(good)
+    assert FIRST in build(folder)
+
+
+def test_settings_of_the_project_are_used_and_watched(source: Path, tmp_path: Path) -> None:
+    needs("cc")
+    settings = source / "edgetool.toml"
+    settings.write_text('kernels = "reference"\n', encoding="utf-8")
+    configure(source, tmp_path / "build")
+    build(tmp_path / "build")
+    header = tmp_path / "build" / "edgetool" / "app" / "my_net" / "my_net.h"
+    assert "reference kernels" in header.read_text(encoding="utf-8")
+    settings.write_text('kernels = "cmsis-nn"\n', encoding="utf-8")
+    assert FIRST in build(tmp_path / "build")
+    assert "reference kernels" not in header.read_text(encoding="utf-8")
+
+
+def test_a_model_that_the_build_makes(source: Path, tmp_path: Path) -> None:
+    needs("cc")
+    made = """
+add_custom_command(
+  OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/made.tflite
+  COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_SOURCE_DIR}/models/other.tflite made.tflite
+  DEPENDS models/other.tflite)
+edgetool_add_model(app MODEL ${CMAKE_CURRENT_BINARY_DIR}/made.tflite TARGET cortex-m4)
+"""
+    (source / "CMakeLists.txt").write_text(LISTS + made, encoding="utf-8")
+    configure(source, tmp_path / "build")
+    assert "edgetool convert: made for cortex-m4" in build(tmp_path / "build")
+    (source / "models" / "other.tflite").touch()
+    assert "edgetool convert: made for cortex-m4" in build(tmp_path / "build")
+    assert "edgetool" not in build(tmp_path / "build")
+
+
+def test_the_model_by_the_assembler(source: Path, tmp_path: Path) -> None:
+    needs("cc")
+    text = LISTS.replace("LANGUAGES C", "LANGUAGES C ASM").replace('SRAM "${SRAM}")', "DATA incbin)")
+    (source / "CMakeLists.txt").write_text(text, encoding="utf-8")
+    configure(source, tmp_path / "build")
+    assert "my_net_model.S" in build(tmp_path / "build")
+    assert os.spawnl(os.P_WAIT, tmp_path / "build" / "app", "app") == 0
+    (source / "models" / "my net.tflite").touch()
+    assert "my_net_model.S" in build(tmp_path / "build")
+    assert "my_net_model.S" not in build(tmp_path / "build")
+
+
+CALL = "edgetool_add_model(app MODEL models/other.tflite TARGET cortex-m7 {})"
+REFUSED = {
+    "edgetool_add_model(app TARGET cortex-m7)": "edgetool_add_model(app ...): MODEL is missing",
+    "edgetool_add_model(app MODEL models/other.tflite)": "TARGET is missing",
+    "edgetool_add_model(app MODEL models/none.tflite TARGET cortex-m7)": "MODEL: there is no file",
+    "edgetool_add_model(app MODEL models/other.tflite TARGET none.toml)": "TARGET: there is no file",
+    "edgetool_add_model(nothing MODEL models/other.tflite TARGET cortex-m7)": "there is no target nothing",
+    "add_library(only INTERFACE)\nedgetool_add_model(only MODEL models/other.tflite TARGET cortex-m7)": (
+        "nothing is compiled for the target only"
+    ),
+    CALL.format("NAME 1st"): "'1st' is no C name of up to 31 characters; give another with NAME",
+    CALL.format("CALIBRATION none.npz"): "CALIBRATION: there is no file",
+    CALL.format("CUSTOM_OPERATORS none.toml"): "CUSTOM_OPERATORS: there is no file",
+    CALL.format("DATA blob"): "DATA is array or incbin, not 'blob'",
+    CALL.format("DATA incbin"): "the project needs the language ASM",
+    CALL.format("RUNNER"): "the project needs the language CXX",
+    CALL.format("PROFILE"): "the project needs the language CXX",
+    CALL.format("COLOUR red"): "unknown arguments: COLOUR, red",
+    CALL.format("SRAM"): "no value for SRAM",
+    CALL.format("OPTIONS --output=there"): "OPTIONS cannot have --output=there",
+}
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_a_wrong_call_is_refused_in_one_line(source: Path, call: str) -> None:
+    needs("cc")
+    text = LISTS.partition("edgetool_add_model")[0]
+    (source / "CMakeLists.txt").write_text(text + call + "\n", encoding="utf-8")
+    assert REFUSED[call] in refusal(source, f"-Dedgetool_DIR={CMAKE_DIR}")
+
+
+def test_a_target_of_another_directory_is_refused(source: Path) -> None:
+    needs("cc")
+    (source / "below").mkdir()
+    (source / "below" / "CMakeLists.txt").write_text(
+        "edgetool_add_model(app MODEL ../models/other.tflite TARGET cortex-m7)\n", encoding="utf-8"
+    )
+    (source / "CMakeLists.txt").write_text(LISTS + "add_subdirectory(below)\n", encoding="utf-8")
+    assert f"call it in {source}, where the target is made" in refusal(source, f"-Dedgetool_DIR={CMAKE_DIR}")
