@@ -21,6 +21,11 @@ def test_printable_keeps_plain_names_and_shows_both_ends_of_long_ones() -> None:
     assert printable("\x1b[31mred") == "\\x1b[31mred"
 
 
+def test_printable_is_no_command_to_a_ci_runner() -> None:
+    assert printable("a ::add-mask::b ##[error]c x:0") == "a :\\x3aadd-mask:\\x3ab #\\x23[error]c x:0"
+    assert printable(":::::") == ":\\x3a:\\x3a:"
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0, "0.00"), (1234.5, "1,234"), (12.34, "12.3"), (0.01234, "0.0123"), (1e-7, "1.00e-07"), (2e12, "2.00e+12")],

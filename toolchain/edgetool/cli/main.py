@@ -21,12 +21,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("edgetool.cli.inspect", "The operators, tensors and quantization of a .tflite."),
     "plan": ("edgetool.cli.plan", "The arena: when tensors live and where they lie."),
     "estimate": ("edgetool.cli.estimate", "How long an inference takes, and where the time goes."),
+    "check": ("edgetool.cli.check", "The gate for CI: limits, budgets and the lock file; exits with 1 on failure."),
     "calibrate": ("edgetool.cli.calibrate", "A profile of your own board, from times measured on it."),
     "emit": ("edgetool.cli.emit", "The C files of a .tflite."),
     "verify": (
         "edgetool.cli.verify",
         "The planned model on real TFLM: same outputs as the original, in exactly the arena that was told.",
     ),
+    "compare": ("edgetool.cli.compare", "Two models, or two reports, side by side: what changed, and by how much."),
     "layout": ("edgetool.cli.layout", "The lowest layout of any buffers, with proof: a CSV or a graph as JSON."),
     "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
 }

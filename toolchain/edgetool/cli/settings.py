@@ -1,7 +1,7 @@
 """Settings from edgetool.toml, or [tool.edgetool] of pyproject.toml, in the current directory.
 
 Top-level keys set the option of that name for every command that has it; a table of a command's name sets
-options of that command alone. The command line wins.
+options of that command alone. A top-level list is for the commands that take several. The command line wins.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from edgetool.cli.options import Numbers
 from edgetool.errors import SettingsError
 
 SETTINGS_NAME = "edgetool.toml"
@@ -45,6 +46,8 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
         if not takers:
             everything = [*parameters, *{option for options in parameters.values() for option in options}]
             raise _unknown(where, key, everything)
+        if isinstance(value, list):  # several targets are for the commands that take several
+            takers = [name for name in takers if _takes_list(parameters[name][_option_name(key)])] or takers
         for name in takers:
             defaults[name][_option_name(key)] = _checked(
                 ctx, parameters[name][_option_name(key)], value, f"{where}: {key}"
@@ -60,6 +63,8 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
 
 def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: str) -> Any:
     """The value as the option takes it. Raises SettingsError naming the key."""
+    if isinstance(value, list) and not _takes_list(parameter):
+        raise SettingsError("takes one value, not a list", where=where)
     if parameter.multiple and not isinstance(value, list):
         value = [value]
     try:
@@ -67,6 +72,10 @@ def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: 
     except click.BadParameter as error:
         raise SettingsError(error.message, where=where) from error
     return value
+
+
+def _takes_list(parameter: click.Parameter) -> bool:
+    return parameter.multiple or isinstance(parameter.type, Numbers)
 
 
 def _option_name(key: str) -> str:

@@ -28,6 +28,8 @@ def width() -> int:
 def printable(text: str, limit: int = 60) -> str:
     """Text from a file, safe on a terminal: control and non-ASCII characters escaped, the middle cut."""
     safe = "".join(c if " " <= c <= "~" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    for command in ("::", "##"):  # with which a line, or what stands in it, is a command to a CI runner
+        safe = safe.replace(command, f"{command[0]}\\x{ord(command[1]):02x}")
     if len(safe) <= limit:
         return safe
     keep = limit - 3

@@ -14,7 +14,7 @@ from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.findings import model_findings
 from edgetool.model.loops import subgraph_runs
-from edgetool.model.types import Model
+from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import operator_costs
 from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.operators.types import OperatorEntry
@@ -112,17 +112,24 @@ def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None
     return findings
 
 
+def lacking_operators(
+    model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None
+) -> list[tuple[int, Operator]]:
+    """The operators that neither the runtime has nor the user describes, each with its subgraph."""
+    return [
+        (graph.index, operator)
+        for graph in model.subgraphs
+        for operator in graph.operators
+        if target.runtime.resolver_method(operator.code, operator.custom_code) is None
+        and (operator.code != "CUSTOM" or operator.custom_code not in (custom or {}))
+    ]
+
+
 def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
     if target is None:
         return []
     runtime = target.runtime
-    lacking = [
-        operator
-        for graph in model.subgraphs
-        for operator in graph.operators
-        if runtime.resolver_method(operator.code, operator.custom_code) is None
-        and (operator.code != "CUSTOM" or operator.custom_code not in (custom or {}))
-    ]
+    lacking = [operator for _, operator in lacking_operators(model, target, custom)]
     missing = Counter(operator.label for operator in lacking if operator.code != "CUSTOM")
     foreign = Counter(operator.label for operator in lacking if operator.code == "CUSTOM")
     findings = []

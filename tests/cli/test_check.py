@@ -1,0 +1,206 @@
+"""edgetool check as a user and a CI job meet it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from edgetool.cli.check import FORMS
+from edgetool.model.writer import write_model
+from tests.cli.program import edgetool
+from tests.model.builders import branches_model, chain_model, conv_model, unary_model
+
+BOARD = ("--target", "nucleo-f446re")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "models").mkdir()
+    for name, model in (("fits", conv_model()), ("wide", branches_model()), ("gelu", unary_model("GELU"))):
+        (tmp_path / "models" / f"{name}.tflite").write_bytes(write_model(model))
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str | Path) -> tuple[int, str, str]:
+    done = edgetool("check", *arguments, cwd=folder, COLUMNS="80", NO_COLOR="1")
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+FITS, WIDE = "models/fits.tflite", "models/wide.tflite"
+
+
+def test_a_model_that_fits(folder: Path) -> None:
+    code, out, err = run(folder, FITS, *BOARD)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "models/fits.tflite on nucleo-f446re passes"
+    assert any(line.startswith("  pass  arena ") for line in lines)
+    assert "there is no lock file" in out
+
+
+def test_a_failure_tells_number_limit_overshoot_causes_and_advice(folder: Path) -> None:
+    code, out, err = run(folder, WIDE, *BOARD, "--max-arena", "4KiB", "--max-latency", "1us")
+    assert (code, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[0] == "models/wide.tflite on nucleo-f446re FAILS: max-arena, max-latency"
+    assert all(len(line) <= 80 and line.isascii() for line in lines), out
+    text = " ".join(out.split())
+    assert "--max-arena allows 4,096 B" in text
+    assert "B too much" in text
+    assert "because of operator " in text
+    assert "would help - 'edgetool plan -o NEW.tflite'" in text
+    assert "--max-latency allows 1 us" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((FITS,), 0),
+        ((FITS, "--quiet"), 0),
+        ((WIDE, "--max-arena", "1KiB", "--quiet"), 1),
+        (("models/gelu.tflite",), 1),
+        ((FITS, WIDE, "--max-arena", "9KiB"), 1),
+        ((FITS, "--locked"), 1),
+        ((FITS, "--max-accuracy-loss", "1%"), 1),
+        ((FITS, "--max-accuracy-loss", "1"), 2),
+        ((FITS, "--max-latency", "50"), 2),
+        ((FITS, "--allow-growth", "much"), 2),
+        ((FITS, "--memory-budget", "64K"), 2),
+        ((FITS, "--memory-budget", "64KiB:rom"), 2),
+        ((FITS, "--update", "--locked"), 2),
+        ((FITS, "--format", "xml"), 2),
+        ((FITS, "--report", "none.json"), 2),
+        ((FITS, "--target", "nucleo-f446re"), 2),
+        ((), 2),
+        (("models/none.tflite",), 2),
+        (("bad.tflite", FITS), 3),
+        ((FITS, "bad.tflite"), 3),
+    ],
+)
+def test_exit_codes(folder: Path, arguments: tuple[str, ...], code: int) -> None:
+    (folder / "bad.tflite").write_bytes(b"not a model")
+    found, out, err = run(folder, *arguments, *BOARD)
+    assert found == code
+    assert bool(err) == (code > 1)
+    if "--quiet" in arguments or code > 1:
+        assert out == ""
+
+
+def test_two_models_on_two_targets(folder: Path) -> None:
+    code, out, _ = run(folder, FITS, WIDE, *BOARD, "--target", "nucleo-f103rb", "--max-arena", "9KiB")
+    assert code == 1
+    verdicts = [line for line in out.splitlines() if line.startswith("models/")]
+    assert [line.split()[3].rstrip(":") for line in verdicts] == ["passes", "passes", "FAILS", "FAILS"]
+    assert out.splitlines()[-1] == "2 of 4 fail"
+
+
+def test_json_is_the_document(folder: Path) -> None:
+    code, out, _ = run(folder, WIDE, *BOARD, "--json", "--memory-budget", "4KiB", "--memory-budget", "1MiB:flash")
+    document = json.loads(out)
+    assert (code, document["schema"]) == (0, "edgetool/1")
+    assert document["check"]["violations"] == {"violates_4kib": True, "violates_1mib": False}
+    assert document["provenance"]["options"]["command"] == "check"
+    assert out == run(folder, WIDE, *BOARD, "--format", "json", "--memory-budget", "4KiB", "--memory-budget",
+                      "1MiB:flash")[1]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_forms_go_to_stdout_or_to_a_file_beside_the_text(folder: Path, form: str) -> None:
+    code, out, err = run(folder, WIDE, *BOARD, "--max-arena", "1KiB", "--format", form)
+    assert (code, err) == (1, "")
+    assert callable(importlib.import_module(FORMS[form]).text)
+    code, text, err = run(folder, WIDE, *BOARD, "--max-arena", "1KiB", "--format", form, "-o", "result")
+    assert (code, err) == (1, "wrote result\n")
+    assert (folder / "result").read_text(encoding="utf-8") == out
+    assert text.startswith("models/wide.tflite on nucleo-f446re FAILS")
+    again = run(folder, WIDE, *BOARD, "--format", form, "-o", "result")
+    assert again[0] == 2
+    assert "--force" in again[2]
+
+
+def test_the_text_in_a_file_has_no_colours(folder: Path) -> None:
+    assert run(folder, FITS, *BOARD, "-o", "result.txt", "-q")[1] == ""
+    assert "\x1b" not in (folder / "result.txt").read_text(encoding="utf-8")
+
+
+def test_no_output_replaces_an_input(folder: Path) -> None:
+    run(folder, FITS, *BOARD, "--update", "-q")
+    for path in (FITS, "edgetool.lock"):
+        before = (folder / path).read_bytes()
+        assert run(folder, FITS, *BOARD, "-o", path, "--force")[0] == 2
+        assert (folder / path).read_bytes() == before
+
+
+def test_from_lock_to_a_failing_job(folder: Path) -> None:
+    code, out, err = run(folder, FITS, *BOARD, "--update")
+    assert (code, err) == (0, "wrote edgetool.lock\n")
+    assert run(folder, FITS, *BOARD, "--locked")[0] == 0
+    (folder / FITS).write_bytes(write_model(chain_model(9)))
+    code, out, _ = run(folder, FITS, *BOARD)
+    assert code == 1
+    text = " ".join(out.split())
+    assert "FAIL growth" in text
+    assert "the model file changed (sha256" in text
+    assert "which is new" in text
+    assert run(folder, FITS, *BOARD, "--allow-growth", "1KiB", "--allow-growth", "900%")[0] == 0
+    assert run(folder, FITS, *BOARD, "--allow-growth", "1KiB")[0] == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "edgetool-lock/9"}', '{"schema": "x"}', "<<<<<<< a\n"])
+def test_a_lock_that_is_none_is_a_usage_error(folder: Path, text: str) -> None:
+    (folder / "edgetool.lock").write_text(text, encoding="ascii")
+    code, out, err = run(folder, FITS, *BOARD)
+    assert (code, out) == (2, "")
+    assert err.startswith("edgetool: error: edgetool.lock")
+
+
+def test_settings_give_models_budgets_and_limits(folder: Path) -> None:
+    (folder / "edgetool.toml").write_text(
+        'target = "nucleo-f446re"\n'
+        'memory_budgets = ["4KiB", {size = "1MiB", of = "flash"}, 65536]\n'
+        'active_memory_budget = {size = "64KiB", of = "ram"}\n'
+        "[check]\n"
+        'models = ["models/fits.tflite", "models/wide.tflite"]\n'
+        'reserve = "60KiB"\nmax_latency = "1s"\nallow_growth = "2%"\nformat = "json"\n',
+        encoding="utf-8",
+    )
+    code, out, err = run(folder)
+    assert (code, err) == (1, "")
+    reports = json.loads(out)["reports"]
+    assert [item["check"]["passed"] for item in reports] == [True, False]
+    assert list(reports[1]["check"]["violations"].items()) == [
+        ("violates_4kib", True),
+        ("violates_1mib", False),
+        ("violates_65536b", False),
+        ("violates_64kib", True),
+    ]
+    failed = [item["rule"] for item in reports[1]["check"]["judgements"] if item["passed"] is False]
+    assert failed == ["active-budget"]
+    one = json.loads(run(folder, FITS, "--active-memory-budget", "1MiB")[1])
+    assert (one["check"]["path"], one["check"]["passed"]) == (FITS, True)
+    # The settings of one command leave the others alone.
+    assert edgetool("plan", FITS, cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('memory_budgets = ["64K"]', "memory_budgets: '64K' is ambiguous"),
+        ("memory_budgets = [1.5]", "memory_budgets: '1.5' is not a budget"),
+        ("memory_budgets = [true]", "memory_budgets: "),
+        ('memory_budgets = [{sise = "1KiB"}]', "memory_budgets: unknown key 'sise'"),
+        ('active_memory_budget = {size = "1KiB", of = "rom"}', "active_memory_budget: a budget is of"),
+        ('memory_budget = "1KiB"', "memory_budget: unknown key; did you mean 'memory-budgets'?"),
+        ('[check]\nmax_latency = "50"', "check.max_latency: '50' is not a time"),
+        ("[check]\nmodel = 1", "check.model: unknown key; did you mean 'models'?"),
+    ],
+)
+def test_settings_that_are_wrong_are_told_by_their_key(folder: Path, text: str, where: str) -> None:
+    (folder / "edgetool.toml").write_text(text, encoding="utf-8")
+    code, out, err = run(folder, FITS, *BOARD)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"edgetool: error: edgetool.toml: {where}"), err

@@ -1,0 +1,97 @@
+"""The parts of an arena are all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgetool.gate.anatomy import INVOKE
+from edgetool.gate.saving import best_saving
+from edgetool.memory.types import aligned
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model
+from tests.conftest import model_files, over_models
+from tests.gate.anatomies import anatomy, plan_of
+from tests.graphs import chain
+from tests.model import builders
+
+
+def assert_whole(model: Model) -> None:
+    plan, parts = plan_of(model), anatomy(model)
+    assert plan.account is not None
+    assert parts.bytes == plan.account.bytes == aligned(parts.peak_head + parts.peak_tail)
+    assert sum(part.tail for part in parts.operators) + sum(size for _, size in parts.own) == parts.tail_bytes
+    assert parts.alive_bytes == plan.live_bytes or any(buffer.alias for buffer in plan.problem.buffers)
+    assert parts.head_bytes == plan.layout.height
+    assert max((part.live for part in parts.operators), default=0) <= parts.alive_bytes
+    if parts.busiest is not None:
+        (busiest,) = (part for part in parts.operators if part.operator == parts.busiest)
+        assert busiest.live == parts.alive_bytes
+    if parts.moment == INVOKE:
+        assert (parts.peak_head, parts.peak_tail) == (parts.head_bytes, parts.tail_bytes)
+
+
+@pytest.mark.parametrize("name", builders.ALL)
+def test_parts_sum_to_the_arena(name: str) -> None:
+    assert_whole(builders.ALL[name]())
+
+
+@over_models([path for path in model_files() if path.parent.name in ("mlperf", "tflm", "made")])
+def test_parts_sum_to_the_arena_of_real_models(path: Path) -> None:
+    assert_whole(read_model(path.read_bytes()))
+
+
+def test_the_busiest_operator_and_what_is_alive_with_it() -> None:
+    parts = anatomy(chain([160, 6400, 4800, 160]))
+    assert str(parts.busiest) == "operator 1 RELU"
+    assert [(str(item), item.bytes) for item in parts.alive] == [("tensor t1", 6400), ("tensor t2", 4800)]
+    assert [part.live for part in parts.operators] == [6560, 11200, 4960]
+
+
+def test_names_are_told_short() -> None:
+    small = chain([16_000, 16])
+    (only,) = small.subgraphs
+    first, last = only.tensors
+    long = replace(first, name="layer/Relu;other/Conv" + "x" * 5000)
+    (item, *_) = anatomy(replace(small, subgraphs=(replace(only, tensors=(long, last)),))).alive
+    assert len(item.name) <= 120
+    assert str(item) == "tensor layer/Relu"
+
+
+def test_the_saving_ends_where_another_operator_sets_the_arena() -> None:
+    model = chain([160, 64_000, 160, 32_000, 160])
+    plan = plan_of(model)
+    assert plan.account is not None
+    saving = best_saving(model, plan.account, plan.timeline)
+    assert saving is not None
+    assert (saving.what, saving.then) == ("tensor t1 (64,000 B)", "operator 2 RELU")
+    assert saving.bytes == 32_000
+    smaller = plan_of(chain([160, 16, 160, 32_000, 160])).account
+    assert smaller is not None
+    assert plan.account.bytes - smaller.bytes == saving.bytes
+
+
+@pytest.mark.parametrize("small", [16, 1600, 30_000])
+@pytest.mark.parametrize("sizes", [[40_000, 9_000, 30_000, 31_000], [5, 70_000, 60_000, 7, 90_000], [70_000] * 3])
+def test_no_shrinking_of_one_tensor_saves_more(sizes: list[int], small: int) -> None:
+    model = chain(sizes)
+    plan = plan_of(model)
+    assert plan.account is not None
+    saving = best_saving(model, plan.account, plan.timeline)
+    most = 0 if saving is None else saving.bytes
+    for index, size in enumerate(sizes):
+        changed = plan_of(chain([*sizes[:index], min(small, size), *sizes[index + 1 :]])).account
+        assert changed is not None
+        assert plan.account.bytes - changed.bytes <= most
+
+
+def test_an_arena_that_planning_sets_is_told_so() -> None:
+    parts = anatomy(chain([1] * 40))
+    assert parts.moment != INVOKE
+    model = chain([1] * 40)
+    account = plan_of(model).account
+    assert account is not None
+    saving = best_saving(model, account, plan_of(model).timeline)
+    assert saving is None or account.bytes - saving.bytes == sorted(p.bytes for p in account.peaks)[-2]

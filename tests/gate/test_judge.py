@@ -1,0 +1,179 @@
+"""Each judgement on either side of its limit, with number, limit and overshoot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgetool.gate.budgets import parse_budget
+from edgetool.gate.judge import Reasons, duration, judge, subject_of, with_reasons
+from edgetool.gate.limits import Limits
+from edgetool.report.check import JudgementInfo
+from edgetool.report.document import Accuracy, FindingInfo, QuantizationInfo, Report
+from edgetool.report.estimate import Band
+from tests.cli.estimates import estimate, report
+
+ARENA, SRAM, MODEL, FLASH = 99_600, 655_360, 333_288, 2 * 2**20  # of the report
+
+
+def one(rule: str, made: Report | None = None, **limits: Any) -> JudgementInfo:
+    (found,) = (item for item in judge(made or report(), Limits(**limits)) if item.rule == rule)
+    return found
+
+
+def figures(item: JudgementInfo) -> tuple[object, ...]:
+    return item.passed, item.level, item.value, item.limit, item.over
+
+
+def lower_bound(size: int | None = ARENA) -> Report:
+    made = report()
+    assert made.arena is not None
+    note = FindingInfo("arena-lower-bound", "warning", "what X allocates is not known", None)
+    return replace(made, arena=replace(made.arena, bytes=size, is_lower_bound=True), findings=(note,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "limits", "expected"),
+    [
+        ("arena", {}, (True, "note", ARENA, SRAM, None)),
+        ("arena", {"reserve_bytes": SRAM - ARENA}, (True, "note", ARENA, ARENA, None)),
+        ("arena", {"reserve_bytes": SRAM - ARENA + 1}, (False, "error", ARENA, ARENA - 1, 1)),
+        ("flash", {"reserve_flash_bytes": FLASH - MODEL}, (True, "note", MODEL, MODEL, None)),
+        ("flash", {"reserve_flash_bytes": FLASH - MODEL + 8}, (False, "error", MODEL, MODEL - 8, 8)),
+        ("max-arena", {"max_arena_bytes": ARENA}, (True, "note", ARENA, ARENA, None)),
+        ("max-arena", {"max_arena_bytes": ARENA - 600}, (False, "error", ARENA, ARENA - 600, 600)),
+        ("max-latency", {"max_latency_ms": 335.0}, (True, "note", 300.0, 335.0, None)),
+        ("max-latency", {"max_latency_ms": 334.9}, (True, "warning", 300.0, 334.9, None)),
+        ("max-latency", {"max_latency_ms": 300.0}, (True, "warning", 300.0, 300.0, None)),
+        ("max-latency", {"max_latency_ms": 250.0}, (False, "error", 300.0, 250.0, 50.0)),
+        ("active-budget", {"active_budget": parse_budget("99600")}, (True, "note", ARENA, 99_600, None)),
+        ("active-budget", {"active_budget": parse_budget("99599")}, (False, "error", ARENA, 99_599, 1)),
+        (
+            "active-budget",
+            {"active_budget": parse_budget("100kB:ram"), "reserve_bytes": 1000},
+            (False, "error", ARENA + 1000, 100_000, 600),
+        ),
+        (
+            "active-budget",
+            {"active_budget": parse_budget("334kB:flash"), "reserve_flash_bytes": 1000},
+            (False, "error", MODEL + 1000, 334_000, 288),
+        ),
+    ],
+)
+def test_limits(rule: str, limits: dict[str, Any], expected: tuple[object, ...]) -> None:
+    item = one(rule, **limits)
+    assert figures(item) == expected
+    shown = [value for value in expected[2:] if value]
+    assert all(f"{value:,}" in item.message or f"{value:g}" in item.message for value in shown), item.message
+
+
+def test_no_limit_asked_is_no_judgement() -> None:
+    assert [item.rule for item in judge(report(), Limits())] == ["arena", "flash", "operators", "arena-known"]
+    assert all(item.passed for item in judge(report(), Limits()))
+
+
+def test_what_has_no_limit_is_told_as_not_judged() -> None:
+    made = report()
+    assert made.memory is not None
+    bare = replace(made, memory=replace(made.memory, sram_bytes=None, flash_bytes=None, region=None))
+    for rule in ("arena", "flash"):
+        item = one(rule, bare)
+        assert item.passed is None
+        assert item.message.startswith("not judged: ")
+
+
+def test_an_arena_that_is_a_lower_bound_fails_and_is_never_said_to_fit() -> None:
+    assert figures(one("arena-known", lower_bound()))[:2] == (False, "error")
+    assert "what X allocates" in one("arena-known", lower_bound()).message
+    assert one("arena", lower_bound()).passed is None
+    assert figures(one("arena", lower_bound(), reserve_bytes=SRAM - 1000)) == (False, "error", ARENA, 1000, 98_600)
+    assert one("max-arena", lower_bound(), max_arena_bytes=ARENA).passed is None
+    assert one("active-budget", lower_bound(), active_budget=parse_budget("1MiB")).passed is None
+
+
+def test_a_limit_on_a_time_that_nobody_knows_fails() -> None:
+    item = one("max-latency", report(estimate(latency_ms=None)), max_latency_ms=1e9)
+    assert figures(item) == (False, "error", None, 1e9, None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "limit", "passed"), [(0.01, 1.0, True), (0.011, 1.0, False), (0.0, 0.0, True), (-0.02, 0.0, True)]
+)
+def test_accuracy_is_judged_in_percentage_points(loss: float, limit: float, passed: bool) -> None:
+    told = QuantizationInfo("int8", True, 10, accuracy=Accuracy(0.9, 0.9 - loss))
+    item = one("accuracy", report(quantization=told), max_accuracy_loss=limit)
+    assert (item.passed, item.unit) == (passed, "%")
+    assert item.value == pytest.approx(100 * loss)
+
+
+@pytest.mark.parametrize("told", [None, QuantizationInfo("int8", True, 10)])
+def test_an_accuracy_that_was_asked_for_and_is_not_known_fails(told: QuantizationInfo | None) -> None:
+    item = one("accuracy", report(quantization=told), max_accuracy_loss=1.0)
+    assert item.passed is False
+    assert "--evaluate" in item.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "level", "judged_as"),
+    [
+        ("operator-not-in-runtime", "error", "operators"),
+        ("custom-operator", "warning", "operators"),
+        ("kernel-gives-up", "error", "kernel-gives-up"),
+        ("kernel-refuses", "error", "kernel-refuses"),
+        ("arena-too-large", "error", "arena-too-large"),  # 2**31 bytes, on a core without limits
+    ],
+)
+def test_findings_that_reject(rule: str, level: str, judged_as: str) -> None:
+    made = report(findings=(FindingInfo(rule, level, "what is wrong", "operator 3"),))
+    item = one(judged_as, made)
+    assert item.passed is False
+    assert "what is wrong" in item.message
+
+
+def test_what_does_not_fit_is_told_once() -> None:
+    made = report(findings=(FindingInfo("arena-too-large", "error", "again", None),))
+    rules = [item.rule for item in judge(made, Limits(reserve_bytes=SRAM - 1)) if item.passed is False]
+    assert rules == ["arena"]
+
+
+def test_other_findings_reject_nothing() -> None:
+    made = report(findings=(FindingInfo("kernels-not-modelled", "warning", "w", None),))
+    assert all(item.passed for item in judge(made, Limits()))
+
+
+def test_operators_that_nothing_runs_are_named() -> None:
+    made = report(findings=(FindingInfo("operator-not-in-runtime", "error", "no GELU", None),))
+    (item,) = (item for item in judge(made, Limits(), lacking=("operator 3 GELU",)) if item.rule == "operators")
+    assert item.causes == ("operator 3 GELU",)
+
+
+def test_reasons_go_to_failures_of_their_subject() -> None:
+    limits = Limits(max_latency_ms=1.0, active_budget=parse_budget("1kB:flash"), max_arena_bytes=1)
+    subjects = {item.rule: subject_of(item, limits) for item in judge(report(), limits)}
+    assert subjects == {
+        "arena": "arena",
+        "flash": "flash",
+        "max-arena": "arena",
+        "active-budget": "flash",
+        "max-latency": "latency",
+        "operators": None,
+        "arena-known": None,
+    }
+    reasons = Reasons(("a cause",), ("an advice",))
+    failed, fine = one("max-arena", max_arena_bytes=1), one("arena")
+    assert with_reasons(failed, reasons).causes == ("a cause",)
+    assert with_reasons(fine, reasons) == fine
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(1500.0, "1.5 s"), (999.0, "999 ms"), (1.0, "1 ms"), (0.35, "350 us"), (0.0, "0 us")]
+)
+def test_times_in_the_unit_that_reads_best(ms: float, text: str) -> None:
+    assert duration(ms) == text
+
+
+def test_a_band_is_told() -> None:
+    made = report(estimate(latency_ms=Band(300.0, 270.0, 335.0)))
+    assert "about 300 ms (270 ms to 335 ms)" in one("max-latency", made, max_latency_ms=1.0).message

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.gate import github, junit, markdown, sarif
+from edgetool.gate.said import LEVELS, by_gravity, count_line, said
+from edgetool.report.document import FindingInfo
+from tests.gate.judged import FAILS, FITS, PASSES, TOO_LARGE, TOO_SLOW, hostile_reports, judged
+
+NOTE = FindingInfo("unverified-profile", "note", "not checked: clock", "nucleo-l4r5zi")
+
+
+def test_errors_come_first_and_what_cannot_be_judged_rejects_nothing() -> None:
+    assert [(item.rule, item.level) for item in said(FAILS)] == [
+        ("arena", "error"), ("max-latency", "error"), ("accuracy", "warning"), ("active-budget", "note"),
+        ("unverified-profile", "note"),
+    ]  # fmt: skip
+    assert [item.message for item in said(PASSES)] == ["not checked: clock"]
+
+
+def test_what_passed_with_a_warning_is_told() -> None:
+    close = replace(TOO_SLOW, passed=True, level="warning")
+    assert [item.rule for item in said(judged(FITS, close, findings=()))] == ["max-latency"]
+
+
+@pytest.mark.parametrize("rule", ["arena", "arena-too-large"])
+def test_a_finding_that_a_judgement_repeats_is_said_once(rule: str) -> None:
+    again = FindingInfo(rule, "error", "the same in other words", None)
+    assert [item.rule for item in said(judged(TOO_LARGE, findings=(again, NOTE)))] == ["arena", "unverified-profile"]
+    assert [item.rule for item in said(judged(TOO_SLOW, findings=(again, NOTE)))][:2] == ["max-latency", rule]
+
+
+def test_each_model_has_its_first_failure_before_any_second() -> None:
+    small = judged(TOO_SLOW, path="small.tflite", findings=())
+    order = [(report.check and report.check.path, item.rule) for report, item in by_gravity((FAILS, small))]
+    assert order[:3] == [
+        ("models/vww_96_int8.tflite", "arena"), ("small.tflite", "max-latency"),
+        ("models/vww_96_int8.tflite", "max-latency"),
+    ]  # fmt: skip
+
+
+@given(st.lists(hostile_reports(), max_size=3))
+def test_nothing_is_lost_in_the_order(reports: list) -> None:  # type: ignore[type-arg]
+    items = by_gravity(reports)
+    assert len(items) == sum(len(said(report)) for report in reports)
+    ranks = [LEVELS.index(item.level) for _, item in items]
+    assert ranks == sorted(ranks)
+
+
+def test_the_count() -> None:
+    assert count_line((PASSES,)) == "edgetool check: passed"
+    assert count_line((PASSES, PASSES)) == "edgetool check: all 2 passed"
+    assert count_line((PASSES, FAILS)) == "edgetool check: 1 of 2 failed"
+
+
+@pytest.mark.parametrize("form", [github, junit, markdown, sarif])
+def test_a_report_without_a_judgement_is_refused(form) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match="was not judged"):
+        form.text((replace(judged(FITS), check=None),))

@@ -1,0 +1,182 @@
+"""Reports are read as strictly as they were written, and nothing hostile gets through or brings a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetool.errors import UsageError
+from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
+from edgetool.report.document import Report
+from edgetool.report.read import KINDS, parse_reports, read_reports
+from edgetool.report.serialize import document, documents, to_json
+from tests.pipeline.reports import whole_report
+
+GATE = GateInfo(
+    passed=False,
+    path="models/kws.tflite",
+    judgements=(
+        JudgementInfo("arena", False, "error", "too large", 20, 10, 10, "B", ("op 1",), ("prune",)),
+        JudgementInfo("max-latency", None, "note", "not known"),
+    ),
+    violations={"violates_64kib": True},
+    lock=LockInfo("changed", ("the model file changed",), (ChangeInfo("latency_ms", "ms", 1.5, None, True),)),
+)
+WHOLE = document(whole_report(check=GATE))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values in the document."""
+    inner: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy of the document with another value there."""
+    if not path:
+        return new
+    made = copy.deepcopy(value)
+    at = made
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = new
+    return made
+
+
+PLACES = places(WHOLE)
+
+
+def test_what_was_written_is_read() -> None:
+    given_report = whole_report(check=GATE)
+    (found,) = parse_reports(to_json(document(given_report)))
+    assert found == given_report
+    assert isinstance(found, Report)
+
+
+def test_several_reports_in_their_order() -> None:
+    reports = (whole_report("one"), whole_report("two", quantization=None))
+    assert parse_reports(to_json(documents(reports))) == reports
+
+
+def test_a_later_edgetool_may_add_keys_and_an_earlier_one_lack_some() -> None:
+    newer = changed(changed(WHOLE, ("novelty",), {"x": 1}), ("arena", "novelty"), [1])
+    assert read_reports(newer) == read_reports(WHOLE)
+    older = copy.deepcopy(WHOLE)
+    del older["verify"], older["check"], older["estimate"]["operators"][0]["runs"]
+    assert read_reports(older)[0].check is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1 is no JSON"),
+        ("[]", "no document"),
+        ("null", "no document"),
+        ("{}", 'no "schema"'),
+        ('{"schema": "edgetool/2"}', '"edgetool/2"'),
+        ('{"schema": ["edgetool/1"]}', "a list of 1"),
+        ('{"schema": "edgetool/1"}', "provenance is missing"),
+        ('{"schema": "edgetool/1", "reports": []}', "reports is a list of 0"),
+        ('{"schema": "edgetool/1", "reports": {}}', "reports is an object"),
+        ('{"schema": "edgetool/1", "reports": [1]}', "reports[0] is 1, not an object"),
+        ('{"schema": "edgetool/1", "schema": "edgetool/1"}', '"schema" twice'),
+        ('{"schema": "edgetool/1", "instance": {}}', "edgetool layout"),
+        ('{"schema": "edgetool/1", "calibration": {}}', "edgetool calibrate"),
+        ('{"schema": "edgetool/1", "compare": {}}', "edgetool compare"),
+        ('{"schema": "edgetool/1", "subgraphs": []}', "edgetool inspect"),
+        ('{"schema": NaN}', "NaN"),
+        ('{"schema": -Infinity}', "-Infinity"),
+        ('{"schema": ' + "9" * 5000 + "}", "thousands of digits"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"schema": "edgetool/1", "provenance": {"options": {"x": ' + "[" * 800 + "]" * 800 + "}}}", ""),
+    ],
+)
+def test_what_is_no_report_is_told(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_reports(text)
+    assert said in caught.value.what
+    assert caught.value.fix
+    assert len(caught.value.what) < 300
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("model", "bytes"), "4096", 'model.bytes is "4096", not a whole number'),
+        (("model", "bytes"), 4096.0, "model.bytes is 4096.0, not a whole number"),
+        (("model", "bytes"), True, "model.bytes is true"),
+        (("model", "bytes"), -1, "model.bytes is -1, not 0 or more"),
+        (("model", "bytes"), 10**30, "many digits"),
+        (("model", "name"), None, "model.name is null, not a text"),
+        (("arena", "bytes"), -16, "arena.bytes is -16"),
+        (("arena", "optimal"), 1, "arena.optimal is 1, not true or false"),
+        (("arena",), [], "arena is a list of 0, not an object"),
+        (("estimate", "latency_ms", "value"), 1e9, "outside its band"),
+        (("estimate", "latency_ms", "low"), float("inf"), "anything has"),
+        (("estimate", "energy_uj", "high"), 1e300, "anything has"),
+        (("provenance", "options", "clock_hz"), 10**4000, "provenance.options.clock_hz is a number of many digits"),
+        (("estimate", "operators", 3, "ms"), 4, "estimate.operators[3].ms is 4, not an object"),
+        (("quantization", "accuracy", "quantized"), "high", "not a number"),
+        (("findings", 0, "level"), "fatal", "findings[0].level"),
+        (("check", "judgements", 0, "limit"), "10", "not a number or a whole number"),
+        (("check", "violations"), {"x": 1}, "check.violations.x is 1, not true or false"),
+        (("provenance", "options"), 1, "provenance.options is 1, not an object"),
+    ],
+)
+def test_a_value_of_another_type_names_its_place(place: tuple[Any, ...], value: Any, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_reports(changed(WHOLE, place, value))
+    assert said in caught.value.what
+
+
+@given(st.sampled_from(PLACES), JSON)
+@settings(max_examples=300, deadline=None)
+def test_a_document_with_any_value_anywhere_is_read_or_refused(place: tuple[Any, ...], value: Any) -> None:
+    try:
+        found = read_reports(changed(WHOLE, place, value))
+    except UsageError:
+        return
+    for report in found:  # what is read can be written: no NaN, no infinity, no odd type
+        assert json.loads(to_json(document(report)))["schema"] == "edgetool/1"
+
+
+@given(st.integers(0, len(to_json(WHOLE)) - 2))
+@settings(max_examples=100, deadline=None)
+def test_a_truncated_document_is_refused(length: int) -> None:
+    with pytest.raises(UsageError):
+        parse_reports(to_json(WHOLE)[:length])
+
+
+@given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_read_or_refused(blob: bytes) -> None:
+    with pytest.raises(UsageError):
+        parse_reports(blob.decode("utf-8", "replace"))
+
+
+def kinds_of(kind: Any) -> set[type]:
+    """The dataclasses that a document of this type may hold; types that are no type of a document fail."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        return {kind}.union(*(kinds_of(hint) for hint in get_type_hints(kind).values()))
+    inner = [item for item in get_args(kind) if item not in (type(None), Ellipsis)]
+    if get_origin(kind) in (Union, UnionType):
+        assert len(inner) == 1 or all(item in KINDS for item in inner), f"{kind} cannot be told from JSON"
+    elif get_origin(kind) is None:
+        assert kind is object or kind in KINDS, f"{kind} is no type of a document"
+    return set[type]().union(*(kinds_of(item) for item in inner))
+
+
+def test_every_type_of_the_document_can_be_read() -> None:
+    assert {Report, GateInfo, LockInfo} <= kinds_of(Report)

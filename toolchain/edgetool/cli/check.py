@@ -1,0 +1,155 @@
+"""edgetool check."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgetool.cli.check_options import limit_options, lock_options
+from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
+from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.text import printable
+from edgetool.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgetool.gate.budgets import Budget
+    from edgetool.gate.limits import Allowance
+    from edgetool.report.document import Report
+
+JUDGED_AND_FAILED = 1
+# Forms for other programs: the module whose text() makes them.
+FORMS = {
+    "github": "edgetool.gate.github",
+    "junit": "edgetool.gate.junit",
+    "sarif": "edgetool.gate.sarif",
+    "markdown": "edgetool.gate.markdown",
+}
+
+
+@click.command("check")
+@click.argument("paths", type=PATH, nargs=-1, metavar="MODEL...")
+@click.option("--models", type=PATH, multiple=True, hidden=True, help="What is checked when no MODEL is given.")
+@target_options(required=True, multiple=True)
+@limit_options
+@lock_options
+@custom_operators_option
+@click.option(
+    "--format",
+    type=click.Choice(["text", "json", *FORMS]),
+    default="text",
+    show_default=True,
+    help="For people, as the JSON document, or for a CI service.",
+)
+@json_option
+@click.option("--output", "-o", type=PATH, metavar="FILE", help="Write that form to FILE; stdout gets the text.")
+@force_option
+@quiet_options
+def command(
+    paths: tuple[Path, ...],
+    models: tuple[Path, ...],
+    target: tuple[str, ...],
+    reserve: int,
+    reserve_flash: int,
+    max_arena: int | None,
+    max_latency: float | None,
+    max_accuracy_loss: float | None,
+    report: tuple[Path, ...],
+    memory_budgets: tuple[Budget, ...],
+    active_memory_budget: Budget | None,
+    lock: Path,
+    update: bool,
+    locked: bool,
+    allow_growth: tuple[Allowance, ...],
+    custom_operators: Path | None,
+    format: str,  # as the key in edgetool.toml is called
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+    **overrides: Any,
+) -> None:
+    """Judge each MODEL, a .tflite file, on each target: does it fit, is it fast enough, has it grown?
+
+    Arena, model and latency are compared with what the target has and the options allow, and with edgetool.lock, which
+    --update writes: commit it. The file is judged as it is, with the memory plan that it holds or without. Without
+    MODEL, those of "models" in the table [check] of edgetool.toml. Exits with 1 where a model fails.
+    """
+    from edgetool.cli.view_check import check_view
+    from edgetool.gate.limits import Allowance, Limits
+    from edgetool.pipeline.check import check_models
+    from edgetool.pipeline.check_request import CheckRequest
+    from edgetool.pipeline.targets import resolve_named
+
+    wanted = paths or models
+    if not wanted:
+        raise UsageError(
+            "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
+        )
+    targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
+    request = CheckRequest(
+        limits=Limits(
+            reserve_bytes=reserve,
+            reserve_flash_bytes=reserve_flash,
+            max_latency_ms=max_latency,
+            max_arena_bytes=max_arena,
+            max_accuracy_loss=max_accuracy_loss,
+            budgets=memory_budgets,
+            active_budget=active_memory_budget,
+        ),
+        allowance=Allowance(
+            max((item.percent for item in allow_growth), default=0.0),
+            max((item.bytes for item in allow_growth), default=0),
+        ),
+        lock=lock,
+        update=update,
+        locked=locked,
+        reports=report,
+        custom_operators=custom_operators,
+    )
+    checked = check_models(wanted, targets, request)
+    form = "json" if as_json else format
+    inputs = (*wanted, lock, *report, *(() if custom_operators is None else (custom_operators,)))
+    view = check_view(checked.reports, everything=verbose > 0)
+    if output is not None:
+        plain = "".join(f"{click.unstyle(line)}\n" for line in view)
+        text = plain if form == "text" else _text(form, checked.reports)
+        deliver(text, output, force=force, quiet=quiet, inputs=inputs)
+    if form == "text" or output is not None:
+        if not quiet:
+            print_lines(view)
+    else:
+        deliver(_text(form, checked.reports), None)
+    if checked.written is not None and not quiet:
+        notice(f"wrote {printable(str(checked.written), 400)}")
+    for text in checked.notices:
+        notice(printable(text, 400))
+    if not checked.passed:
+        raise click.exceptions.Exit(JUDGED_AND_FAILED)
+
+
+def _text(form: str, reports: Sequence[Report]) -> str:
+    if form == "json":
+        from edgetool.report.serialize import documents, to_json
+
+        return to_json(documents(reports))
+    shown = tuple(_in_checkout(report) for report in reports) if form in ("github", "sarif") else reports
+    made: str = importlib.import_module(FORMS[form]).text(shown)
+    return made
+
+
+def _in_checkout(report: Report) -> Report:
+    """With the model's path from the top of the checkout, which is where GitHub looks for it, wherever edgetool runs."""
+    root = os.environ.get("GITHUB_WORKSPACE")
+    if not root or report.check is None:
+        return report
+    model, top = Path(os.path.abspath(report.check.path)), Path(os.path.abspath(root))
+    if not model.is_relative_to(top):
+        return report
+    return replace(report, check=replace(report.check, path=model.relative_to(top).as_posix()))

@@ -1,0 +1,81 @@
+"""Budgets of memory: thresholds that are tracked, each under a name that tells its size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from edgetool.errors import UsageError
+from edgetool.report.document import BudgetInfo
+from edgetool.target.quantity import parse_size
+
+# The arena alone; RAM is the arena and the reserve for stack and application, flash the model and that for code.
+Of = Literal["arena", "ram", "flash"]
+WHAT: Mapping[Of, str] = {
+    "arena": "the arena",
+    "ram": "the arena with the RAM reserve",
+    "flash": "the model with the flash reserve",
+}
+
+EXPECTED = 'a budget such as "64KiB", "256KiB:flash" or, in edgetool.toml, {size = "256KiB", of = "flash"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A threshold in bytes, its size as the user wrote it, and what it is of."""
+
+    text: str
+    bytes: int
+    of: Of = "arena"
+
+
+def parse_budget(value: object) -> Budget:
+    """The budget of "64KiB", "64KiB:ram", 65536 or {size = "64KiB", of = "ram"}. Raises UsageError."""
+    if isinstance(value, Mapping):
+        unknown = sorted(str(key) for key in value if key not in ("size", "of"))
+        if unknown or "size" not in value:
+            what = f"unknown key {unknown[0]!r}" if unknown else "the key 'size' is missing"
+            raise UsageError(f"{what}: write {EXPECTED}")
+        size, of = _size_text(value["size"]), value.get("of", "arena")
+    else:
+        size, colon, of = _size_text(value).partition(":")
+        of = of.strip() if colon else "arena"
+    kind = next((kind for kind in get_args(Of) if kind == of), None)
+    if kind is None:
+        raise UsageError(f"a budget is of {', '.join(get_args(Of))}, not of {str(of)[:40]!r}")
+    return Budget(size.strip(), parse_size(size), kind)
+
+
+def _size_text(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise UsageError(f"{str(value)[:40]!r} is not {EXPECTED}")
+    return str(value)
+
+
+def budget_names(budgets: Sequence[Budget]) -> tuple[str, ...]:
+    """ "violates_64kib" of "64KiB", "violates_65536b" of "65536"; where two would be called the same, the one that is
+    not of the arena ends in "_ram" or "_flash"."""
+    plain = [_plain_name(budget.text) for budget in budgets]
+    return tuple(
+        name if budget.of == "arena" or plain.count(name) == 1 else f"{name}_{budget.of}"
+        for name, budget in zip(plain, budgets, strict=True)
+    )
+
+
+def _plain_name(text: str) -> str:
+    number, unit = re.fullmatch(r"([0-9.]+) ?([A-Za-z]*)", text.strip()).groups()  # type: ignore[union-attr]  # parsed
+    return f"violates_{number}{unit.lower() or 'b'}"
+
+
+def judge_budgets(budgets: Sequence[Budget], used: Mapping[Of, int]) -> tuple[BudgetInfo, ...]:
+    """Each budget once, violated where what it is of is strictly larger."""
+    distinct: dict[tuple[str, Of], Budget] = {}
+    for budget in budgets:
+        distinct.setdefault((_plain_name(budget.text), budget.of), budget)
+    kept = tuple(distinct.values())
+    return tuple(
+        BudgetInfo(budget.text, budget.bytes, used[budget.of] > budget.bytes, budget.of, name)
+        for budget, name in zip(kept, budget_names(kept), strict=True)
+    )

@@ -1,0 +1,245 @@
+"""The judgement of a model on a target against what the target has and the user allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from edgetool.finding import Finding
+from edgetool.gate.budgets import WHAT, Of
+from edgetool.gate.limits import Limits
+from edgetool.gate.plain import exact
+from edgetool.report.check import JudgementInfo
+from edgetool.report.document import FindingInfo, Report
+
+Subject = Literal["arena", "flash", "latency"]
+
+# Findings that this judgement makes from the figures itself.
+OF_FIT = {"arena-too-large": "arena", "model-too-large": "flash"}
+OPERATOR_FINDINGS = ("operator-not-in-runtime", "custom-operator")
+NO_LIMIT = "name a board, or give {option}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """What sets a figure, the largest first, and what would lower it."""
+
+    causes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+def judge(report: Report, limits: Limits, *, lacking: Sequence[str] = ()) -> tuple[JudgementInfo, ...]:
+    """Every judgement of a report with arena and estimate, without reasons. lacking: operators that nothing runs."""
+    own = [_arena(report, limits), _flash(report, limits)]
+    own += [item for item in (_max_arena(report, limits), _active(report, limits)) if item is not None]
+    own += [item for item in (_latency(report, limits), _accuracy(report, limits)) if item is not None]
+    failed = {item.rule for item in own if item.passed is False}
+    return (*own, *_operators(report, tuple(lacking)), _arena_known(report), *_error_findings(report, failed))
+
+
+def subject_of(item: JudgementInfo, limits: Limits) -> Subject | None:
+    """Whose reasons belong to a judgement; None for one that has no figure of those."""
+    subjects: dict[str, Subject] = {
+        "arena": "arena",
+        "max-arena": "arena",
+        "flash": "flash",
+        "max-latency": "latency",
+    }
+    if item.rule == "active-budget" and limits.active_budget is not None:
+        return "flash" if limits.active_budget.of == "flash" else "arena"
+    return subjects.get(item.rule)
+
+
+def with_reasons(item: JudgementInfo, reasons: Reasons) -> JudgementInfo:
+    """A failed judgement with its causes and advice, unless it has its own."""
+    if item.passed is not False or item.causes or item.advice:
+        return item
+    return replace(item, causes=reasons.causes, advice=reasons.advice)
+
+
+def used(report: Report, limits: Limits) -> dict[Of, int]:
+    """The bytes that budgets are compared with; those of an arena that is a lower bound are one too."""
+    assert report.arena is not None
+    arena = report.arena.layout_bytes if report.arena.bytes is None else report.arena.bytes
+    return {
+        "arena": arena,
+        "ram": arena + limits.reserve_bytes,
+        "flash": report.model.bytes + limits.reserve_flash_bytes,
+    }
+
+
+def _arena(report: Report, limits: Limits) -> JudgementInfo:
+    assert report.arena is not None
+    assert report.memory is not None
+    memory, arena = report.memory, report.arena
+    if memory.sram_bytes is None:
+        text = f"no memory is known: {NO_LIMIT.format(option='--sram')}"
+        return _unjudged("arena", text, value=None if arena.is_lower_bound else arena.bytes)
+    return _size(
+        "arena",
+        f"the arena needs {_least(report)}{used(report, limits)['arena']:,} B",
+        used(report, limits)["arena"],
+        memory.sram_bytes - limits.reserve_bytes,
+        _room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
+        known=not arena.is_lower_bound,
+    )
+
+
+def _flash(report: Report, limits: Limits) -> JudgementInfo:
+    assert report.memory is not None
+    memory, value = report.memory, report.model.bytes
+    if memory.flash_bytes is None:
+        return _unjudged("flash", f"no flash is known: {NO_LIMIT.format(option='--flash')}", value=value)
+    room = _room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
+    return _size("flash", f"the model has {value:,} B", value, memory.flash_bytes - limits.reserve_flash_bytes, room)
+
+
+def _max_arena(report: Report, limits: Limits) -> JudgementInfo | None:
+    assert report.arena is not None
+    limit = limits.max_arena_bytes
+    if limit is None:
+        return None
+    value, known = used(report, limits)["arena"], not report.arena.is_lower_bound
+    what = f"the arena needs {_least(report)}{value:,} B"
+    return _size("max-arena", what, value, limit, f"--max-arena allows {limit:,} B", known=known)
+
+
+def _active(report: Report, limits: Limits) -> JudgementInfo | None:
+    assert report.arena is not None
+    budget = limits.active_budget
+    if budget is None:
+        return None
+    value, known = used(report, limits)[budget.of], budget.of == "flash" or not report.arena.is_lower_bound
+    what = f"{WHAT[budget.of]} needs {'' if known else 'at least '}{value:,} B"
+    room = f"the active budget is {budget.text} ({budget.bytes:,} B)"
+    return _size("active-budget", what, value, budget.bytes, room, known=known)
+
+
+def _latency(report: Report, limits: Limits) -> JudgementInfo | None:
+    limit = limits.max_latency_ms
+    if limit is None:
+        return None
+    band = None if report.estimate is None else report.estimate.latency_ms
+    if band is None:
+        text = "--max-latency is given, but no time is estimated for this device: name one that a time is known of"
+        return JudgementInfo("max-latency", False, "error", text, None, limit, None, "ms")
+    allows = f"--max-latency allows {as_given(limit)}"
+    value = f"an inference takes about {duration(band.value)} ({duration(band.low)} to {duration(band.high)})"
+    if band.value > limit:
+        over = band.value - limit
+        text = f"{value}; {allows}: {duration(over)} too long"
+        return JudgementInfo("max-latency", False, "error", text, band.value, limit, over, "ms")
+    text, level = f"{value}; {allows}", "note"
+    if band.high > limit:
+        text, level = f"{text}, which the upper end of the band is above: measure it on the device", "warning"
+    return JudgementInfo("max-latency", True, level, text, band.value, limit, None, "ms")
+
+
+def _accuracy(report: Report, limits: Limits) -> JudgementInfo | None:
+    """The loss in percentage points, of the accuracies that `convert --evaluate` measured."""
+    limit = limits.max_accuracy_loss
+    if limit is None:
+        return None
+    if report.quantization is None or report.quantization.accuracy is None:
+        what = "no report of this very model tells" if report.quantization is None else "the report does not tell"
+        text = f"--max-accuracy-loss is given, but {what} its accuracy"
+        advice = (
+            "convert it with --evaluate DATA, which measures the accuracy, and keep the NAME.json that it writes "
+            "beside the .tflite, or give it with --report",
+        )
+        return JudgementInfo("accuracy", False, "error", text, None, limit, None, "%", advice=advice)
+    accuracy = report.quantization.accuracy
+    loss = round(100 * (accuracy.float - accuracy.quantized), 9)  # shares of counts, without the last bits
+    shown = f"{100 * accuracy.quantized:.2f} % of {100 * accuracy.float:.2f} % accuracy is left by quantization"
+    text = f"{shown}: a loss of {loss:.2f} points; --max-accuracy-loss allows {limit:g}"
+    if loss > limit:
+        advice = (
+            "calibrate with more and more typical samples (--calibration), or convert to int16x8, or train the model "
+            "with quantization",
+        )
+        return JudgementInfo("accuracy", False, "error", text, loss, limit, loss - limit, "%", advice=advice)
+    return JudgementInfo("accuracy", True, "note", text, loss, limit, None, "%")
+
+
+def _operators(report: Report, lacking: tuple[str, ...]) -> list[JudgementInfo]:
+    assert report.target is not None
+    found = [item for item in report.findings if item.rule in OPERATOR_FINDINGS]
+    if not found:
+        return [JudgementInfo("operators", True, "note", f"{report.target.runtime} has every operator")]
+    advice = {
+        "operator-not-in-runtime": "build the model of operators that TFLM has ('edgetool inspect' lists them), or "
+        "compute that part in the application",
+        "custom-operator": "describe what it allocates with --custom-operators FILE.toml, and register its kernel",
+    }
+    causes = lacking if len(found) == 1 else ()
+    return [
+        JudgementInfo("operators", False, "error", item.message, causes=causes, advice=(advice[item.rule],))
+        for item in found
+    ]
+
+
+def _arena_known(report: Report) -> JudgementInfo:
+    assert report.arena is not None
+    if not report.arena.is_lower_bound:
+        return JudgementInfo("arena-known", True, "note", "every byte of the arena is accounted for")
+    why = next((item.message for item in report.findings if item.rule == "arena-lower-bound"), None)
+    if why is None:
+        why = f"AllocateTensors fails: the arena of {report.arena.bytes or 0:,} B is only what it gets to"
+    return JudgementInfo("arena-known", False, "error", why)
+
+
+def _error_findings(report: Report, failed: set[str]) -> list[JudgementInfo]:
+    """Findings of level error that no judgement above tells already."""
+    return [
+        JudgementInfo(item.rule, False, "error", _placed(item))
+        for item in report.findings
+        if item.level == "error" and item.rule not in OPERATOR_FINDINGS and OF_FIT.get(item.rule) not in failed
+    ]
+
+
+def _placed(item: FindingInfo | Finding) -> str:
+    return item.message if item.where is None else f"{item.where}: {item.message}"
+
+
+def _size(rule: str, what: str, value: int, limit: int, room: str, *, known: bool = True) -> JudgementInfo:
+    """A size against its limit; one that is only a lower bound can fail, but never pass."""
+    over = value - limit
+    if over > 0:
+        return JudgementInfo(rule, False, "error", f"{what}; {room}: {over:,} B too much", value, limit, over, "B")
+    if not known:
+        return _unjudged(rule, f"{what}, the rest is not known; {room}", value=value, limit=limit)
+    return JudgementInfo(rule, True, "note", f"{what}; {room}", value, limit, None, "B")
+
+
+def _unjudged(rule: str, text: str, *, value: int | None = None, limit: int | None = None) -> JudgementInfo:
+    return JudgementInfo(rule, None, "note", f"not judged: {text}", value, limit, None, "B")
+
+
+def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
+    if not reserve_bytes:
+        return f"{name} has {size_bytes:,} B"
+    return f"{name} leaves {size_bytes - reserve_bytes:,} B ({size_bytes:,} B less {reserve_bytes:,} B reserved)"
+
+
+def _least(report: Report) -> str:
+    return "at least " if report.arena is not None and report.arena.is_lower_bound else ""
+
+
+def duration(ms: float) -> str:
+    """A time in the unit that reads best, to three digits: 1.2 s, 24 ms, 350 us."""
+    value, unit = _scaled(ms)
+    return exact(value, unit)
+
+
+def as_given(ms: float) -> str:
+    """A time that somebody wrote, with all its digits: 334.9 ms."""
+    value, unit = _scaled(ms)
+    return f"{value:.9g} {unit}"
+
+
+def _scaled(ms: float) -> tuple[float, str]:
+    for factor, unit in ((1e-3, "s"), (1.0, "ms")):
+        if ms * factor >= 1:
+            return ms * factor, unit
+    return ms * 1e3, "us"

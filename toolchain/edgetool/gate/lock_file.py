@@ -1,0 +1,249 @@
+"""The text of edgetool.lock: JSON with sorted keys, one figure and one operator a line, the same for the same figures.
+
+It is committed, merged and edited by people: whatever is not exactly what edgetool writes is told by its line or key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from edgetool.errors import UsageError
+from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
+from edgetool.gate.lock_entry import Entry, Value
+
+SCHEMA = "edgetool-lock/1"
+INLINE_DEPTH = 5  # an operator's figures stand in one line
+MOST_CHARACTERS = 32 * 2**20
+ANEW = "restore the committed file, or remove it and write it anew with 'edgetool check --update'"
+
+# By path of the model relative to the lock's folder, then by name of the target.
+Lock = Mapping[str, Mapping[str, Entry]]
+
+COSTS = ("constants", "live", "ns", "scratch", "tail")
+
+
+def lock_text(lock: Lock) -> str:
+    """The file. parse_lock gives the same lock back."""
+    entries = {path: {name: _entry_value(entry) for name, entry in targets.items()} for path, targets in lock.items()}
+    return _json({"schema": SCHEMA, "entries": entries}, 0) + "\n"
+
+
+def parse_lock(text: str, *, where: str) -> Lock:
+    """The lock of a text. Raises UsageError naming the line or the key of what is not as edgetool writes it."""
+    if len(text) > MOST_CHARACTERS:
+        raise UsageError("is too large for a lock file", where=where, fix=ANEW)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        merge = any(line.startswith(("<<<<<<<", "=======", ">>>>>>>")) for line in text.splitlines())
+        fix = "resolve the merge, then run 'edgetool check --update'" if merge else ANEW
+        raise UsageError(f"is not JSON: {error.msg}", where=f"{where}: line {error.lineno}", fix=fix) from None
+    except _NotALockError as error:
+        raise UsageError(str(error), where=where, fix=ANEW) from None
+    except (ValueError, RecursionError):
+        raise UsageError("is not JSON that edgetool writes", where=where, fix=ANEW) from None
+    return _Reader(where).lock(value)
+
+
+class _NotALockError(ValueError):
+    """What Python's JSON takes and a lock file never has."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _NotALockError(f"has the key {twice[:100]!r} twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise _NotALockError(f"{text} is no figure")
+
+
+def _json(value: Any, depth: int) -> str:
+    """Sorted, ASCII, two spaces a level; in one line from INLINE_DEPTH on."""
+    if not isinstance(value, dict) or not value or depth >= INLINE_DEPTH:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    indent = "  " * (depth + 1)
+    lines = [f"{indent}{json.dumps(key)}: {_json(value[key], depth + 1)}" for key in sorted(value)]
+    return "{\n" + ",\n".join(lines) + "\n" + "  " * depth + "}"
+
+
+def _entry_value(entry: Entry) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "sha256": entry.sha256,
+        "kernels": entry.kernels,
+        "versions": dict(entry.versions),
+        "figures": dict(entry.figures),
+    }
+    return value if entry.anatomy is None else {**value, **_anatomy_value(entry.anatomy)}
+
+
+def _anatomy_value(anatomy: Anatomy) -> dict[str, Any]:
+    return {
+        "peak": {
+            "moment": anatomy.moment,
+            "during": _key(anatomy.during),
+            "busiest": _key(anatomy.busiest),
+            "bytes": anatomy.bytes,
+            "head_bytes": anatomy.peak_head,
+            "tail_bytes": anatomy.peak_tail,
+            "planned_head_bytes": anatomy.head_bytes,
+            "whole_tail_bytes": anatomy.tail_bytes,
+        },
+        "head": {
+            f"tensor {item.name}" if item.scratch_of is None else f"scratch {_key(item.scratch_of)}": item.bytes
+            for item in anatomy.alive
+        },
+        "tail": dict(anatomy.own),
+        "operators": {
+            str(_key(part.operator)): {name: size for name in COSTS if (size := getattr(part, name))}
+            for part in anatomy.operators
+        },
+    }
+
+
+def _key(operator: OperatorId | None) -> str | None:
+    """ "0007 CONV_2D", in another subgraph "1:0007 CONV_2D"."""
+    if operator is None:
+        return None
+    place = f"{operator.subgraph}:" if operator.subgraph else ""
+    return f"{place}{operator.index:04} {operator.label}"
+
+
+class _Reader:
+    """One pass over the values of a file."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def fail(self, key: str, what: str) -> NoReturn:
+        raise UsageError(what, where=f"{self.where}: {key}" if key else self.where, fix=ANEW)
+
+    def lock(self, value: Any) -> Lock:
+        if not isinstance(value, dict) or "schema" not in value:
+            self.fail("", "is not a lock file of edgetool: it has no schema")
+        schema = value["schema"]
+        if schema != SCHEMA:
+            if isinstance(schema, str) and schema.startswith("edgetool-lock/"):
+                fix = "use the edgetool that wrote it, or remove it and write it anew with 'edgetool check --update'"
+                raise UsageError(f"is of {schema[:40]!r}; this edgetool knows {SCHEMA}", where=self.where, fix=fix)
+            self.fail("schema", f"is not a lock file of edgetool: its schema is {str(schema)[:40]!r}")
+        found = self.object(value, "", {"schema", "entries"})
+        entries = self.object(found["entries"], "entries")
+        return {
+            path: {
+                name: self.entry(item, f"entries.{path}.{name}")
+                for name, item in self.object(targets, f"entries.{path}").items()
+            }
+            for path, targets in entries.items()
+        }
+
+    def entry(self, value: Any, key: str) -> Entry:
+        base = {"sha256", "kernels", "versions", "figures"}
+        parts = {"peak", "head", "tail", "operators"}
+        whole = isinstance(value, dict) and not parts.isdisjoint(value)
+        found = self.object(value, key, base | parts if whole else base)
+        names = {"edgetool", "converter", "runtime", "profile"}
+        versions = self.object(found["versions"], f"{key}.versions", names)
+        figures = self.object(found["figures"], f"{key}.figures")
+        return Entry(
+            sha256=self.text(found["sha256"], f"{key}.sha256"),
+            kernels=self.text(found["kernels"], f"{key}.kernels"),
+            versions={
+                name: None if item is None and name == "converter" else self.text(item, f"{key}.versions.{name}")
+                for name, item in versions.items()
+            },
+            figures={name: self.figure(item, f"{key}.figures.{name}") for name, item in figures.items()},
+            anatomy=self.anatomy(found, key) if whole else None,
+        )
+
+    def anatomy(self, found: dict[str, Any], key: str) -> Anatomy:
+        sizes = ("bytes", "head_bytes", "tail_bytes", "planned_head_bytes", "whole_tail_bytes")
+        at = f"{key}.peak"
+        peak = self.object(found["peak"], at, {"moment", "during", "busiest", *sizes})
+        size = {name: self.size(peak[name], f"{at}.{name}") for name in sizes}
+        operators = self.object(found["operators"], f"{key}.operators")
+        tail = self.object(found["tail"], f"{key}.tail")
+        head = self.object(found["head"], f"{key}.head")
+        alive = [self.alive(name, item, f"{key}.head") for name, item in head.items()]
+        parts = [self.part(name, item, f"{key}.operators.{name}") for name, item in operators.items()]
+        for part, ids in (
+            ("head", [item.scratch_of or item.name for item in alive]),
+            ("operators", [part.operator for part in parts]),
+        ):
+            if len(set(ids)) < len(ids):
+                self.fail(f"{key}.{part}", "names an operator twice")
+        return Anatomy(
+            bytes=size["bytes"],
+            moment=self.text(peak["moment"], f"{at}.moment"),
+            during=self.operator(peak["during"], f"{at}.during"),
+            peak_head=size["head_bytes"],
+            peak_tail=size["tail_bytes"],
+            head_bytes=size["planned_head_bytes"],
+            tail_bytes=size["whole_tail_bytes"],
+            busiest=self.operator(peak["busiest"], f"{at}.busiest"),
+            alive=tuple(sorted(alive, key=lambda item: (-item.bytes, item.name))),
+            own=tuple(sorted((name, self.size(item, f"{key}.tail.{name}")) for name, item in tail.items())),
+            operators=tuple(sorted(parts, key=lambda part: part.operator)),
+        )
+
+    def alive(self, name: str, value: Any, key: str) -> Alive:
+        kind, _, rest = name.partition(" ")
+        size = self.size(value, f"{key}.{name}")
+        if kind == "scratch":
+            operator = self.operator(rest, f"{key}.{name}")
+            return Alive(str(operator), size, operator)
+        if kind != "tensor":
+            self.fail(f"{key}.{name}", "is neither a tensor nor scratch")
+        return Alive(rest, size)
+
+    def part(self, name: str, value: Any, key: str) -> OperatorPart:
+        operator = self.operator(name, key)
+        assert operator is not None
+        costs = self.object(value, key)
+        if unknown := sorted(set(costs) - set(COSTS)):
+            self.fail(f"{key}.{unknown[0]}", "unknown key")
+        return OperatorPart(operator, **{cost: self.size(costs.get(cost, 0), f"{key}.{cost}") for cost in COSTS})
+
+    def operator(self, value: Any, key: str) -> OperatorId | None:
+        if value is None:
+            return None
+        place, _, label = self.text(value, key).partition(" ")
+        subgraph, colon, index = place.rpartition(":")
+        numbers = [subgraph, index] if colon else ["0", index]
+        if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+            self.fail(key, 'is no operator such as "0007 CONV_2D"')
+        return OperatorId(int(numbers[0]), int(numbers[1]), label)
+
+    def object(self, value: Any, key: str, names: set[str] | None = None) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fail(key, "is not an object")
+        if names is not None:
+            if missing := sorted(names - set(value)):
+                self.fail(key, f"lacks the key {missing[0]!r}")
+            if unknown := sorted(set(value) - names):
+                self.fail(f"{key}.{unknown[0]}".lstrip("."), "unknown key")
+        return value
+
+    def text(self, value: Any, key: str) -> str:
+        if not isinstance(value, str):
+            self.fail(key, "is not a text")
+        return value
+
+    def size(self, value: Any, key: str) -> int:
+        if type(value) is not int or not 0 <= value < 2**63:
+            self.fail(key, "is not a whole number of bytes or nanoseconds")
+        return value
+
+    def figure(self, value: Any, key: str) -> Value:
+        if value is None:
+            return None
+        if type(value) not in (int, float) or not abs(value) < 1e18:
+            self.fail(key, "is not a figure")
+        number: int | float = value
+        return number

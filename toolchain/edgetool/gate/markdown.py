@@ -1,0 +1,166 @@
+"""The judgement as markdown for a pull request: a table with a row for each model and target, and below it what failed
+and what changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_number, short_size, visible
+from edgetool.gate.said import count_line, gate_of, said
+from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
+from edgetool.report.document import Report
+
+HEADER = ("Model", "Target", "Verdict", "Arena", "Change", "Model in flash", "Latency", "Budgets")
+NOTHING = "-"
+LOCK_STATES = {
+    "equal": "none",
+    "changed": "figures differ",
+    "updated": "updated",
+    "missing": "no lock",
+    "not-in-lock": "not in the lock",
+    "other-target": "not in the lock for this target",
+}
+MOST_CHANGES = 50  # a comment of GitHub has 65,536 characters
+
+_MARKUP = re.compile(r"[\\`*{}\[\]<>|~$^&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[^ -~]")
+# What GitHub and GitLab make a link or a mention of, wherever they find it in the text.
+_LINKED = re.compile(r"(?<=[@#!%])(?=[\w'\"])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=gh)(?=-)", re.IGNORECASE)
+_BREAK = "\u200b"
+
+
+def text(reports: Sequence[Report]) -> str:
+    """The whole text: table, failures, changes against the lock; everything from a file escaped."""
+    lines = [f"### {count_line(reports)}", ""]
+    lines += [_row(HEADER), _row("---" for _ in HEADER), *(_row(_cells(report)) for report in reports), ""]
+    for report in reports:
+        lines += _details(report)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def escaped(value: str, limit: int = 2000) -> str:
+    """Text that renders as itself: no markup, HTML, link, mention or end of a cell."""
+    broken = _LINKED.sub(_BREAK, visible(value, limit))
+    return _MARKUP.sub(lambda match: "".join(f"&#{ord(character)};" for character in match[0]), broken)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(report: Report) -> tuple[str, ...]:
+    gate = gate_of(report)
+    rules = dict.fromkeys(item.rule for item in gate.judgements if item.passed is False and item.level == "error")
+    verdict = "passed" if gate.passed else f"**FAILED**: {escaped(', '.join(rules), NAME_LENGTH)}"
+    return (
+        _code(gate.path),
+        NOTHING if report.target is None else escaped(report.target.name, NAME_LENGTH),
+        verdict,
+        _arena(report),
+        _change(gate.lock),
+        _of_limit(report.model.bytes, _judged(report, "flash")),
+        _latency(report),
+        _budgets(report),
+    )
+
+
+def _code(name: str) -> str:
+    return f"<code>{escaped(name, NAME_LENGTH)}</code>"
+
+
+def _judged(report: Report, rule: str) -> JudgementInfo | None:
+    return next((item for item in gate_of(report).judgements if item.rule == rule), None)
+
+
+def _of_limit(size: float | int, judged: JudgementInfo | None) -> str:
+    if judged is None or not judged.limit:
+        return short_size(size)
+    return f"{short_size(size)} of {short_size(judged.limit)} ({percent(size, judged.limit)})"
+
+
+def _arena(report: Report) -> str:
+    if report.arena is None:
+        return NOTHING
+    if report.arena.bytes is not None and not report.arena.is_lower_bound:
+        return _of_limit(report.arena.bytes, _judged(report, "arena"))
+    least = report.arena.layout_bytes if report.arena.bytes is None else report.arena.bytes
+    return f"at least {_of_limit(least, _judged(report, 'arena'))}"
+
+
+def _change(lock: LockInfo | None) -> str:
+    """The arena's change; the lock's state where there is no such figure."""
+    if lock is None:
+        return NOTHING
+    if lock.state not in ("changed", "updated"):
+        return LOCK_STATES.get(lock.state, escaped(lock.state))
+    arena = next((item for item in lock.changes if item.figure == "arena_bytes"), None)
+    return "none" if arena is None else _difference(arena)
+
+
+def _difference(change: ChangeInfo) -> str:
+    """+4,096 B (+28 %)."""
+    if change.before is None or change.after is None:
+        return f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}"
+    grown = change.after - change.before
+    sign = "+" if grown > 0 else "-"
+    share = f" ({sign}{percent(abs(grown), abs(change.before))})" if change.before else ""
+    return f"{sign}{exact(abs(grown), change.unit)}{share}"
+
+
+def _amount(value: float | int | None, unit: str) -> str:
+    return "unknown" if value is None else exact(value, unit)
+
+
+def _latency(report: Report) -> str:
+    latency = None if report.estimate is None else report.estimate.latency_ms
+    if latency is None:
+        return NOTHING
+    return f"{short_number(latency.value)} ms ({short_number(latency.low)} to {short_number(latency.high)})"
+
+
+def _budgets(report: Report) -> str:
+    budgets = () if report.memory is None else report.memory.budgets
+    said_of = [f"{escaped(item.budget)} {item.of}: {'**violated**' if item.violated else 'kept'}" for item in budgets]
+    return "<br>".join(said_of) or NOTHING
+
+
+def _details(report: Report) -> list[str]:
+    """What is to be said of one model, and the differences from the lock, folded."""
+    items = said(report)
+    lock = gate_of(report).lock
+    parts = [
+        [line for item in items if item.level != "note" for line in _item(item)],
+        _folded("Notes", [line for item in items if item.level == "note" for line in _item(item)]),
+    ]
+    if lock is not None:
+        parts.append(_folded(f"Lock: {LOCK_STATES.get(lock.state, lock.state)}", _lock_lines(lock)))
+    lines = [line for part in parts if part for line in (*part, "")]
+    target = "" if report.target is None else f" on {escaped(report.target.name, NAME_LENGTH)}"
+    return [f"#### {_code(gate_of(report).path)}{target}", "", *lines] if lines else []
+
+
+def _item(item: JudgementInfo) -> list[str]:
+    return [
+        f"- {item.level} **{escaped(item.rule)}**: {escaped(item.message)}",
+        *(f"  - because of {escaped(cause)}" for cause in item.causes),
+        *(f"  - would help: {escaped(advice)}" for advice in item.advice),
+    ]
+
+
+def _lock_lines(lock: LockInfo) -> list[str]:
+    lines = [f"- {escaped(line)}" for line in lock.inputs]
+    for change in lock.changes[:MOST_CHANGES]:
+        known = change.before is not None and change.after is not None
+        grown = f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if known else ""
+        beyond = "" if change.allowed else ", **beyond the allowance**"
+        lines.append(f"- {escaped(change.figure)}: {grown}{_difference(change)}{beyond}")
+        if change.allowed:  # else they are told above
+            lines += [f"  - {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
+    left = len(lock.changes) - MOST_CHANGES
+    return [*lines, f"- and {left} more"] if left > 0 else lines
+
+
+def _folded(summary: str, lines: list[str]) -> list[str]:
+    """Markdown within <details> needs an empty line on both sides."""
+    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"] if lines else []

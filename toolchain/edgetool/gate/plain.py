@@ -1,0 +1,59 @@
+"""Text from files as plain visible characters, and figures as words: what every form of the judgement shares."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+MESSAGE_LENGTH = 2000
+NAME_LENGTH = 200
+
+# Nothing to see, or it moves the text about: controls, formats (bidi), surrogates, private and unassigned characters,
+# line and paragraph separators, spaces other than the common one.
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+
+
+def visible(text: str, limit: int = MESSAGE_LENGTH) -> str:
+    r"""The text in one line of characters that show; others as \x1b, \u202e; the middle of a long one cut."""
+    safe = "".join(c if c == " " or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+    if len(safe) <= limit:
+        return safe
+    keep = limit - 3
+    return f"{safe[: keep // 2]}...{safe[-(keep - keep // 2) :]}"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def exact(value: float | int, unit: str | None) -> str:
+    """1,234 B; 59.4 ms; 3.1 %; as it stands in a message."""
+    number = f"{value:,}" if isinstance(value, int) else short_number(value)
+    return f"{number} {unit}" if unit else number
+
+
+def short_size(size: float | int) -> str:
+    """18.2 KiB; 0 B."""
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if abs(size) >= scale:
+            return f"{short_number(size / scale)} {unit}"
+    return f"{size:,} B"
+
+
+def short_number(value: float) -> str:
+    """Three significant digits, fewer where they are zeros, and no exponent before 1e9."""
+    if value != 0 and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    exponent = int(f"{value:.2e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
+    digits = f"{value:,.{max(0, 2 - exponent)}f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def percent(part: float | int, whole: float | int) -> str:
+    """2.9 %; nothing for a whole of nothing."""
+    return f"{short_number(100 * part / whole)} %" if whole else ""
+
+
+def sentence(parts: Iterable[str]) -> str:
+    """The parts as one text, separated by semicolons."""
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,23 @@
+"""What each rule asks, in a sentence: for forms that describe their rules."""
+
+from __future__ import annotations
+
+RULES = {
+    "accuracy": "Quantization costs no more accuracy than allowed.",
+    "active-budget": "The arena is no larger than the active memory budget.",
+    "arena": "The arena fits its contiguous region, less what is reserved.",
+    "arena-known": "The arena is known exactly, and not only from below.",
+    "flash": "The model fits the flash, less what is reserved for code.",
+    "growth": "No figure grows beyond the lock file's by more than the allowance.",
+    "kernel-gives-up": "No kernel leaves its output unwritten.",
+    "kernel-refuses": "No kernel refuses the model in AllocateTensors.",
+    "lock": "The lock file is there and holds for this model and target.",
+    "max-arena": "The arena is no larger than --max-arena.",
+    "max-latency": "An inference takes no longer than --max-latency.",
+    "operators": "The runtime has every operator of the model.",
+}
+
+
+def asked(rule: str) -> str:
+    """What the rule asks; a finding's rule says itself what it found."""
+    return RULES.get(rule, f"edgetool found: {rule.replace('-', ' ')}.")

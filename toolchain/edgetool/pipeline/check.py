@@ -1,0 +1,210 @@
+"""The gate: models judged against targets, limits and the lock file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetool import __version__
+from edgetool.errors import TargetError, UsageError
+from edgetool.finding import Finding
+from edgetool.gate.budgets import judge_budgets
+from edgetool.gate.judge import Reasons, Subject, judge, subject_of, used, with_reasons
+from edgetool.gate.limits import Limits
+from edgetool.gate.lock_entry import Entry, entry_of
+from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
+from edgetool.gate.reasons import flash_reasons, latency_reasons
+from edgetool.model.converter import converter_of
+from edgetool.operators.types import OperatorEntry
+from edgetool.pipeline.accuracy_reports import quantizations
+from edgetool.pipeline.analysis import Analysis, analyse, lacking_operators
+from edgetool.pipeline.arena_reasons import anatomy, reasons_of_arena
+from edgetool.pipeline.check_request import CheckRequest
+from edgetool.pipeline.custom_operators import file_name, read_custom_operators
+from edgetool.pipeline.lock_store import LockStore, read_lock, write_lock
+from edgetool.pipeline.planned import plan_findings
+from edgetool.pipeline.reporting import report
+from edgetool.pipeline.source import Source, open_tflite
+from edgetool.report.check import GateInfo, JudgementInfo
+from edgetool.report.document import QuantizationInfo, Report
+from edgetool.target.types import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A report for each model on each target, models first; the lock where it was written; what else is to be said."""
+
+    reports: tuple[Report, ...]
+    written: Path | None = None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every model passes on every target."""
+        return all(item.check is not None and item.check.passed for item in self.reports)
+
+
+def check_models(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest | None = None) -> Checked:
+    """Judge every model, as its file is, on every target.
+
+    All inputs are read before anything is judged: a file that is no model raises ModelError, a lock or a report that is
+    none, and limits that cannot apply, UsageError. The lock is written last, whatever the judgement.
+    """
+    asked = request or CheckRequest()
+    paths = tuple(dict.fromkeys(paths))
+    _check_request(paths, targets, asked)
+    custom = read_custom_operators(asked.custom_operators)
+    store = read_lock(asked.lock)
+    sources = [open_tflite(path) for path in paths]
+    told = quantizations(paths, sources, asked.reports)
+    reports: list[Report] = []
+    entries: dict[str, dict[str, Entry]] = {}
+    for path, source, quantization in zip(paths, sources, told, strict=True):
+        for target in targets:
+            case = _Case(path, source, target, asked, custom, quantization)
+            judged, entry = case.judged(store)
+            reports.append(judged)
+            entries.setdefault(store.name_of(path), {})[target.name] = entry
+    if not asked.update:
+        return Checked(tuple(reports))
+    inputs = (*paths, *asked.reports, *(() if asked.custom_operators is None else (asked.custom_operators,)))
+    notices = write_lock(store, entries, inputs=inputs)
+    return Checked(tuple(reports), asked.lock, notices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    path: Path
+    source: Source
+    target: Target
+    request: CheckRequest
+    custom: Mapping[str, OperatorEntry]
+    quantization: QuantizationInfo | None
+
+    def judged(self, store: LockStore) -> tuple[Report, Entry]:
+        """The report with its judgement, and its entry for the lock."""
+        source, target, limits = self.source, self.target, self.request.limits
+        analysis = analyse(source, target, custom=self.custom, wanted="as in file")
+        # What is said of a plan in the file, but that it is used: here the file is always taken as it is.
+        said = tuple(
+            item for item in plan_findings(source.model, analysis.plan, target) if item.rule not in OBVIOUS_HERE
+        )
+        made = report(
+            source, analysis, options=self._options(), quantization=self.quantization, findings=_in_words(said)
+        )
+        parts = anatomy(analysis)
+        entry = entry_of(made, target, parts, tool=__version__, converter=converter_of(source.model))
+        locked = found_in(store.lock, store.name_of(self.path), target.name)
+        info = compare(locked, entry, self.request.allowance)
+        judgements = self._with_reasons(made, analysis, judge(made, limits, lacking=self._lacking()))
+        if self.request.update:
+            info = updated(info)
+        else:
+            judgements += judge_lock(locked, info, self.request.allowance, strict=self.request.locked)
+        tracked = (*limits.budgets, *(() if limits.active_budget is None else (limits.active_budget,)))
+        budgets = judge_budgets(tracked, used(made, limits))
+        assert made.memory is not None
+        gate = GateInfo(
+            passed=all(item.passed is not False for item in judgements),
+            path=_shown_path(self.path),
+            judgements=judgements,
+            violations={budget.name: budget.violated for budget in budgets},
+            lock=info,
+        )
+        return replace(made, check=gate, memory=replace(made.memory, budgets=budgets)), entry
+
+    def _with_reasons(
+        self, made: Report, analysis: Analysis, judgements: tuple[JudgementInfo, ...]
+    ) -> tuple[JudgementInfo, ...]:
+        """Causes and advice, looked for only where something failed: other plans take a while."""
+        limits, found = self.request.limits, dict[Subject, Reasons]()
+        explained = []
+        for item in judgements:
+            subject = subject_of(item, limits)
+            if subject is not None and item.passed is False:
+                if subject not in found:
+                    found[subject] = self._reasons(subject, made, analysis)
+                item = with_reasons(item, found[subject])
+            explained.append(item)
+        return tuple(explained)
+
+    def _reasons(self, subject: Subject, made: Report, analysis: Analysis) -> Reasons:
+        if subject == "latency":
+            return latency_reasons(made)
+        if subject == "flash":
+            return flash_reasons(made, self.target, reserve=self.request.limits.reserve_flash_bytes)
+        return reasons_of_arena(made, analysis, self.target, self.custom, reserve=self.request.limits.reserve_bytes)
+
+    def _lacking(self) -> tuple[str, ...]:
+        operators = lacking_operators(self.source.model, self.target, self.custom)
+        return tuple(
+            f"{f'subgraph {graph}: ' if graph else ''}operator {operator.index} {operator.label}"
+            for graph, operator in operators
+        )
+
+    def _options(self) -> dict[str, object]:
+        limits = self.request.limits
+        return {
+            "command": "check",
+            "reserve_bytes": limits.reserve_bytes,
+            "reserve_flash_bytes": limits.reserve_flash_bytes,
+            "max_latency_ms": limits.max_latency_ms,
+            "max_arena_bytes": limits.max_arena_bytes,
+            "max_accuracy_loss_percent": limits.max_accuracy_loss,
+            "allow_growth": str(self.request.allowance),
+            "locked": self.request.locked,
+            "update": self.request.update,
+            "custom_operators": file_name(self.request.custom_operators),
+        }
+
+
+OBVIOUS_HERE = frozenset(["plan-in-file", "plan-not-needed"])
+
+
+def _in_words(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """With the command that has --replan: check has not."""
+    return tuple(
+        replace(item, message=item.message.replace("--replan", "'edgetool plan --replan -o NEW.tflite'"))
+        for item in findings
+    )
+
+
+def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest) -> None:
+    if not paths or not targets:
+        raise UsageError("there is nothing to check", fix="name a model and a target")
+    if request.update and request.locked:
+        raise UsageError("--update writes the lock, --locked refuses every change", fix="give one of them")
+    names = [target.name for target in targets]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise TargetError("is named twice", where=twice, fix="name each target once")
+    for target in targets:
+        _check_reserves(target, request.limits)
+
+
+def _check_reserves(target: Target, limits: Limits) -> None:
+    """Reserves must be of a memory that is known and holds them, or count towards a budget."""
+    budgets = (*limits.budgets, limits.active_budget)
+    of = {budget.of for budget in budgets if budget is not None}
+    for option, reserve, size, memory, kind, remedy in (
+        ("--reserve", limits.reserve_bytes, target.sram_bytes, "RAM", "ram", "--sram"),
+        ("--reserve-flash", limits.reserve_flash_bytes, target.flash_bytes, "flash", "flash", "--flash"),
+    ):
+        if reserve and size is None and kind not in of:
+            raise UsageError(
+                f"{option} keeps a part of a memory free, but of {target.name} no {memory} is known",
+                fix=f"name a board, or give {remedy}",
+            )
+        if size is not None and reserve >= size:
+            raise UsageError(
+                f"{option} of {reserve:,} B leaves nothing of the {size:,} B of {memory} that {target.name} has",
+                fix="give less",
+            )
+
+
+def _shown_path(path: Path) -> str:
+    """As the user named it; relative to the current directory where it lies below it."""
+    absolute, here = Path(os.path.abspath(path)), Path.cwd()
+    return (absolute.relative_to(here) if absolute.is_relative_to(here) else path).as_posix()

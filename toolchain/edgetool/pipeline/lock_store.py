@@ -1,0 +1,65 @@
+"""edgetool.lock on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetool.errors import UsageError
+from edgetool.gate.lock_entry import Entry
+from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Lock, lock_text, parse_lock
+from edgetool.pipeline.files import read_file, write_file
+
+
+@dataclass(frozen=True, slots=True)
+class LockStore:
+    """The file, its text and what it says; both None where there is none."""
+
+    path: Path
+    text: str | None
+    lock: Lock | None
+
+    def name_of(self, model: Path) -> str:
+        """A model's path relative to the lock's folder, with slashes. Raises UsageError on another drive."""
+        try:
+            return Path(os.path.relpath(model, self.path.parent)).as_posix()
+        except ValueError:
+            raise UsageError(
+                "lies on another drive than the lock file", where=str(model), fix="choose another --lock"
+            ) from None
+
+
+def read_lock(path: Path) -> LockStore:
+    """The lock file, if there is one. Raises UsageError naming the line or key of what is no lock."""
+    if not path.exists():
+        return LockStore(path, None, None)
+    blob = read_file(path, what="a lock file")
+    if len(blob) > MOST_CHARACTERS:
+        raise UsageError("is too large for a lock file", where=str(path), fix=ANEW)
+    try:
+        text = blob.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("is not a text file of edgetool", where=str(path), fix=ANEW) from None
+    return LockStore(path, text, parse_lock(text, where=str(path)))
+
+
+def write_lock(
+    store: LockStore, entries: Mapping[str, Mapping[str, Entry]], *, inputs: tuple[Path, ...]
+) -> tuple[str, ...]:
+    """Put the entries into the file, and keep all others; what is to be said of those whose model is gone.
+
+    A file that would stay the same is not written. Raises OutputError where it cannot be.
+    """
+    merged = {path: dict(targets) for path, targets in (store.lock or {}).items()}
+    for path, targets in entries.items():
+        merged.setdefault(path, {}).update(targets)
+    text = lock_text(merged)
+    if text != store.text:
+        write_file(store.path, text.encode("ascii"), force=True, inputs=inputs)
+    gone = [path for path in sorted(merged) if path not in entries and not (store.path.parent / path).exists()]
+    return tuple(
+        f"{store.path} still has {path}, which does not exist: to drop it, remove the lock and update it for all models"
+        for path in gone
+    )

@@ -1,0 +1,55 @@
+"""Reports that edgetool wrote to files: read strictly, and one of several chosen by its target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetool.errors import UsageError
+from edgetool.pipeline.files import read_file
+from edgetool.report.document import Report
+from edgetool.report.read import WRITE_ANEW, parse_reports
+
+# The largest networks' documents hold a few megabytes.
+MAX_REPORT_BYTES = 64 * 2**20
+
+
+def read_reports(path: Path) -> tuple[Report, ...]:
+    """All reports of the document in the file, in its order. Raises UsageError for any other content."""
+    return reports_in(read_file(path, what="a report"), where=str(path))
+
+
+def reports_in(blob: bytes, *, where: str) -> tuple[Report, ...]:
+    """The same from the file's bytes."""
+    if len(blob) > MAX_REPORT_BYTES:
+        raise UsageError("is too large for a report", where=where, fix=WRITE_ANEW)
+    try:
+        return parse_reports(blob.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise UsageError("is not a UTF-8 text file", where=where, fix=WRITE_ANEW) from None
+    except UsageError as error:
+        raise UsageError(error.what, where=where, fix=error.fix) from None
+
+
+def read_report(path: Path, target: str | None = None) -> Report:
+    """The one report in the file; of several that of the target of this name. Raises UsageError as above."""
+    return chosen(read_reports(path), target, where=str(path))
+
+
+def chosen(reports: Sequence[Report], target: str | None, *, where: str) -> Report:
+    """The only report, whatever its target; of several the one of this target. Raises UsageError that lists them."""
+    if len(reports) == 1:
+        return reports[0]
+    found = [report for report in reports if report.target is not None and report.target.name == target]
+    if target is not None and len(found) == 1:
+        return found[0]
+    names = ", ".join(f"{report.model.name} on {_target_name(report)}" for report in reports)
+    what = f"holds {len(reports)} reports ({names})"
+    if found:
+        raise UsageError(f"{what}, {len(found)} of target {target}", where=where, fix="give a document with one")
+    asked = "" if target is None else f", none of target {target}"
+    raise UsageError(f"{what}{asked}", where=where, fix="choose one with --target NAME")
+
+
+def _target_name(report: Report) -> str:
+    return "no target" if report.target is None else report.target.name
