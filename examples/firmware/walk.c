@@ -1,0 +1,198 @@
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Any model's header has the type of the table. */
+#ifndef WALK_HEADER
+#define WALK_HEADER "keyword_spotting.h"
+#endif
+#include WALK_HEADER
+#include "board.h"
+#include "walk.h"
+
+#define PLAN_NAME "OfflineMemoryAllocation"
+#define ALIGNMENT 16u
+#define PLANNED_AT_RUN_TIME 0xFFFFFFFFu
+
+/* Fields of the tables of a .tflite, by their number in its schema. */
+enum { MODEL_SUBGRAPHS = 2, MODEL_BUFFERS = 4, MODEL_METADATA = 6 };
+enum { SUBGRAPH_TENSORS = 0 };
+enum { METADATA_NAME = 0, METADATA_BUFFER = 1 };
+enum { BUFFER_DATA = 0 };
+
+/* A plan in the model: the words after version, number of subgraphs and number of offsets. */
+typedef struct {
+    const unsigned char *offsets;
+    uint32_t count;
+} offline_plan;
+
+static uint32_t word(const unsigned char *at)
+{
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* A flatbuffer's table, vector or string, that the word at `at` refers to. */
+static const unsigned char *target(const unsigned char *at)
+{
+    return at + word(at);
+}
+
+/* A field of a table; null where the table does not have it. */
+static const unsigned char *field(const unsigned char *table, uint32_t number)
+{
+    const unsigned char *const fields = table - (int32_t)word(table);
+    const uint32_t size = fields[0] | (uint32_t)fields[1] << 8;
+    const uint32_t entry = 4u + 2u * number;
+    uint32_t offset = 0u;
+    if (entry + 2u <= size) {
+        offset = fields[entry] | (uint32_t)fields[entry + 1u] << 8;
+    }
+    return offset == 0u ? NULL : table + offset;
+}
+
+/* A vector of tables: how many it has, and one of them. */
+static uint32_t length(const unsigned char *vector)
+{
+    return vector == NULL ? 0u : word(target(vector));
+}
+
+static const unsigned char *element(const unsigned char *vector, uint32_t number)
+{
+    return target(target(vector) + 4u + 4u * number);
+}
+
+/* The plan in the model; the last one counts, as in TFLM. */
+static offline_plan find_plan(const unsigned char *model)
+{
+    const unsigned char *const root = target(model);
+    const unsigned char *const metadata = field(root, MODEL_METADATA);
+    offline_plan plan = {NULL, 0u};
+    uint32_t i;
+    for (i = 0u; i < length(metadata); ++i) {
+        const unsigned char *const entry = element(metadata, i);
+        const unsigned char *const name = field(entry, METADATA_NAME);
+        const unsigned char *const buffer = field(entry, METADATA_BUFFER);
+        if (name != NULL && strcmp((const char *)target(name) + 4, PLAN_NAME) == 0) {
+            const uint32_t number = buffer == NULL ? 0u : word(buffer);
+            const unsigned char *const data = field(element(field(root, MODEL_BUFFERS), number), BUFFER_DATA);
+            const unsigned char *const words = target(data) + 4u;
+            plan.count = word(words + 8);
+            plan.offsets = words + 12;
+        }
+    }
+    return plan;
+}
+
+/* Where the plan in the model puts a tensor: it counts those of all subgraphs in one row. */
+static uint32_t planned_offset(const walk_plan *walked, const offline_plan *plan, const edgetool_tensor *tensor)
+{
+    const unsigned char *const subgraphs = field(target(walked->model), MODEL_SUBGRAPHS);
+    uint32_t number = tensor->index;
+    uint32_t i;
+    for (i = 0u; i < tensor->subgraph; ++i) {
+        number += length(field(element(subgraphs, i), SUBGRAPH_TENSORS));
+    }
+    return number < plan->count ? word(plan->offsets + 4u * number) : PLANNED_AT_RUN_TIME;
+}
+
+/* What a tensor writes to one of its bytes: nothing that another tensor writes there. */
+static uint8_t pattern(uint32_t tensor, uint32_t byte)
+{
+    uint32_t mixed = tensor * 0x9E3779B1u ^ byte * 0x85EBCA6Bu;
+    mixed = (mixed ^ mixed >> 15) * 0x2C1B3C6Du;
+    return (uint8_t)(mixed >> 24);
+}
+
+static int is_whole(const walk_plan *plan, uint32_t number)
+{
+    const edgetool_tensor *const tensor = &plan->tensors[number];
+    uint32_t i;
+    for (i = tensor->offset; i < tensor->offset + tensor->bytes; ++i) {
+        if (plan->memory[i] != pattern(number, i)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int is_inside(const walk_plan *plan, const edgetool_tensor *tensor)
+{
+    return tensor->offset % ALIGNMENT == 0u && tensor->offset <= plan->memory_bytes &&
+           tensor->bytes <= plan->memory_bytes - tensor->offset;
+}
+
+static uint32_t fail(const walk_plan *plan, uint32_t number, const char *why)
+{
+    board_write("  tensor ");
+    board_write_number(plan->tensors[number].index);
+    board_write(" of subgraph ");
+    board_write_number(plan->tensors[number].subgraph);
+    board_write(" ");
+    board_write(why);
+    board_write("\n");
+    return 1u;
+}
+
+/* Before anything is written: each tensor is where the model and the memory want it, and the model plans no other. */
+static uint32_t failures_of_the_table(const walk_plan *plan)
+{
+    const offline_plan in_model = find_plan(plan->model);
+    uint32_t failures = 0u;
+    uint32_t planned = 0u;
+    uint32_t i;
+    for (i = 0u; i < plan->tensor_count; ++i) {
+        if (!is_inside(plan, &plan->tensors[i])) {
+            failures += fail(plan, i, "is not within the memory");
+        }
+        if (planned_offset(plan, &in_model, &plan->tensors[i]) != plan->tensors[i].offset) {
+            failures += fail(plan, i, "is not where the model has it");
+        }
+    }
+    for (i = 0u; i < in_model.count; ++i) {
+        planned += word(in_model.offsets + 4u * i) != PLANNED_AT_RUN_TIME;
+    }
+    if (planned != plan->tensor_count) {
+        board_write("  the table does not have all tensors that the model plans\n");
+        ++failures;
+    }
+    return failures;
+}
+
+static uint32_t failures_at(const walk_plan *plan, int32_t position)
+{
+    uint32_t failures = 0u;
+    uint32_t i;
+    uint32_t byte;
+    for (i = 0u; i < plan->tensor_count; ++i) {
+        const edgetool_tensor *const tensor = &plan->tensors[i];
+        if (tensor->first_op == position && is_inside(plan, tensor)) {
+            for (byte = tensor->offset; byte < tensor->offset + tensor->bytes; ++byte) {
+                plan->memory[byte] = pattern(i, byte);
+            }
+        }
+    }
+    /* An operator writes its outputs while its inputs are still needed: only now is it time to look. */
+    for (i = 0u; i < plan->tensor_count; ++i) {
+        const edgetool_tensor *const tensor = &plan->tensors[i];
+        if (tensor->last_op == position && is_inside(plan, tensor) && !is_whole(plan, i)) {
+            failures += fail(plan, i, "was overwritten");
+        }
+    }
+    return failures;
+}
+
+uint32_t walk(const walk_plan *plan, uint32_t *checksum)
+{
+    uint32_t failures = failures_of_the_table(plan);
+    int32_t position;
+    uint32_t i;
+    memset(plan->memory, 0, plan->memory_bytes);
+    for (position = 0; position < plan->position_count; ++position) {
+        failures += failures_at(plan, position);
+    }
+    *checksum = 2166136261u; /* FNV-1a */
+    for (i = 0u; i < plan->memory_bytes; ++i) {
+        *checksum = (*checksum ^ plan->memory[i]) * 16777619u;
+    }
+    return failures;
+}

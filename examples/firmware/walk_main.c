@@ -1,0 +1,29 @@
+/* The memory plan of examples/keyword_spotting, run with no runtime: from the header and the model's data alone. */
+#include "keyword_spotting.h"
+#include "keyword_spotting_model.h"
+
+#include "board.h"
+#include "walk.h"
+
+__attribute__((aligned(KEYWORD_SPOTTING_ARENA_ALIGNMENT)))
+static uint8_t memory[KEYWORD_SPOTTING_ACTIVATIONS_BYTES];
+
+int main(void)
+{
+    const walk_plan plan = {
+        "keyword_spotting",
+        keyword_spotting_tensors(),
+        KEYWORD_SPOTTING_TENSOR_COUNT,
+        KEYWORD_SPOTTING_POSITION_COUNT,
+        memory,
+        sizeof memory,
+        keyword_spotting_model,
+    };
+    uint32_t checksum;
+    const uint32_t failures = walk(&plan, &checksum);
+    board_write_number(plan.tensor_count);
+    board_write(" tensors in ");
+    board_write_number(plan.memory_bytes);
+    board_write(failures == 0u ? " bytes: none overwrites another\n" : " bytes: the plan is broken\n");
+    return failures == 0u ? 0 : 1;
+}
