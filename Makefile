@@ -6,7 +6,7 @@ EXAMPLE := examples/keyword_spotting
 # Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
-.PHONY: demo test lint types unit benchmark clean
+.PHONY: demo test lint types unit schemas benchmark clean
 
 demo: $(VENV)/.demo-installed
 	@$(BIN)/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
@@ -52,6 +52,22 @@ $(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install -qq --editable '.[convert,verify,cp-sat,fast,dev]'
 	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21'
 	@touch $@ $(VENV)/.demo-installed
+
+# Schemas that others publish, for tests of what we write for them: taken out of their packages, never committed.
+SCHEMAS := $(VENV)/schemas
+schemas: $(SCHEMAS)/sarif-2.1.0.json $(SCHEMAS)/junit-10.xsd
+
+$(SCHEMAS)/sarif-2.1.0.json:
+	@mkdir -p $(SCHEMAS)
+	cd $(SCHEMAS) && npm pack --silent @microsoft/sarif-multitool-linux@5.7.0
+	tar -xzf $(SCHEMAS)/microsoft-sarif-multitool-linux-5.7.0.tgz -C $(SCHEMAS) --strip-components=1 -m package/sarif-2.1.0.json
+	rm $(SCHEMAS)/microsoft-sarif-multitool-linux-5.7.0.tgz
+
+$(SCHEMAS)/junit-10.xsd: | $(VENV)/bin/python
+	@mkdir -p $(SCHEMAS)
+	$(BIN)/python -m pip download -qq --no-deps --no-binary :all: -d $(SCHEMAS) pytest==8.4.2
+	tar -xzf $(SCHEMAS)/pytest-8.4.2.tar.gz -C $(SCHEMAS) --strip-components=3 -m pytest-8.4.2/testing/example_scripts/junit-10.xsd
+	rm $(SCHEMAS)/pytest-8.4.2.tar.gz
 
 clean:
 	rm -rf $(VENV) build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
