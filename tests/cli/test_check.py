@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.cli.check import FORMS
+from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
+from edgetool.model.edit import with_metadata
 from edgetool.model.writer import write_model
 from tests.cli.program import edgetool
 from tests.model.builders import branches_model, chain_model, conv_model, unary_model
@@ -52,7 +54,7 @@ def test_a_failure_tells_number_limit_overshoot_causes_and_advice(folder: Path) 
     assert "--max-arena allows 4,096 B" in text
     assert "B too much" in text
     assert "because of operator " in text
-    assert "would help - 'edgetool plan -o NEW.tflite'" in text
+    assert "would help - 'edgetool plan --target nucleo-f446re -o NEW.tflite'" in text
     assert "--max-latency allows 1 us" in text
 
 
@@ -88,6 +90,15 @@ def test_exit_codes(folder: Path, arguments: tuple[str, ...], code: int) -> None
     assert bool(err) == (code > 1)
     if "--quiet" in arguments or code > 1:
         assert out == ""
+
+
+def test_an_unsafe_plan_in_one_file_ends_it(folder: Path) -> None:
+    unsafe = encode_plan(conv_model(), dict.fromkeys(conv_model().tensor_keys, 0))
+    (folder / "unsafe.tflite").write_bytes(write_model(with_metadata(conv_model(), METADATA_NAME, unsafe)))
+    code, out, err = run(folder, FITS, "unsafe.tflite", *BOARD, "--update")
+    assert (code, out) == (3, "")
+    assert "share memory" in err or "overlap" in err, err
+    assert not (folder / "edgetool.lock").exists()
 
 
 def test_two_models_on_two_targets(folder: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from edgetool.model.writer import write_model
 from tests.cmake.projects import CMAKE_DIR, GENERATORS, build, configure, failed_build, needs, refusal
+from tests.firmware.c_compilers import TFLM_API
 from tests.model.builders import conv_model_bytes, dense_model
 
 LISTS = """\
@@ -29,6 +30,29 @@ MAIN = """\
 int main(void)
 {
     return my_net_model[4] == 'T' && second_model[4] == 'T' && MY_NET_ARENA_BYTES + SECOND_ARENA_BYTES > 0 ? 0 : 1;
+}
+"""
+RUNNER_LISTS = """\
+cmake_minimum_required(VERSION 3.20)
+project(app LANGUAGES C CXX)
+find_package(edgetool REQUIRED)
+add_executable(app main.cc "{api}/fake.cc")
+edgetool_add_model(app MODEL "models/my net.tflite" NAME net TARGET cortex-m7 RUNNER)
+add_library(timed OBJECT)
+edgetool_add_model(timed MODEL "models/my net.tflite" NAME net TARGET cortex-m7 PROFILE)
+target_compile_definitions(timed PRIVATE NET_PROFILE_TICKS=now NET_PROFILE_TICKS_HZ=1000)
+target_compile_options(timed PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ticks.h>")
+foreach(each app timed)
+  target_compile_features(${{each}} PRIVATE cxx_std_17)
+  target_include_directories(${{each}} PRIVATE "{api}" .)
+endforeach()
+"""
+RUNNER_MAIN = """\
+#include "net_runner.h"
+
+int main()
+{
+    return net_runner::init() == net_ok ? 1 : 0; /* the fake has no version of a model */
 }
 """
 BOARD = 'extends = "nucleo-h743zi2"\nname = "my-board"\nboard = "Ours"\nclock = "{}"\n'
@@ -138,6 +162,20 @@ def test_the_model_by_the_assembler(source: Path, tmp_path: Path) -> None:
     (source / "models" / "my net.tflite").touch()
     assert "my_net_model.S" in build(tmp_path / "build")
     assert "my_net_model.S" not in build(tmp_path / "build")
+
+
+def test_the_program_for_tflm(source: Path, tmp_path: Path) -> None:
+    """With the API of TFLM that the tests have in its place."""
+    needs("c++")
+    (source / "main.cc").write_text(RUNNER_MAIN, encoding="utf-8")
+    (source / "ticks.h").write_text("unsigned now();\n", encoding="utf-8")
+    (source / "CMakeLists.txt").write_text(RUNNER_LISTS.format(api=TFLM_API), encoding="utf-8")
+    configure(source, tmp_path / "build")
+    said = build(tmp_path / "build")
+    assert "net_runner.cc" in said
+    assert "net_profile.cc" in said
+    assert os.spawnl(os.P_WAIT, tmp_path / "build" / "app", "app") == 0
+    assert "edgetool" not in build(tmp_path / "build")
 
 
 CALL = "edgetool_add_model(app MODEL models/other.tflite TARGET cortex-m7 {})"

@@ -60,6 +60,7 @@ def test_versions(tmp_path: Path, version: str, fits: bool) -> None:
 
 def test_without_the_program_it_says_what_to_do(tmp_path: Path) -> None:
     needs()
-    nowhere = [f"-DCMAKE_FIND_USE_{where}_PATH=OFF" for where in ("SYSTEM_ENVIRONMENT", "CMAKE_SYSTEM")]
-    arguments = (f"-Dedgetool_DIR={CMAKE_DIR}", "-DEDGETOOL_EXECUTABLE=EDGETOOL-NOTFOUND", *nowhere)
-    assert "the program edgetool is not on PATH: activate its virtual" in refusal(project(tmp_path), *arguments)
+    nowhere = "".join(f"set(CMAKE_FIND_USE_{where}_PATH OFF)\n" for where in ("SYSTEM_ENVIRONMENT", "CMAKE_SYSTEM"))
+    (tmp_path / "CMakeLists.txt").write_text(LISTS.format("").replace("find_package", nowhere + "find_package"))
+    arguments = (f"-Dedgetool_DIR={CMAKE_DIR}", "-DEDGETOOL_EXECUTABLE=EDGETOOL-NOTFOUND")
+    assert "the program edgetool is not on PATH: activate its virtual" in refusal(tmp_path, *arguments)

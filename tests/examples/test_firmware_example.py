@@ -44,7 +44,7 @@ def test_the_build_converts_what_changed_and_the_plan_holds(tmp_path: Path) -> N
 
 def test_a_tflite_builds_without_tensorflow(tmp_path: Path) -> None:
     needs("arm-none-eabi-gcc")
-    folder = configured(tmp_path / "build", f"-DMODEL={MODEL.with_suffix('.tflite')}")
+    folder = configured(tmp_path / "build", f"-DMODEL={MODEL.with_suffix('.tflite')}", "-DCALIBRATION=")
     assert CONVERTED in build(folder)
     size = subprocess.run(["arm-none-eabi-size", folder / "walk.elf"], capture_output=True, text=True, check=True)
     text, _, bss = (int(number) for number in size.stdout.splitlines()[1].split()[:3])

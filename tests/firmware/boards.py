@@ -73,7 +73,7 @@ def build(directory: Path, core: str, script: str, sources: Sequence[str], *opti
 
 def run(core: str, program: Path) -> subprocess.CompletedProcess[str]:
     """Run a program until it ends by semihosting: its exit code, and what it wrote (on stderr, as qemu has it)."""
-    return subprocess.run(
+    done = subprocess.run(
         [
             *("qemu-system-arm", "-M", BOARDS[core].machine, "-nographic", "-monitor", "none", "-serial", "none"),
             *("-semihosting-config", "enable=on,target=native", "-kernel", str(program)),
@@ -84,3 +84,6 @@ def run(core: str, program: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=120,
     )
+    if "unsupported machine type" in done.stderr:
+        pytest.skip(f"qemu-system-arm is too old: it has no {BOARDS[core].machine}")
+    return done

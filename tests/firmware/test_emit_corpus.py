@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Two runs as different as two machines: hashes, locale, time zone, directory.
 RUNS = {
     "here": {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC"},
-    "else where/deep": {"PYTHONHASHSEED": "2", "LC_ALL": "C.UTF-8", "LANGUAGE": "tr", "TZ": "Asia/Tokyo"},
+    "else where/deep": {"PYTHONHASHSEED": "2", "LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr", "TZ": "Asia/Tokyo"},
 }
 LARGEST_ARRAY = 20_000  # bytes of a model whose array every compiler reads; the others differ in nothing but their rows
 RUNNERS = 75  # more than so many of the models have operators that TFLM has
@@ -71,17 +71,17 @@ def compile_all(jobs: Iterable[tuple[Path, tuple[str, str], str]]) -> None:
 
     def compile_one(job: tuple[Path, tuple[str, str], str]) -> str:
         directory, chosen, file = job
-        result = compile_in(directory, *chosen, "-fsyntax-only", "-isystem", str(TFLM_API), file)
+        result = compile_in(directory, *chosen, "-fsyntax-only", "-I.", "-isystem", str(TFLM_API), file)
         return "" if (result.returncode, result.stderr) == (0, "") else f"{chosen} {file}: {result.stderr[:2000]}"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         assert [told for told in pool.map(compile_one, jobs) if told] == []
 
 
-def unit(directory: Path, name: str, lines: Iterable[str]) -> str:
-    """Write a file of these lines; returns its name."""
-    (directory / name).write_text("".join(lines))
-    return name
+def unit(path: Path, lines: Iterable[str]) -> str:
+    """Write a file of these lines; returns its path."""
+    path.write_text("".join(lines))
+    return str(path)
 
 
 def with_an_arena(directory: Path, path: Path) -> str:
@@ -93,49 +93,49 @@ def with_an_arena(directory: Path, path: Path) -> str:
     return include if known else f"#define {macro}_ARENA_BYTES 500000\n{include}"
 
 
-def test_header_and_data_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path]) -> None:
+def test_header_and_data_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path], tmp_path: Path) -> None:
     directory, lines = emitted[0] / "models", []
     for name in sorted(path.name for path in directory.iterdir()):
         small = (emitted[0] / f"{name}.tflite").stat().st_size <= LARGEST_ARRAY
         lines.append(f'#include "{name}/{name}.h"\n#include "{name}/{name}_model.{"c" if small else "h"}"\n')
     assert len(lines) == len(MODELS)
-    file = unit(emitted[0] / "models", "unit.c", lines)
+    file = unit(tmp_path / "unit.c", lines)
     compile_all((directory, chosen, file) for chosen in MATRIX)
 
 
-def test_the_shared_buffers_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path]) -> None:
+def test_the_shared_buffers_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path], tmp_path: Path) -> None:
     directory = emitted[0] / "buffers"
     found = sorted(directory.glob("*/*_buffers.c"))
     assert len(found) == len(MODELS)
-    file = unit(directory, "unit.c", (f'#include "{path.relative_to(directory).as_posix()}"\n' for path in found))
+    file = unit(tmp_path / "unit.c", (f'#include "{path.relative_to(directory).as_posix()}"\n' for path in found))
     compile_all((directory, chosen, file) for chosen in MATRIX)
 
 
-def test_the_runner_of_every_model_compiles(emitted: list[Path]) -> None:
+def test_the_runner_of_every_model_compiles(emitted: list[Path], tmp_path: Path) -> None:
     directory = emitted[0] / "models"
     found = sorted(directory.glob("*/*_runner.cc"))
     assert len(found) > RUNNERS
-    file = unit(directory, "unit.cc", (with_an_arena(directory, path) for path in found))
+    file = unit(tmp_path / "unit.cc", (with_an_arena(directory, path) for path in found))
     compile_all((directory, chosen, file) for chosen in CPP_MATRIX)
 
 
-def program_units(directory: Path, pattern: str) -> list[str]:
-    """A file for each program, which includes it; returns their names."""
+def program_units(directory: Path, pattern: str, units: Path) -> list[str]:
+    """A file for each program, which includes it; returns their paths."""
     found = sorted(directory.glob(pattern))
     assert len(found) > RUNNERS
-    return [unit(directory, f"{path.parent.name}_{path.name}", [with_an_arena(directory, path)]) for path in found]
+    return [unit(units / f"{path.parent.name}_{path.name}", [with_an_arena(directory, path)]) for path in found]
 
 
-def test_the_programs_of_every_model_compile(emitted: list[Path]) -> None:
+def test_the_programs_of_every_model_compile(emitted: list[Path], tmp_path: Path) -> None:
     """Each with one compiler, in turn: they differ in little but names. The profile is for the core alone."""
     directory = emitted[0] / "models"
     for_any, for_the_core = cycle(CPP_MATRIX), cycle(chosen for chosen in CPP_MATRIX if chosen[0].startswith("arm"))
-    jobs = [(directory, next(for_any), file) for file in program_units(directory, "*/main.cc")]
-    jobs += [(directory, next(for_the_core), file) for file in program_units(directory, "*/*_profile.cc")]
+    jobs = [(directory, next(for_any), file) for file in program_units(directory, "*/main.cc", tmp_path)]
+    jobs += [(directory, next(for_the_core), file) for file in program_units(directory, "*/*_profile.cc", tmp_path)]
     compile_all(jobs)
 
 
-def test_models_in_one_arena_compile(emitted: list[Path]) -> None:
+def test_models_in_one_arena_compile(emitted: list[Path], tmp_path: Path) -> None:
     directory = emitted[0] / "shared"
     found = sorted(path.name for path in directory.glob("*.cc") if not path.name.endswith("_profile.cc"))
     assert found == [
@@ -145,14 +145,14 @@ def test_models_in_one_arena_compile(emitted: list[Path]) -> None:
         "shared_arena.cc",
         "vww_96_int8_runner.cc",
     ]
-    file = unit(directory, "unit.cc", (f'#include "{name}"\n' for name in found))
+    file = unit(tmp_path / "unit.cc", (f'#include "{name}"\n' for name in found))
     compile_all((directory, chosen, file) for chosen in CPP_MATRIX)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "arm-none-eabi-gcc"])
-def test_the_data_of_every_model_assembles(emitted: list[Path], compiler: str) -> None:
+def test_the_data_of_every_model_assembles(emitted: list[Path], tmp_path: Path, compiler: str) -> None:
     found = sorted(path.relative_to(emitted[0]).as_posix() for path in emitted[0].glob("models/*/*_model.S"))
     assert len(found) == len(MODELS)
-    file = unit(emitted[0], "unit.S", (f'#include "{path}"\n' for path in found))
-    result = compile_in(emitted[0], compiler, "c99", "-c", file, "-o", "data.o")
+    file = unit(tmp_path / "unit.S", (f'#include "{path}"\n' for path in found))
+    result = compile_in(emitted[0], compiler, "c99", "-I.", "-c", file, "-o", str(tmp_path / "data.o"))
     assert (result.returncode, result.stderr) == (0, "")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from edgetool.firmware.header import header
+from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.emit import emit_files
@@ -243,6 +244,23 @@ def test_no_tensor_overwrites_another_and_any_shift_is_seen(tmp_path: Path, core
         assert found[f"tensor{one.name[-2:]}", "failures"] > 0, one.model
         assert found[f"end{one.name[-2:]}", "failures"] > 0, one.model
     assert sum(what == "unseen" for _, what in found) >= 10
+
+
+def test_positions_are_those_of_the_operators_in_the_file(tmp_path: Path) -> None:
+    """From the operator that writes a tensor to the last that reads it; inputs from the first, outputs to the last."""
+    for one in emit(tmp_path, "cortex-m7"):
+        model = read_model((tmp_path / f"{one.name}.tflite").read_bytes())
+        if len(model.subgraphs) > 1:
+            continue  # positions then count calls of subgraphs as well
+        graph = model.main
+        assert one.numbers(r"\w+_POSITION_COUNT") == [len(graph.operators)]
+        rows = re.findall(r"^ +\{0, (\d+), \w+, \d+, (-?\d+), (-?\d+)\},$", one.header, re.MULTILINE)
+        assert len(rows) > 1
+        for index, first, last in (map(int, row) for row in rows):
+            writers = [op.index for op in graph.operators if index in op.outputs]
+            readers = [op.index for op in graph.operators if index in op.inputs]
+            assert [first] == (writers or [0])
+            assert last == (len(graph.operators) - 1 if index in graph.outputs else max(readers)), one.model
 
 
 def test_overlapping_tensors_are_seen_without_the_models_plan(tmp_path: Path) -> None:

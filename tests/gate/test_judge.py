@@ -145,7 +145,8 @@ def test_other_findings_reject_nothing() -> None:
 
 def test_operators_that_nothing_runs_are_named() -> None:
     made = report(findings=(FindingInfo("operator-not-in-runtime", "error", "no GELU", None),))
-    (item,) = (item for item in judge(made, Limits(), lacking=("operator 3 GELU",)) if item.rule == "operators")
+    lacking = {"operator-not-in-runtime": ("operator 3 GELU",), "custom-operator": ("operator 4 mine",)}
+    (item,) = (item for item in judge(made, Limits(), lacking=lacking) if item.rule == "operators")
     assert item.causes == ("operator 3 GELU",)
 
 

@@ -142,3 +142,9 @@ def test_a_damaged_lock_is_read_or_refused(place: int, junk: bytes) -> None:
     damaged = text[:place] + junk.decode("latin-1") + text[place + 1 :]
     with contextlib.suppress(UsageError):
         assert parse_lock(lock_text(parse_lock(damaged, where="x")), where="y") == parse_lock(damaged, where="x")
+
+
+def test_a_long_key_is_not_told_in_full() -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_lock(altered(*AT, "figures", "x" * 10**6, value=True), where="edgetool.lock")
+    assert len(str(raised.value)) < 500

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import markdown
-from edgetool.gate.plain import visible
+from edgetool.gate.plain import NAME_LENGTH, visible
 from edgetool.report.check import LockInfo
 from edgetool.report.document import Report
 from tests.gate.judged import FAILS, FITS, LOCK, PASSES, TOO_LARGE, hostile, hostile_reports, judged, without_target
@@ -57,9 +58,9 @@ def test_failures_come_with_causes_and_the_differences_are_folded() -> None:
     assert "  - because of 4,096 B: operator 7 CONV_2D scratch\n" in text
     assert "  - would help: halve the channels of operator 2\n" in text
     folded = text.split("<details>")[-1]
-    assert folded.startswith("\n<summary>Lock: figures differ</summary>\n\n- the model file changed\n")
-    assert "- arena_bytes: 95,504 B to 99,600 B, +4,096 B (+4.29 %), **beyond the allowance**\n" in folded
-    assert "- latency_ms: unknown to 300 ms\n" in folded
+    assert folded.startswith("\n<summary>Lock: figures differ</summary>\n\n- since then the model file changed\n")
+    assert "- <code>arena_bytes</code>: 95,504 B to 99,600 B, +4,096 B (+4.29 %), **beyond the allowance**\n" in folded
+    assert "- <code>latency_ms</code>: unknown to 300 ms\n" in folded
 
 
 def rendered(text: str) -> str:
@@ -89,6 +90,38 @@ def test_hostile_names_stay_within_their_cell_and_line(reports: list[Report]) ->
     tags = set(re.findall(r"<[^>]*>", text))
     assert tags <= {"<code>", "</code>", "<details>", "</details>", "<summary>", "</summary>", "<br>"}
     assert text.count("<details>") == text.count("</details>")
+
+
+class Rendered(HTMLParser):
+    """The tags of a page, and what its cells show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.cells: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+        if tag in ("th", "td"):
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cells:
+            self.cells[-1] += data
+
+
+@given(st.lists(hostile_reports(), max_size=2))
+def test_the_renderer_of_github_finds_no_markup_in_names(reports: list[Report]) -> None:
+    cmarkgfm = pytest.importorskip("cmarkgfm")
+    page = Rendered()
+    page.feed(cmarkgfm.github_flavored_markdown_to_html(markdown.text(reports), 1 << 17))  # as it is with HTML
+    ours = "h3 h4 table thead tbody tr th td p ul li strong code details summary br"
+    assert page.tags <= set(ours.split())
+    assert len(page.cells) == 8 * (1 + len(reports))
+    for number, report in enumerate(reports, 1):
+        assert report.check is not None
+        shown = page.cells[8 * number].replace("\u200b", "")
+        assert shown.split() == visible(report.check.path, NAME_LENGTH).split()
 
 
 def test_a_failing_model_named_to_harm() -> None:

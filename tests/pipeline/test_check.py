@@ -246,7 +246,7 @@ def test_the_lock_is_the_same_bytes_anywhere_and_is_left_alone_when_equal(folder
     check(path, update=True)
     blob = Path("edgetool.lock").read_bytes()
     stamp = Path("edgetool.lock").stat().st_mtime_ns
-    check(path, update=True)
+    assert check(path, update=True).written is None
     assert Path("edgetool.lock").stat().st_mtime_ns == stamp
     elsewhere = folder / "else" / "where"
     elsewhere.mkdir(parents=True)

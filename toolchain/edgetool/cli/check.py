@@ -145,7 +145,7 @@ def _text(form: str, reports: Sequence[Report]) -> str:
 
 
 def _in_checkout(report: Report) -> Report:
-    """With the model's path from the top of the checkout, which is where GitHub looks for it, wherever edgetool runs."""
+    """With the path from the top of the checkout, where GitHub looks for it wherever edgetool runs."""
     root = os.environ.get("GITHUB_WORKSPACE")
     if not root or report.check is None:
         return report

@@ -14,6 +14,7 @@ from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
 from edgetool.report.document import MemoryInfo, Report
 
 LONGEST = 600
+LEAST_PATH = 20
 RULE_COLUMNS = 15  # the longest rules
 INDENT = RULE_COLUMNS + 11
 MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("?", "yellow")}
@@ -63,11 +64,13 @@ def _report(report: Report, everything: bool) -> list[str]:
 
 
 def _verdict(report: Report, gate: GateInfo) -> str:
+    """Path and target; what failed where the line has room for it."""
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
-    name = printable(gate.path, 60)
+    room = width() - len(f"{target} {word}")
+    line = f"{click.style(printable(gate.path, max(room, LEAST_PATH)), bold=True)}{target} "
+    line += click.style(word, fg=color, bold=True)
     failed = [item.rule for item in gate.judgements if item.passed is False]
-    line = f"{click.style(name, bold=True)}{target} {click.style(word, fg=color, bold=True)}"
     rules = f": {', '.join(dict.fromkeys(failed))}"
     return line + rules if failed and len(click.unstyle(line + rules)) <= width() else line
 
@@ -146,4 +149,4 @@ def _lock(lock: LockInfo, judgements: Sequence[JudgementInfo]) -> list[str]:
 def _change(change: ChangeInfo) -> str:
     before = "unknown" if change.before is None else exact(change.before, change.unit)
     after = "unknown" if change.after is None else exact(change.after, change.unit)
-    return f"{change.figure} {before} to {after}"
+    return f"{printable(change.figure)} {before} to {after}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,13 +29,18 @@ class Reasons:
     advice: tuple[str, ...] = ()
 
 
-def judge(report: Report, limits: Limits, *, lacking: Sequence[str] = ()) -> tuple[JudgementInfo, ...]:
-    """Every judgement of a report with arena and estimate, without reasons. lacking: operators that nothing runs."""
+def judge(
+    report: Report, limits: Limits, *, lacking: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[JudgementInfo, ...]:
+    """Every judgement of a report with arena and estimate, without reasons.
+
+    lacking: the operators that nothing runs, by the rule of the finding that tells of them.
+    """
     own = [_arena(report, limits), _flash(report, limits)]
     own += [item for item in (_max_arena(report, limits), _active(report, limits)) if item is not None]
     own += [item for item in (_latency(report, limits), _accuracy(report, limits)) if item is not None]
     failed = {item.rule for item in own if item.passed is False}
-    return (*own, *_operators(report, tuple(lacking)), _arena_known(report), *_error_findings(report, failed))
+    return (*own, *_operators(report, lacking or {}), _arena_known(report), *_error_findings(report, failed))
 
 
 def subject_of(item: JudgementInfo, limits: Limits) -> Subject | None:
@@ -162,7 +167,7 @@ def _accuracy(report: Report, limits: Limits) -> JudgementInfo | None:
     return JudgementInfo("accuracy", True, "note", text, loss, limit, None, "%")
 
 
-def _operators(report: Report, lacking: tuple[str, ...]) -> list[JudgementInfo]:
+def _operators(report: Report, lacking: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
     assert report.target is not None
     found = [item for item in report.findings if item.rule in OPERATOR_FINDINGS]
     if not found:
@@ -172,9 +177,10 @@ def _operators(report: Report, lacking: tuple[str, ...]) -> list[JudgementInfo]:
         "compute that part in the application",
         "custom-operator": "describe what it allocates with --custom-operators FILE.toml, and register its kernel",
     }
-    causes = lacking if len(found) == 1 else ()
     return [
-        JudgementInfo("operators", False, "error", item.message, causes=causes, advice=(advice[item.rule],))
+        JudgementInfo(
+            "operators", False, "error", item.message, causes=lacking.get(item.rule, ()), advice=(advice[item.rule],)
+        )
         for item in found
     ]
 

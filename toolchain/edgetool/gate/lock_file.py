@@ -15,6 +15,7 @@ from edgetool.gate.lock_entry import Entry, Value
 
 SCHEMA = "edgetool-lock/1"
 INLINE_DEPTH = 5  # an operator's figures stand in one line
+LONGEST_KEY = 200
 MOST_CHARACTERS = 32 * 2**20
 ANEW = "restore the committed file, or remove it and write it anew with 'edgetool check --update'"
 
@@ -122,7 +123,7 @@ class _Reader:
         self.where = where
 
     def fail(self, key: str, what: str) -> NoReturn:
-        raise UsageError(what, where=f"{self.where}: {key}" if key else self.where, fix=ANEW)
+        raise UsageError(what, where=f"{self.where}: {key[:LONGEST_KEY]}" if key else self.where, fix=ANEW)
 
     def lock(self, value: Any) -> Lock:
         if not isinstance(value, dict) or "schema" not in value:

@@ -149,14 +149,14 @@ def _item(item: JudgementInfo) -> list[str]:
 
 
 def _lock_lines(lock: LockInfo) -> list[str]:
-    lines = [f"- {escaped(line)}" for line in lock.inputs]
+    lines = [f"- since then {escaped(line)}" for line in lock.inputs]
     for change in lock.changes[:MOST_CHANGES]:
         known = change.before is not None and change.after is not None
         grown = f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if known else ""
         beyond = "" if change.allowed else ", **beyond the allowance**"
-        lines.append(f"- {escaped(change.figure)}: {grown}{_difference(change)}{beyond}")
+        lines.append(f"- {_code(change.figure)}: {grown}{_difference(change)}{beyond}")
         if change.allowed:  # else they are told above
-            lines += [f"  - {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
+            lines += [f"  - by {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
     left = len(lock.changes) - MOST_CHANGES
     return [*lines, f"- and {left} more"] if left > 0 else lines
 

@@ -115,9 +115,9 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     if others.planned_bytes is not None and others.planned_bytes < anatomy.bytes:
         less = anatomy.bytes - others.planned_bytes
         best = "; no order of operators and no layout needs less" if others.proven else ""
-        option = "--replan " if others.replan else ""
+        options = f"--target {target.name}{' --replan' if others.replan else ''}"
         advice.append(
-            f"'edgetool plan {option}-o NEW.tflite' writes a plan into the file: an arena of "
+            f"'edgetool plan {options} -o NEW.tflite' writes a plan into the file: an arena of "
             f"{others.planned_bytes:,} B, {less:,} B less{best}"
         )
     elif others.proven:
@@ -140,7 +140,9 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     if others.saving is not None:
         saving = others.saving
         then = f"at most {saving.bytes:,} B, then {saving.then} sets the arena"
-        advice.append(f"shrink {saving.what}: that saves {then if saving.then else 'as much as it gets smaller'}")
+        advice.append(
+            f"shrink {saving.what}: that saves {then if saving.then else 'at most as much as it gets smaller'}"
+        )
     elif anatomy.moment == INVOKE and anatomy.busiest is not None:
         advice.append(f"use fewer channels or a smaller input, first at {anatomy.busiest}")
     return advice

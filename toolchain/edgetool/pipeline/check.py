@@ -10,6 +10,7 @@ from pathlib import Path
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
+from edgetool.gate.anatomy import OperatorId
 from edgetool.gate.budgets import judge_budgets
 from edgetool.gate.judge import Reasons, Subject, judge, subject_of, used, with_reasons
 from edgetool.gate.limits import Limits
@@ -34,7 +35,7 @@ from edgetool.target.types import Target
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A report for each model on each target, models first; the lock where it was written; what else is to be said."""
+    """A report for each model on each target, models first; the lock file if it was written; what is to be told."""
 
     reports: tuple[Report, ...]
     written: Path | None = None
@@ -70,8 +71,8 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     if not asked.update:
         return Checked(tuple(reports))
     inputs = (*paths, *asked.reports, *(() if asked.custom_operators is None else (asked.custom_operators,)))
-    notices = write_lock(store, entries, inputs=inputs)
-    return Checked(tuple(reports), asked.lock, notices)
+    written, notices = write_lock(store, entries, inputs=inputs)
+    return Checked(tuple(reports), asked.lock if written else None, notices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +138,17 @@ class _Case:
             return flash_reasons(made, self.target, reserve=self.request.limits.reserve_flash_bytes)
         return reasons_of_arena(made, analysis, self.target, self.custom, reserve=self.request.limits.reserve_bytes)
 
-    def _lacking(self) -> tuple[str, ...]:
+    def _lacking(self) -> dict[str, tuple[str, ...]]:
+        """The operators that nothing runs, the first of each kind by name."""
         operators = lacking_operators(self.source.model, self.target, self.custom)
-        return tuple(
-            f"{f'subgraph {graph}: ' if graph else ''}operator {operator.index} {operator.label}"
-            for graph, operator in operators
-        )
+        names: dict[str, list[str]] = {}
+        for graph, operator in operators:
+            rule = "custom-operator" if operator.code == "CUSTOM" else "operator-not-in-runtime"
+            names.setdefault(rule, []).append(str(OperatorId(graph, operator.index, operator.label)))
+        return {
+            rule: (*found[:NAMED], *([f"{len(found) - NAMED} more"] if len(found) > NAMED else []))
+            for rule, found in names.items()
+        }
 
     def _options(self) -> dict[str, object]:
         limits = self.request.limits
@@ -160,6 +166,7 @@ class _Case:
         }
 
 
+NAMED = 8
 OBVIOUS_HERE = frozenset(["plan-in-file", "plan-not-needed"])
 
 

@@ -47,10 +47,9 @@ def read_lock(path: Path) -> LockStore:
 
 def write_lock(
     store: LockStore, entries: Mapping[str, Mapping[str, Entry]], *, inputs: tuple[Path, ...]
-) -> tuple[str, ...]:
-    """Put the entries into the file, and keep all others; what is to be said of those whose model is gone.
-
-    A file that would stay the same is not written. Raises OutputError where it cannot be.
+) -> tuple[bool, tuple[str, ...]]:
+    """Put the entries into the file, and keep all others: whether it was written, as a file that would stay the same
+    is not, and what is to be said of entries whose model is gone. Raises OutputError where it cannot be written.
     """
     merged = {path: dict(targets) for path, targets in (store.lock or {}).items()}
     for path, targets in entries.items():
@@ -59,7 +58,7 @@ def write_lock(
     if text != store.text:
         write_file(store.path, text.encode("ascii"), force=True, inputs=inputs)
     gone = [path for path in sorted(merged) if path not in entries and not (store.path.parent / path).exists()]
-    return tuple(
+    return text != store.text, tuple(
         f"{store.path} still has {path}, which does not exist: to drop it, remove the lock and update it for all models"
         for path in gone
     )
