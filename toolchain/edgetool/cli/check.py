@@ -126,9 +126,8 @@ def command(
             print_lines(view)
     else:
         deliver(_text(form, checked.reports), None)
-    if checked.written is not None and not quiet:
-        notice(f"wrote {printable(str(checked.written), 400)}")
-    for text in checked.notices:
+    said = [*([] if checked.written is None else [f"wrote {checked.written}"]), *checked.notices]
+    for text in [] if quiet else said:
         notice(printable(text, 400))
     if not checked.passed:
         raise click.exceptions.Exit(JUDGED_AND_FAILED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -30,10 +31,13 @@ def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list
         for model, report in zip(arena.models, reports, strict=True)
     ]
     lines += ["", *(f"  {line}" for line in table(header, rows, "<>>>>"))]
-    shown = dict.fromkeys(arena.findings)
-    for report in reports:
-        shown |= {finding: None for finding in report.findings if finding.rule != "arena-too-large"}
-    return lines + finding_lines(tuple(shown))
+    own = [
+        replace(finding, where=report.model.name if finding.where is None else finding.where)
+        for report in reports
+        for finding in report.findings
+        if finding.rule != "arena-too-large"  # of an arena for this model alone
+    ]
+    return lines + finding_lines(tuple(dict.fromkeys([*arena.findings, *own])))
 
 
 def _fits(arena: SharedArenaInfo) -> list[str]:
