@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.errors import InvalidModelError, OutputError, TargetError, UsageError
+from edgetool.errors import InvalidModelError, ModelError, OutputError, TargetError, UsageError
 from edgetool.gate.budgets import parse_budget
 from edgetool.gate.limits import Allowance, Limits
 from edgetool.gate.lock_file import parse_lock
@@ -27,7 +27,8 @@ from edgetool.report.read import parse_reports
 from edgetool.report.serialize import documents, to_json
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
-from tests.model.builders import branches_model, chain_model, conv_model, residual_model, unary_model
+from tests.model.builders import branches_model, chain_model, conv_model, if_model, residual_model, unary_model
+from tests.model.mutants import mutants
 
 BOARD = load_target("nucleo-f446re")
 OTHER = load_target("nucleo-f103rb")
@@ -377,3 +378,24 @@ def test_nothing_is_printed_and_no_numpy_is_loaded(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("model", [residual_model(), if_model()], ids=["residual", "if"])
+def test_damaged_models_are_refused_or_judged_and_their_changes_add_up(folder: Path, model: Model) -> None:
+    limits = Limits(max_arena_bytes=16, max_latency_ms=1e-6)
+    path, judged = write(model), 0
+    check(path, update=True)
+    for blob in mutants(write_model(model), 60, seed=6):
+        path.write_bytes(blob)
+        try:
+            checked = check(path, limits=limits)
+        except ModelError:
+            continue
+        judged += 1
+        for change in lock_of(checked).changes:
+            if change.causes and change.unit == "B":
+                sizes = [int(cause.partition(" B: ")[0].replace(",", "")) for cause in change.causes]
+                assert sum(sizes) == change.after - change.before  # type: ignore[operator]
+        check(path, update=True)
+        assert lock_of(check(path, locked=True)).state == "equal"
+    assert judged >= 3

@@ -1,0 +1,128 @@
+"""The view of a judgement, for real models on small boards too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+
+from edgetool.cli.view_check import check_view
+from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import Limits
+from edgetool.pipeline.check import check_models
+from edgetool.pipeline.check_request import CheckRequest
+from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
+from edgetool.report.document import BudgetInfo, FindingInfo, Report
+from edgetool.target.load import load_target
+from tests.conftest import model_files, over_models
+from tests.gate.judged import FITS, LOCK, TOO_LARGE, TOO_SLOW, UNKNOWN, judged
+
+HOSTILE = "\x1b[31m\n::error::\u202e" + "x" * 3000
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def lines_of(*reports: Report, everything: bool = False) -> list[str]:
+    lines = [click.unstyle(line) for line in check_view(reports, everything=everything)]
+    assert all(len(line) <= 80 and line.isascii() and line.isprintable() for line in lines), lines
+    return lines
+
+
+def test_failures_come_first_with_causes_and_advice_told_once() -> None:
+    again = replace(TOO_LARGE, rule="max-arena")
+    lines = lines_of(judged(FITS, TOO_SLOW, TOO_LARGE, again))
+    marks = [line.split()[:2] for line in lines if line.startswith(("  FAIL", "  pass", "  ?"))]
+    assert marks == [["FAIL", "max-latency"], ["FAIL", "arena"], ["FAIL", "max-arena"], ["pass", "arena"]]
+    assert sum("operator 7 CONV_2D scratch" in line for line in lines) == 1
+    assert sum("would help" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("item", "mark"),
+    [
+        (UNKNOWN, "?"),
+        (JudgementInfo("max-latency", True, "warning", "only the band"), "warn"),
+        (JudgementInfo("max-latency", True, "note", "fine"), "pass"),
+        (TOO_SLOW, "FAIL"),
+    ],
+)
+def test_marks(item: JudgementInfo, mark: str) -> None:
+    assert any(line.split()[:2] == [mark, item.rule] for line in lines_of(judged(item)))
+
+
+def test_the_verdict_has_what_failed_where_it_has_room() -> None:
+    assert lines_of(judged(TOO_LARGE, path="a.tflite"))[0] == "a.tflite on nucleo-l4r5zi FAILS: arena"
+    long = lines_of(judged(TOO_LARGE, path="models/" * 30 + "a.tflite"))[0]
+    assert long.endswith("a.tflite on nucleo-l4r5zi FAILS")
+    assert len(long) == 80
+
+
+def test_several_are_counted() -> None:
+    assert lines_of(judged(FITS), judged(TOO_LARGE))[-1] == "1 of 2 fail"
+    assert lines_of(judged(FITS), judged(FITS))[-1] == "all 2 pass"
+
+
+def test_the_lock_tells_changes_and_what_else_differs() -> None:
+    text = " ".join(" ".join(lines_of(judged(FITS, lock=LOCK))).split())
+    assert "lock differs from the lock file - the model file changed" in text
+    assert "arena_bytes 95,504 B to 99,600 B +4,096 B: operator 7 CONV_2D scratch" in text
+    assert "latency_ms unknown to 300 ms" in text
+
+
+def test_causes_of_a_growth_that_fails_are_told_once() -> None:
+    growth = JudgementInfo("growth", False, "error", "the arena has grown", causes=LOCK.changes[0].causes)
+    lines = lines_of(judged(growth, lock=LOCK))
+    assert sum("operator 7 CONV_2D scratch" in line for line in lines) == 1
+
+
+def test_budgets_are_told_by_name() -> None:
+    made = judged(FITS)
+    assert made.memory is not None
+    budgets = (BudgetInfo("64KiB", 65_536, True, "ram", "violates_64kib"),)
+    lines = lines_of(replace(made, memory=replace(made.memory, budgets=budgets)))
+    assert any("violates_64kib: yes (ram, 65,536 B)" in line for line in lines)
+
+
+def test_notes_are_for_those_who_ask_and_what_was_judged_is_not_told_again() -> None:
+    findings = (
+        FindingInfo("unverified-profile", "note", "a note", None),
+        FindingInfo("kernels-not-modelled", "warning", "a warning", None),
+        FindingInfo("arena-too-large", "error", "again", None),
+    )
+    shown, everything = (
+        "\n".join(lines_of(judged(TOO_LARGE, findings=findings), everything=asked)) for asked in (False, True)
+    )
+    assert ("a note" in shown, "a note" in everything) == (False, True)
+    assert "a warning" in shown
+    assert "again" not in everything
+
+
+def test_names_from_files_do_no_harm() -> None:
+    item = JudgementInfo("arena", False, "error", HOSTILE, causes=(HOSTILE,), advice=(HOSTILE,))
+    lock = LockInfo("changed", (HOSTILE,), (ChangeInfo(HOSTILE, "", 1, 2, True, (HOSTILE,)),))
+    lines = lines_of(judged(item, path=HOSTILE, lock=lock), everything=True)
+    assert not any(line.lstrip().startswith("::") for line in lines)
+
+
+@over_models([path for path in model_files() if path.parent.name in ("mlperf", "tflm")])
+def test_real_models_on_small_boards(path: Path, tmp_path: Path) -> None:
+    targets = [load_target(name) for name in ("nucleo-f103rb", "esp32-c3", "cortex-m4", "desktop")]
+    limits = Limits(max_arena_bytes=1024, max_latency_ms=1e-6, active_budget=parse_budget("1KiB:flash"))
+    lock = tmp_path / "edgetool.lock"
+    updated = check_models([path], targets, CheckRequest(limits=limits, lock=lock, update=True))
+    again = check_models([path], targets, CheckRequest(limits=limits, lock=lock, locked=True))
+    assert not updated.passed
+    for report in again.reports:
+        gate = report.check
+        assert gate is not None
+        assert gate.lock == LockInfo("equal")
+        for item in gate.judgements:
+            assert item.over is None or (item.over > 0 and item.passed is False)
+            if item.rule in ("max-arena", "max-latency", "active-budget") and item.passed is False:
+                assert item.causes or item.value is None
+    lines_of(*again.reports)
