@@ -63,7 +63,7 @@ def test_the_readme_names_every_command_and_option_it_uses() -> None:
         assert f"`{name}`" in text or f"edgetool {name}" in text
     helps = "".join(
         subprocess.run([sys.executable, "-m", "edgetool", *name, "--help"], capture_output=True, text=True).stdout
-        for name in (*([name] for name in KNOWN), ["targets", "list"])
+        for name in (*([name] for name in KNOWN), ["targets", "list"], [])
     )
     for option in set(re.findall(r"`?(--[a-z][a-z-]+)", text)):
         assert option in helps, option

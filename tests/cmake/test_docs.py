@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetool.model.writer import write_model
 from tests.cli.program import edgetool
 from tests.cmake.projects import CMAKE_DIR
-from tests.model.builders import conv_model_bytes
+from tests.model.builders import conv_model_bytes, dense_model
 
 DOCS = (Path(__file__).resolve().parents[2] / "docs" / "firmware.md").read_text(encoding="utf-8")
 EMITS = re.findall(r"^    (edgetool emit .*)$", DOCS, re.MULTILINE)
@@ -18,8 +19,9 @@ EMITS = re.findall(r"^    (edgetool emit .*)$", DOCS, re.MULTILINE)
 
 @pytest.mark.parametrize("command", EMITS)
 def test_a_command_runs_and_the_table_has_its_files(command: str, tmp_path: Path) -> None:
-    for name in re.findall(r"\S+\.tflite", command):
-        (tmp_path / name).write_bytes(conv_model_bytes())
+    models = (conv_model_bytes(), write_model(dense_model()))
+    for name, blob in zip(re.findall(r"\S+\.tflite", command), models, strict=False):
+        (tmp_path / name).write_bytes(blob)
     before = set(tmp_path.iterdir())
     done = edgetool(*shlex.split(command)[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr

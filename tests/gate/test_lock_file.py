@@ -132,7 +132,7 @@ def test_a_merge_left_open_is_told_as_one() -> None:
     text = lock_text({}).replace('"entries": {}', '<<<<<<< HEAD\n"entries": {}\n=======\n>>>>>>> other')
     with pytest.raises(UsageError) as raised:
         parse_lock(text, where="edgetool.lock")
-    assert "resolve the merge" in str(raised.value.fix)
+    assert "take either side of the merge" in str(raised.value.fix)
 
 
 @given(st.integers(0, 10**6), st.binary(max_size=3))

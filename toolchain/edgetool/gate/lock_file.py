@@ -39,7 +39,7 @@ def parse_lock(text: str, *, where: str) -> Lock:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         merge = any(line.startswith(("<<<<<<<", "=======", ">>>>>>>")) for line in text.splitlines())
-        fix = "resolve the merge, then run 'edgetool check --update'" if merge else ANEW
+        fix = "take either side of the merge, then run 'edgetool check --update'" if merge else ANEW
         raise UsageError(f"is not JSON: {error.msg}", where=f"{where}: line {error.lineno}", fix=fix) from None
     except _NotALockError as error:
         raise UsageError(str(error), where=where, fix=ANEW) from None

@@ -22,6 +22,7 @@ from edgetool.firmware.profile_program import profile_source
 from edgetool.firmware.program import Data, ProgramSpec
 from edgetool.firmware.runner import runner_header, runner_source
 from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout
 from edgetool.memory.types import LayoutProblem
@@ -62,6 +63,10 @@ class FirmwareRequest:
         return {"project": self.project, "data": self.data, "profile": self.profile}
 
 
+COMPILED = (
+    "The memory plan is that of the compiled operators in the file, which let tensors overlap on purpose: what an "
+    "offset holds while operators run is theirs to say."
+)
 HEADER_ONLY = FirmwareRequest("header")
 
 
@@ -184,6 +189,7 @@ def header_spec(
         inputs=_io(source.model, main.inputs, offsets),
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
+        notes=(COMPILED,) if offsets and keeps_own_plan(source.model) else (),
     )
 
 
