@@ -84,7 +84,7 @@ def test_the_job_of_the_readme_fails_when_the_model_outgrows_its_board(tmp_path:
     section = text[text.index("## In CI") :]
     found = re.search(r"```sh\npip install (?P<wheel>[^\n]+)\n(?P<rest>.*?)```", section, re.DOTALL)
     assert found is not None
-    lines = f"set -eu\nedgetool() {{ {shlex.quote(sys.executable)} -m edgetool \"$@\"; }}\n{found['rest']}"
+    lines = f'set -eu\nedgetool() {{ {shlex.quote(sys.executable)} -m edgetool "$@"; }}\n{found["rest"]}'
     model = tmp_path / "model.tflite"
     model.write_bytes((ROOT / "examples/keyword_spotting/keyword_spotting.tflite").read_bytes())
     first = subprocess.run(["bash", "-c", lines], cwd=tmp_path, capture_output=True, text=True, timeout=120)

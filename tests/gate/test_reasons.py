@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from edgetool.gate.anatomy import Anatomy, OperatorId
+from edgetool.gate.judge import with_reasons
 from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, latency_reasons
 from edgetool.gate.saving import Saving
+from edgetool.report.check import JudgementInfo
 from edgetool.report.document import Report
 from edgetool.report.estimate import VerdictInfo
 from edgetool.target.load import load_target
@@ -72,7 +74,6 @@ def test_tensors_that_lie_over_each_other_are_told_so() -> None:
         (Alternatives(saving=Saving("tensor x", 64, "planning")), "at most 64 B, then planning sets the arena"),
         (Alternatives(saving=Saving("tensor x", 64, "")), "at most as much as it gets smaller"),
         (Alternatives(), "use fewer channels or a smaller input, first at operator 0 RELU"),
-        (Alternatives(), "(--arena-region sdram)"),
     ],
 )
 def test_advice_that_helps(others: Alternatives, said: str) -> None:
@@ -120,6 +121,14 @@ def test_lower_precisions_that_tflm_runs(own: str | None, arena: list[str], mode
     assert [line.split()[2].rstrip(":") for line in told if line.startswith("convert")] == model
 
 
+def test_another_region_helps_only_where_the_region_is_the_limit() -> None:
+    reasons = arena_reasons(report(), BOARD, anatomy(chain([16_000, 16_000])), Alternatives(), made_by={}, reserve=0)
+    assert any("(--arena-region sdram)" in line for line in reasons.elsewhere)
+    for rule, expected in (("arena", True), ("max-arena", False), ("active-budget", False)):
+        explained = with_reasons(JudgementInfo(rule, False, "error", "too much"), reasons)
+        assert any("--arena-region" in line for line in explained.advice) is expected
+
+
 def test_weights_set_the_models_bytes_once_for_all_turns_of_a_loop() -> None:
     operators = (operator(1, 1.0, parameter_bytes=500), operator(2, 1.0, parameter_bytes=4000, runs=10), operator(3, 1))
     reasons = flash_reasons(report(estimate(operators=operators)), BOARD, reserve=0)
@@ -128,8 +137,8 @@ def test_weights_set_the_models_bytes_once_for_all_turns_of_a_loop() -> None:
         "500 B: weights of operator 1 CONV_2D",
         "400 B: weights of operator 2 DEPTHWISE_CONV_2D",
     )
-    assert "link the model into" in reasons.advice[0]
-    assert not any("link" in line for line in flash_reasons(report(), BOARD, reserve=2**40).advice)
+    assert "link the model into" in reasons.elsewhere[0]
+    assert not flash_reasons(report(), BOARD, reserve=2**40).elsewhere
 
 
 def test_the_slowest_operators_set_the_time() -> None:

@@ -17,16 +17,21 @@ Subject = Literal["arena", "flash", "latency"]
 
 # Findings that this judgement makes from the figures itself.
 OF_FIT = {"arena-too-large": "arena", "model-too-large": "flash"}
+RULES_OF_FIT = tuple(OF_FIT.values())
 OPERATOR_FINDINGS = ("operator-not-in-runtime", "custom-operator")
 NO_LIMIT = "name a board, or give {option}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """What sets a figure, the largest first, and what would lower it."""
+    """What sets a figure, the largest first, and what would lower it.
+
+    elsewhere: other memories that have the room, which help where the memory is the limit.
+    """
 
     causes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
 
 def judge(
@@ -60,7 +65,8 @@ def with_reasons(item: JudgementInfo, reasons: Reasons) -> JudgementInfo:
     """A failed judgement with its causes and advice, unless it has its own."""
     if item.passed is not False or item.causes or item.advice:
         return item
-    return replace(item, causes=reasons.causes, advice=reasons.advice)
+    elsewhere = reasons.elsewhere if item.rule in RULES_OF_FIT else ()
+    return replace(item, causes=reasons.causes, advice=(*reasons.advice, *elsewhere))
 
 
 def used(report: Report, limits: Limits) -> dict[Of, int]:

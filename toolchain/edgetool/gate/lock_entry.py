@@ -37,8 +37,12 @@ class Entry:
 
 
 def profile_hash(target: Target) -> str:
-    """SHA-256 over every figure of the target as it is used, in a canonical form; its words do not count."""
-    text = json.dumps(_figures_only(plain(target)), sort_keys=True, separators=(",", ":"))
+    """SHA-256 over every figure of the target as it is used, in a canonical form.
+
+    Its words do not count, nor which of its kernel sets is used: that has a line of its own.
+    """
+    figures = {key: value for key, value in _figures_only(plain(target)).items() if key != "kernels"}
+    text = json.dumps(figures, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

@@ -41,7 +41,9 @@ def arena_reasons(
 ) -> Reasons:
     """Of an arena. made_by: what makes a tensor, by its name; reserve: bytes to keep free in its region."""
     return Reasons(
-        tuple(_arena_causes(anatomy, made_by)), tuple(_arena_advice(report, target, anatomy, others, reserve))
+        tuple(_arena_causes(anatomy, made_by)),
+        tuple(_arena_advice(report, target, anatomy, others)),
+        _roomier_regions(target, anatomy.bytes + reserve),
     )
 
 
@@ -54,15 +56,15 @@ def flash_reasons(report: Report, target: Target, *, reserve: int) -> Reasons:
     room = report.model.bytes + reserve
     outside = [item for item in target.regions if item.kind == "external-flash" and item != target.flash_region]
     outside = [item for item in outside if item.size_bytes >= room]
-    advice += [f"link the model into {item.name}, of {item.size_bytes:,} B" for item in outside]
+    elsewhere = tuple(f"link the model into {item.name}, of {item.size_bytes:,} B" for item in outside)
     if report.estimate is None:
-        return Reasons((), tuple(advice))
+        return Reasons((), tuple(advice), elsewhere)
     heavy = sorted(report.estimate.operators, key=lambda item: -item.parameter_bytes // max(item.runs, 1))
     weights = [(item.parameter_bytes // max(item.runs, 1), f"{item.index} {item.operator}") for item in heavy[:NAMED]]
     causes = [f"{size:,} B: weights of operator {name}" for size, name in weights if size]
     if causes:
         advice.append(f"use fewer channels or layers, first at operator {weights[0][1]}")
-    return Reasons(tuple(causes), tuple(advice))
+    return Reasons(tuple(causes), tuple(advice), elsewhere)
 
 
 def latency_reasons(report: Report) -> Reasons:
@@ -110,7 +112,7 @@ def _tail_text(anatomy: Anatomy) -> str:
     return text if most is None or not most.tail else f"{text}, most of it of {most.operator} ({most.tail:,} B)"
 
 
-def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alternatives, reserve: int) -> list[str]:
+def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alternatives) -> list[str]:
     advice = []
     if others.planned_bytes is not None and others.planned_bytes < anatomy.bytes:
         less = anatomy.bytes - others.planned_bytes
@@ -132,11 +134,6 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
         f"convert to {row['precision']}: an arena of about {row['arena_bytes']:,} B"
         for row in _lower_precisions(report.estimate, "arena_bytes", anatomy.bytes)
     ]
-    advice += [
-        f"put the arena into {region.name}, of {region.size_bytes:,} B (--arena-region {region.name})"
-        for region in target.regions
-        if region.kind in ARENA_KINDS and region != target.arena_region and region.size_bytes - reserve >= anatomy.bytes
-    ]
     if others.saving is not None:
         saving = others.saving
         then = f"at most {saving.bytes:,} B, then {saving.then} sets the arena"
@@ -146,6 +143,14 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     elif anatomy.moment == INVOKE and anatomy.busiest is not None:
         advice.append(f"use fewer channels or a smaller input, first at {anatomy.busiest}")
     return advice
+
+
+def _roomier_regions(target: Target, room_bytes: int) -> tuple[str, ...]:
+    return tuple(
+        f"put the arena into {region.name}, of {region.size_bytes:,} B (--arena-region {region.name})"
+        for region in target.regions
+        if region.kind in ARENA_KINDS and region != target.arena_region and region.size_bytes >= room_bytes
+    )
 
 
 def _lower_precisions(estimate: EstimateInfo | None, figure: str, own: int) -> Sequence[dict[str, object]]:

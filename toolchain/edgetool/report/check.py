@@ -10,8 +10,8 @@ class JudgementInfo:
     """One thing that was judged.
 
     rule: its stable name ("arena", "flash", "max-arena", "max-latency", "active-budget", "operators", "arena-known",
-    "accuracy", "growth", "lock", or the rule of a finding). passed is null where it cannot be judged, message says why.
-    level: "error" rejects, "warning" and "note" do not. value, limit and over are in `unit` ("B", "ms", "%"), null where
+    "accuracy", "growth", "lock", or the rule of a finding). passed is null where it cannot be judged: message says
+    why. level: "error" rejects, "warning" and "note" do not. value, limit and over are in `unit` ("B", "ms", "%"), null where
     there are none. causes: the operators and tensors that set the value, the largest first. advice: what would lower it.
     """
 
@@ -45,7 +45,9 @@ class ChangeInfo:
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """The comparison with the lock file. state: "equal", "changed", "missing", "not-in-lock", "other-target", "updated".
+    """The comparison with the lock file.
+
+    state: "equal", "changed", "missing", "not-in-lock", "other-target" or "updated".
 
     inputs: what else differs from when the lock was written, a sentence each ("the model file changed", ...).
     """
