@@ -9,10 +9,11 @@ from dataclasses import dataclass
 class JudgementInfo:
     """One thing that was judged.
 
-    rule: its stable name ("arena", "flash", "max-arena", "max-latency", "active-budget", "operators", "arena-known",
-    "accuracy", "growth", "lock", or the rule of a finding). passed is null where it cannot be judged: message says
-    why. level: "error" rejects, "warning" and "note" do not. value, limit and over are in `unit` ("B", "ms", "%"), null where
-    there are none. causes: the operators and tensors that set the value, the largest first. advice: what would lower it.
+    rule: its stable name ("arena", "flash", "max-arena", "max-latency", "active-budget", "operators",
+    "arena-known", "accuracy", "growth", "lock", or the rule of a finding). passed is null where it cannot be judged:
+    message says why. level: "error" rejects, "warning" and "note" do not. value, limit and over are in `unit` ("B",
+    "ms", "%"), null where there are none. causes: the operators and tensors that set the value, the largest first.
+    advice: what would lower it.
     """
 
     rule: str
@@ -48,7 +49,6 @@ class LockInfo:
     """The comparison with the lock file.
 
     state: "equal", "changed", "missing", "not-in-lock", "other-target" or "updated".
-
     inputs: what else differs from when the lock was written, a sentence each ("the model file changed", ...).
     """
 
