@@ -49,6 +49,14 @@ def test_each_project_has_its_files(tflite: Path, tmp_path: Path, options: tuple
     assert {path.name for path in (tmp_path / "out").iterdir()} == files
 
 
+def test_an_arena_that_is_not_known_is_to_be_given(tflite: Path, tmp_path: Path) -> None:
+    told = "compile my_model_runner.cc with -DMY_MODEL_ARENA_BYTES=..."
+    assert told in " ".join(edgetool("emit", tflite, "-o", tmp_path / "a").stdout.split())
+    assert told not in " ".join(edgetool("emit", tflite, "-o", tmp_path / "b", "-t", "cortex-m7").stdout.split())
+    header = edgetool("emit", tflite, "-o", tmp_path / "c", "--project", "header").stdout
+    assert told not in " ".join(header.split())
+
+
 def test_the_assembler_takes_in_the_very_file(tflite: Path, tmp_path: Path) -> None:
     edgetool("emit", tflite, "-o", tmp_path, "--data", "incbin", "-q")
     assert (tmp_path / "my_model.tflite").read_bytes() == tflite.read_bytes()

@@ -21,7 +21,13 @@ from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.files import check_readable, check_writable, write_files
-from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, output_name
+from edgetool.pipeline.firmware import (
+    FirmwareRequest,
+    firmware_files,
+    firmware_names,
+    output_name,
+    own_arena_findings,
+)
 from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.planned import NO_PLAN, plan_findings, planned_source, search_findings
 from edgetool.pipeline.reporting import model_info, report
@@ -195,7 +201,7 @@ def _firmware(
         without = replace(request, project="header", profile=False)
         made = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
         return made, (Finding("program-not-written", "error", f"no program for TFLM is written: {error.what}"),)
-    return made, ()
+    return made, own_arena_findings(name, plan) if request.has_program else ()
 
 
 def _renumbered(

@@ -21,6 +21,7 @@ from edgetool.pipeline.firmware import (
     firmware_files,
     firmware_names,
     output_name,
+    own_arena_findings,
 )
 from edgetool.pipeline.plan_request import DEFAULT_SECONDS
 from edgetool.pipeline.planned import NO_PLAN, plan_findings
@@ -92,6 +93,8 @@ def emit_files(
         findings: tuple[Finding, ...] = (_shared_finding(shared.layout),)
     else:
         findings = plan_findings(source.model, analysis.plan, target) if analysis.plan.offsets else (NO_PLAN,)
+    if request.has_program:
+        findings += own_arena_findings(name, analysis.plan)
     options: dict[str, object] = {
         "command": "emit",
         "name": name,

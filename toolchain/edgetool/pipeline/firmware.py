@@ -10,8 +10,9 @@ from typing import Literal
 
 from edgetool import __version__
 from edgetool.errors import UsageError
+from edgetool.finding import Finding
 from edgetool.firmware.buffers import buffers_source
-from edgetool.firmware.c_names import is_portable, model_identifier
+from edgetool.firmware.c_names import is_portable, model_identifier, model_macro
 from edgetool.firmware.cmake_project import cmake_lists
 from edgetool.firmware.header import header
 from edgetool.firmware.incbin import incbin_source
@@ -138,6 +139,16 @@ def firmware_files(
         text = cmake_lists(program, data=request.data, profile=request.profile)
         files["CMakeLists.txt"] = text.encode("ascii")
     return files
+
+
+def own_arena_findings(name: str, plan: MemoryPlan) -> tuple[Finding, ...]:
+    """What the user has to give where no exact arena is known."""
+    if plan.account is not None and not plan.account.is_lower_bound:
+        return ()
+    text = (
+        f"compile {name}_runner.cc with -D{model_macro(name)}_ARENA_BYTES=...: how large its arena is nobody can tell"
+    )
+    return (Finding("arena-to-define", "note", text),)
 
 
 def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict[str, bytes]:
