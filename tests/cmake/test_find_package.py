@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ def test_it_is_found(tmp_path: Path, where: str) -> None:
     needs()
     done = run("cmake", "-B", tmp_path / "build", "-S", project(tmp_path), where, f"-DEDGETOOL_EXECUTABLE={PROGRAM}")
     assert f"found {__version__} by {PROGRAM}" in done.stdout
+
+
+def test_the_program_beside_an_installed_package_goes_first(tmp_path: Path) -> None:
+    needs()
+    package = tmp_path / "venv" / "lib" / "python3.11" / "site-packages" / "edgetool"
+    shutil.copytree(CMAKE_DIR, package / "cmake")
+    shutil.copy(CMAKE_DIR.parent / "__init__.py", package)
+    program = tmp_path / "venv" / "bin" / "edgetool"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    done = run("cmake", "-B", tmp_path / "build", "-S", project(tmp_path), f"-Dedgetool_DIR={package / 'cmake'}")
+    assert f"found {__version__} by {program}" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ uint32_t last_ticks = 0;
 uint64_t all_ticks = 0;
 
 /* Ticks since the start: a counter that wraps is read often enough. */
-uint64_t now()
+uint64_t ticks_so_far()
 {
     const uint32_t ticks = read_ticks();
     all_ticks += static_cast<uint32_t>(ticks - last_ticks);
@@ -79,7 +79,7 @@ class Profiler : public tflite::MicroProfilerInterface {
         const uint32_t depth = depth_++;
         if (begun_ == event_limit) {
             ++dropped_;
-            now();
+            ticks_so_far();
             return event_limit;
         }
         Event &event = events[begun_];
@@ -91,7 +91,7 @@ class Profiler : public tflite::MicroProfilerInterface {
         } else if (begun_ >= kept_ || event.tag != tag || event.depth != depth) {
             varies_ = true;
         }
-        event.begin = now();
+        event.begin = ticks_so_far();
         return begun_++;
     }
 
@@ -100,7 +100,7 @@ class Profiler : public tflite::MicroProfilerInterface {
         if (!recording_) {
             return;
         }
-        const uint64_t end = now();
+        const uint64_t end = ticks_so_far();
         --depth_;
         if (handle < event_limit) {
             Event &event = events[handle];
@@ -258,7 +258,7 @@ int @NAME@_profile()
         const uint32_t overflows_before = overflows;
         const uint64_t begin = all_ticks;
         status = @NAME@_runner::invoke();
-        const uint64_t ticks = now() - begin;
+        const uint64_t ticks = ticks_so_far() - begin;
         profiler.end_run();
         sum += ticks;
         least = ticks < least ? ticks : least;
