@@ -17,7 +17,7 @@ from tests.cli.program import edgetool
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FOLDER = EXAMPLES / "person_detection"
 README = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-PARAMETERS = 39_074
+PARAMETERS = 37_506
 BOARD = "nucleo-l476rg"
 
 
