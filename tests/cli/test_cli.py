@@ -90,7 +90,8 @@ def test_strict_fails_a_model_that_does_not_fit(tflite: Path, tmp_path: Path) ->
     assert (relaxed.returncode, "too large" in relaxed.stdout) == (0, True)
     strict = edgetool("convert", tflite, *limits, "-o", tmp_path / "strict", "--strict")
     assert strict.returncode == 1
-    assert (tmp_path / "strict" / "my_model.h").is_file()
+    assert "too large" in strict.stdout
+    assert not (tmp_path / "strict").exists()  # a build must not go on with it
 
 
 @pytest.mark.parametrize(

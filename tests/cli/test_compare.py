@@ -134,7 +134,7 @@ def test_changes_are_told_in_their_units(tmp_path: Path) -> None:
     lines = view(tmp_path, a, b)
     assert all(len(line) <= 80 for line in lines)
     assert row(lines, "arena") == "arena 99,600 B 124,500 B +24,900 B +25.0 %"
-    assert row(lines, "accuracy") == "accuracy 96.0 % 95.0 % -1.00 points"
+    assert row(lines, "accuracy") == "accuracy 96.0 % 95.0 % -1.00 points -1.0 %"
     assert row(lines, "latency") == "latency 300 ms 600 ms +300 ms +100.0 %"
     assert row(lines, "MACs") == "MACs 7,489,664 0 -7,489,664 -100.0 %"
     assert row(lines, "layout") == "layout 60,000 B 60,000 B ="

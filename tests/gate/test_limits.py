@@ -28,6 +28,7 @@ def test_the_larger_of_share_and_size_holds_for_sizes_the_share_alone_for_times(
     both = Allowance(percent=2.0, bytes=100)
     assert (both.of_bytes(1000), both.of_bytes(10_000), both.of_time(1000.0)) == (100, 200, 20.0)
     assert Allowance(percent=2.0).of_bytes(99) == 1  # whole bytes, rounded down
+    assert Allowance(percent=0.29).of_bytes(100_000) == 290  # floating point has 289.99999999999994
     assert Allowance().of_bytes(10**9) == 0
     assert [str(item) for item in (both, Allowance(), Allowance(bytes=4096), Allowance(percent=0.5))] == [
         "2 % or 100 B",

@@ -46,7 +46,7 @@ def test_long_sequences_do_not_take_for_ever() -> None:
     started = time.monotonic()
     pairs = aligned(a, b)
     assert time.monotonic() - started < 5
-    assert len(pairs) <= len(a) + len(b)
+    assert sum(None not in pair for pair in pairs) == len(a)
 
 
 LABELS = st.lists(st.sampled_from("CDF"), max_size=8).map("".join)

@@ -155,6 +155,16 @@ def test_a_difference_within_the_bands_is_not_sure(a: Band, b: Band | None, cert
     assert change.a_band == (a.low, a.high)
 
 
+def test_what_follows_from_the_latency_is_as_unsure_as_that() -> None:
+    a = whole_report(estimate=estimate(latency_ms=Band(10, 8, 20), bandwidth_gbps=0.4, stream_utilization=0.5))
+    b = whole_report(estimate=estimate(latency_ms=Band(8, 5, 10), bandwidth_gbps=0.5, stream_utilization=0.4))
+    bandwidth, stream = figure((a, b), "bandwidth_gbps"), figure((a, b), "stream_utilization")
+    assert bandwidth.a_band == pytest.approx((0.2, 0.5))
+    assert bandwidth.b_band == pytest.approx((0.4, 0.8))
+    assert stream.b_band == pytest.approx((0.25, 0.5))
+    assert (bandwidth.certain, stream.certain) == (False, False)
+
+
 def test_an_arena_that_is_only_a_lower_bound_makes_no_sure_difference() -> None:
     exact = whole_report()
     above = arena(exact, bytes=200_000, is_lower_bound=True)

@@ -60,3 +60,10 @@ def test_a_directory_stands_for_its_files_and_settings_count(tmp_path: Path, mon
 def test_a_name_that_no_rule_can_hold_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(OutputError, match="dependency file"):
         write_depfile(tmp_path / "out.d", [tmp_path / name], [])
+
+
+def test_a_file_that_was_just_written_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "x.h").write_text("the header")
+    with pytest.raises(OutputError, match="just written"):
+        write_depfile(tmp_path / "x.h", [tmp_path / "x.h"], [])
+    assert (tmp_path / "x.h").read_text() == "the header"

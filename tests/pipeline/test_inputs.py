@@ -34,7 +34,7 @@ def test_every_format_becomes_firmware(models: Path, tmp_path: Path, name: str) 
     result = convert(tmp_path, models / name)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    assert len(list((tmp_path / "out").iterdir())) == 5
+    assert len(list((tmp_path / "out").iterdir())) == 9
     assert report_of(tmp_path)["quantization"]["outputs"][0]["cosine"] > 0.9
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetool.errors import CalibrationError, UsageError
@@ -53,6 +53,7 @@ def test_a_profile_says_what_the_device_did() -> None:
     assert (PLAIN.dropped, PLAIN.varies, PLAIN.overflows) == (0, False, 0)
 
 
+@example([b"\xfe\xff", *([b""] * len(LINES))], b"\n")
 @given(st.lists(NOISE, min_size=len(LINES) + 1, max_size=len(LINES) + 1), st.sampled_from([b"\n", b"\r\n", b"\r"]))
 def test_noise_between_the_lines_changes_nothing(noise: list[bytes], end: bytes) -> None:
     content = noise[0] + end

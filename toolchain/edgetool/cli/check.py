@@ -15,7 +15,7 @@ from edgetool.cli.check_options import limit_options, lock_options
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.text import printable
-from edgetool.errors import UsageError
+from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.gate.budgets import Budget
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgetool.report.document import Report
 
 JUDGED_AND_FAILED = 1
+SETTINGS = (Path("edgetool.toml"), Path("pyproject.toml"))
 # Forms for other programs: the module whose text() makes them.
 FORMS = {
     "github": "edgetool.gate.github",
@@ -85,9 +86,10 @@ def command(
     from edgetool.gate.limits import Allowance, Limits
     from edgetool.pipeline.check import check_models
     from edgetool.pipeline.check_request import CheckRequest
-    from edgetool.pipeline.targets import resolve_named
+    from edgetool.pipeline.files import check_writable
+    from edgetool.pipeline.targets import is_path, resolve_named
 
-    wanted = paths or models
+    wanted = paths or tuple(found for path in models for found in _matching(path))
     if not wanted:
         raise UsageError(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
@@ -113,9 +115,12 @@ def command(
         reports=report,
         custom_operators=custom_operators,
     )
+    read = (lock, custom_operators, *(Path(name) for name in target if is_path(name)), *SETTINGS)
+    inputs = (*wanted, *report, *(path for path in read if path is not None))
+    if output is not None:
+        check_writable(output.parent, (output.name,), force=force, inputs=inputs)
     checked = check_models(wanted, targets, request)
     form = "json" if as_json else format
-    inputs = (*wanted, lock, *report, *(() if custom_operators is None else (custom_operators,)))
     view = check_view(checked.reports, everything=verbose > 0)
     if output is not None:
         plain = "".join(f"{click.unstyle(line)}\n" for line in view)
@@ -129,8 +134,20 @@ def command(
     said = [*([] if checked.written is None else [f"wrote {checked.written}"]), *checked.notices]
     for text in [] if quiet else said:
         notice(printable(text, 400))
-    if not checked.passed:
-        raise click.exceptions.Exit(JUDGED_AND_FAILED)
+    if checked.passed:
+        return
+    if quiet:
+        failed = [made.check for made in checked.reports if made.check is not None and not made.check.passed]
+        rules = sorted({item.rule for gate in failed for item in gate.judgements if item.passed is False})
+        paths_failed = dict.fromkeys(gate.path for gate in failed)
+        raise FailedCheckError(f"fails: {', '.join(rules)}", where=", ".join(paths_failed))
+    raise click.exceptions.Exit(JUDGED_AND_FAILED)
+
+
+def _matching(path: Path) -> list[Path]:
+    """The files of a pattern in the settings, where no shell has expanded it; a path without one is itself."""
+    found = [] if path.exists() or path.is_absolute() else sorted(Path().glob(str(path)))
+    return found or [path]
 
 
 def _text(form: str, reports: Sequence[Report]) -> str:

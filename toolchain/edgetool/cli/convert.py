@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 @click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
 @click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")
 @click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
-@click.option("--strict", is_flag=True, help="Exit with 1 on any error found: it does not fit, or cannot run.")
+@click.option("--strict", is_flag=True, help="Exit with 1, and write nothing, where it does not fit or cannot run.")
 @custom_operators_option
 @firmware_options
 @json_option
@@ -129,9 +129,10 @@ def command(
             plan=PlanRequest(order, strategy, time_limit=plan_time_limit),
             firmware=FirmwareRequest(project or "plain", data, profile),
             custom_operators=custom_operators,
+            strict=strict,
             progress=progress,
         )
-    if depfile is not None:
+    if depfile is not None and converted.files:
         read = (model, request.calibration, request.evaluate, custom_operators)
         write_depfile(depfile, converted.files, read, target=target)
     report = converted.report

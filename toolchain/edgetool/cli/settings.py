@@ -17,6 +17,8 @@ from edgetool.cli.options import Numbers
 from edgetool.errors import SettingsError
 
 SETTINGS_NAME = "edgetool.toml"
+# What only the command line may ask for: a gate that renews its lock by itself is none.
+NEVER = {"check": ("update", "output", "force")}
 
 
 def load_settings(ctx: click.Context) -> dict[str, Any]:
@@ -34,7 +36,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
             parameters[name] = {
                 parameter.name: parameter
                 for parameter in command.params
-                if isinstance(parameter, click.Option) and parameter.name
+                if isinstance(parameter, click.Option) and parameter.name and parameter.name not in NEVER.get(name, ())
             }
     defaults: dict[str, dict[str, Any]] = {name: {} for name in parameters}
     for key, value in settings.items():

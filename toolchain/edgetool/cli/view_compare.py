@@ -123,7 +123,7 @@ def _changes(change: FigureChange) -> tuple[str, str]:
     if first == second:
         return ABOUT_NONE, _percent(change.change_percent)
     if change.unit == "share":
-        return f"{sign}{_points(abs(change.change))} points", ""
+        return f"{sign}{_points(abs(change.change))} points", _percent(change.change_percent)
     return f"{sign}{_format(change)(abs(change.change))}", _percent(change.change_percent)
 
 

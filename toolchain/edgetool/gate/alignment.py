@@ -1,77 +1,98 @@
-"""Which operator of one version of a model is which of another: indices shift where one is put in."""
+"""Which operator of one model is which of another: places shift where an operator is put in."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from edgetool.gate.anatomy import OperatorId, OperatorPart
-
-Pairs = dict[OperatorId, OperatorId]
-Key = tuple[object, ...]
-
-MOST_CELLS = 10**6  # of the table of a longest common subsequence: half a second
+MOST_CELLS = 10**6  # of the table of all alignments: about half a second
+PAIR = 1024  # what a pair counts, more than all that do the same: no table of so many cells has room for as many
 
 
-def aligned_operators(before: Sequence[OperatorPart], after: Sequence[OperatorPart]) -> Pairs:
-    """The operators of `after` that were in `before`, and which they were: both in order, labels equal.
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """By what an operator is known again: its label, and counts of what it does and keeps."""
 
-    Those that are equal in all but their place and time are matched first, and what lies between them by label.
+    subgraph: int
+    label: str
+    work: tuple[int, ...]
+
+
+Pairs = list[tuple[int, int]]
+Items = Sequence[Likeness]
+
+
+def aligned(a: Items, b: Items) -> Pairs:
+    """The places in a and in b of the operators that both have, in order on both sides, subgraph by subgraph.
+
+    Only operators of one label are paired; of all alignments that with the most pairs, and of those that with the most
+    that also do the same. Equal sequences of labels pair in place.
     """
-    pairs: Pairs = {}
-    done_before = done_after = 0
-    exact = _matches([_exact(part) for part in before], [_exact(part) for part in after])
-    for at_before, at_after in [*exact, (len(before), len(after))]:
-        gap_before, gap_after = before[done_before:at_before], after[done_after:at_after]
-        for old, new in _matches([_label(part) for part in gap_before], [_label(part) for part in gap_after]):
-            pairs[gap_after[new].operator] = gap_before[old].operator
-        if at_before < len(before):
-            pairs[after[at_after].operator] = before[at_before].operator
-        done_before, done_after = at_before + 1, at_after + 1
+    pairs: Pairs = []
+    left, right = _by_subgraph(a), _by_subgraph(b)
+    for subgraph in sorted(left.keys() & right.keys()):
+        here, there = left[subgraph], right[subgraph]
+        pairs += [(here[i], there[j]) for i, j in _aligned([a[i] for i in here], [b[j] for j in there])]
     return pairs
 
 
-def _label(part: OperatorPart) -> Key:
-    return part.operator.subgraph, part.operator.label
+def _by_subgraph(items: Items) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = {}
+    for place, item in enumerate(items):
+        places.setdefault(item.subgraph, []).append(place)
+    return places
 
 
-def _exact(part: OperatorPart) -> Key:
-    return part.operator.subgraph, part.operator.label, part.tail, part.scratch, part.constants
+def _aligned(a: Items, b: Items) -> Pairs:
+    if [item.label for item in a] == [item.label for item in b]:
+        return [(i, i) for i in range(len(a))]
+    return _around(a, b, lambda x, y: x == y, _between)
 
 
-def _matches(before: Sequence[Key], after: Sequence[Key]) -> list[tuple[int, int]]:
-    """The places of equal keys, in order on both sides: as many as there are, unless that takes too long.
+def _between(a: Items, b: Items) -> Pairs:
+    """Of sequences too long to try all, what begins and what ends with the same labels is paired."""
+    if len(a) * len(b) <= MOST_CELLS:
+        return _best(a, b)
+    return _around(a, b, lambda x, y: x.label == y.label, lambda a, b: [])
 
-    What is equal at both ends is taken off first, since the rest takes the product of both lengths.
-    """
-    least = min(len(before), len(after))
-    head = next((i for i in range(least) if before[i] != after[i]), least)
-    tail = next((i for i in range(least - head) if before[-1 - i] != after[-1 - i]), least - head)
-    middle = _common(before[head : len(before) - tail], after[head : len(after) - tail])
+
+def _around(
+    a: Items, b: Items, same: Callable[[Likeness, Likeness], bool], within: Callable[[Items, Items], Pairs]
+) -> Pairs:
+    """What is the same at both ends is paired, and what is left as `within` has it."""
+    least = min(len(a), len(b))
+    head = next((i for i in range(least) if not same(a[i], b[i])), least)
+    tail = next((i for i in range(least - head) if not same(a[-1 - i], b[-1 - i])), least - head)
+    middle = within(a[head : len(a) - tail], b[head : len(b) - tail])
     return [
         *((i, i) for i in range(head)),
-        *((old + head, new + head) for old, new in middle),
-        *((len(before) - i, len(after) - i) for i in range(tail, 0, -1)),
+        *((i + head, j + head) for i, j in middle),
+        *((len(a) - i, len(b) - i) for i in range(tail, 0, -1)),
     ]
 
 
-def _common(before: Sequence[Key], after: Sequence[Key]) -> list[tuple[int, int]]:
-    """A longest common subsequence, as places; none where both are too long for it."""
-    if not before or not after or len(before) * len(after) > MOST_CELLS:
-        return []
-    # most[i][j]: how many keys of before[i:] and after[j:] can be matched.
-    most = [array("i", bytes(4 * (len(after) + 1))) for _ in range(len(before) + 1)]
-    for i in range(len(before) - 1, -1, -1):
-        row, below, key = most[i], most[i + 1], before[i]
-        for j in range(len(after) - 1, -1, -1):
-            row[j] = below[j + 1] + 1 if key == after[j] else max(below[j], row[j + 1])
-    places, i, j = [], 0, 0
-    while i < len(before) and j < len(after):
-        if before[i] == after[j]:
-            places.append((i, j))
+def _best(a: Items, b: Items) -> Pairs:
+    """The alignment of most score, by the table of the scores of all pairs of rests (Needleman and Wunsch, 1970)."""
+    scores = [array("i", bytes(4 * (len(b) + 1))) for _ in range(len(a) + 1)]
+    for i in range(len(a) - 1, -1, -1):
+        row, below, item = scores[i], scores[i + 1], a[i]
+        for j in range(len(b) - 1, -1, -1):
+            row[j] = max(below[j], row[j + 1])
+            if item.label == b[j].label:
+                row[j] = max(row[j], below[j + 1] + _score(item, b[j]))
+    pairs: Pairs = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if a[i].label == b[j].label and scores[i][j] == scores[i + 1][j + 1] + _score(a[i], b[j]):
+            pairs.append((i, j))
             i, j = i + 1, j + 1
-        elif most[i + 1][j] >= most[i][j + 1]:
+        elif scores[i][j] == scores[i + 1][j]:
             i += 1
         else:
             j += 1
-    return places
+    return pairs
+
+
+def _score(a: Likeness, b: Likeness) -> int:
+    return PAIR + (a.work == b.work)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgetool.gate.alignment import Pairs, aligned_operators
-from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorPart
+from edgetool.gate.alignment import Likeness, aligned
+from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorId, OperatorPart
+
+# The operators of the model now that were in the one before, and which they were.
+Pairs = dict[OperatorId, OperatorId]
 
 SHOWN = 8
 PADDING = "padding to a multiple of 16"
@@ -54,14 +57,27 @@ def latency_rows(before: Anatomy, after: Anatomy, change_ns: int) -> list[Row]:
 
 
 def told(rows: Sequence[Row], quantity: Callable[[int], str], least: int = 1) -> tuple[str, ...]:
-    """As in "+4,096 B: operator 7 CONV_2D scratch"; from SHOWN on, and below `least`, the rows are told as one."""
+    """As in "+4,096 B: operator 7 CONV_2D scratch"; from SHOWN on, and below `least`, the rows are told as one.
+
+    rows: the largest first. What is told sums to them, up to less than `least`.
+    """
     large = [row for row in rows if abs(row.change) >= least]
     shown = large if len(large) <= SHOWN + 1 else large[:SHOWN]
     lines = [f"{quantity(row.change)}: {row.cause}" for row in shown]
-    if len(large) > len(shown):
-        left = sum(row.change for row in rows) - sum(row.change for row in shown)
-        lines.append(f"{quantity(left)}: {len(large) - len(shown)} smaller changes together")
+    left = [row.change for row in rows[len(shown) :]]
+    if abs(sum(left)) >= least:
+        lines.append(f"{quantity(sum(left))}: {len(left)} smaller changes together")
     return tuple(lines)
+
+
+def aligned_operators(before: Sequence[OperatorPart], after: Sequence[OperatorPart]) -> Pairs:
+    """The pairs, known again by their labels, weights, persistent data and scratch."""
+    then, now = ([_likeness(part) for part in parts] for parts in (before, after))
+    return {after[new].operator: before[old].operator for old, new in aligned(then, now)}
+
+
+def _likeness(part: OperatorPart) -> Likeness:
+    return Likeness(part.operator.subgraph, part.operator.label, (part.constants, part.tail, part.scratch))
 
 
 def _tail_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:

@@ -122,7 +122,9 @@ def _active(report: Report, limits: Limits) -> JudgementInfo | None:
     if budget is None:
         return None
     value, known = used(report, limits)[budget.of], budget.of == "flash" or not report.arena.is_lower_bound
-    what = f"{WHAT[budget.of]} needs {'' if known else 'at least '}{value:,} B"
+    reserve = {"arena": 0, "ram": limits.reserve_bytes, "flash": limits.reserve_flash_bytes}[budget.of]
+    subject = WHAT[budget.of] if reserve else "the model" if budget.of == "flash" else "the arena"
+    what = f"{subject} needs {'' if known else 'at least '}{value:,} B"
     room = f"the active budget is {budget.text} ({budget.bytes:,} B)"
     return _size("active-budget", what, value, budget.bytes, room, known=known)
 

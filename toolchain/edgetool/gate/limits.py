@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from edgetool.errors import UsageError
 from edgetool.gate.budgets import Budget
@@ -38,8 +39,8 @@ class Allowance:
     bytes: int = 0
 
     def of_bytes(self, before: int) -> int:
-        """The bytes that a size may grow by."""
-        return max(self.bytes, int(before * self.percent / 100))
+        """The bytes that a size may grow by, of the percentage as it was written: 0.29 % of 100,000 are 290."""
+        return max(self.bytes, int(before * Decimal(repr(self.percent)) / 100))
 
     def of_time(self, before: float) -> float:
         """The time that another may grow by: bytes say nothing of it."""
@@ -59,7 +60,10 @@ def parse_percent(text: str) -> float:
 
 
 def parse_allowance(text: str) -> Allowance:
-    """The allowance of "2%" or "4KiB". Raises UsageError."""
+    """The allowance of "2%" or "4KiB", never of a bare number, which may mean either. Raises UsageError."""
+    if re.fullmatch(r"[0-9.]+", text.strip()):
+        number = text.strip()[:MAX_CHARACTERS]
+        raise UsageError(f"{number!r} may be percent or bytes: write {number}% or {number}B")
     if text.strip().endswith("%"):
         return Allowance(percent=parse_percent(text))
     return Allowance(bytes=parse_size(text))

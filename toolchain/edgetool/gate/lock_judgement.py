@@ -15,6 +15,7 @@ UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ
 # What may not grow, and what it is called.
 GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference"}
 MODEL_CHANGED = "the model file changed"
+NAMED = 6  # figures, with --locked
 LEAST_NS = 1000  # causes below a microsecond are told together
 UPDATE = "'edgetool check --update' locks the new figures, if they are meant to be"
 MISSING = {
@@ -75,11 +76,12 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
 
 
 def _as_locked(info: LockInfo) -> JudgementInfo:
-    if not info.changes:
-        return JudgementInfo("lock", True, "note", "every figure is as the lock file has it")
-    names = ", ".join(change.figure for change in info.changes[:6]) + (" and more" if len(info.changes) > 6 else "")
+    if info.state == "equal":
+        return JudgementInfo("lock", True, "note", "everything is as the lock file has it")
+    names = [change.figure for change in info.changes] or list(info.inputs)
+    told = ", ".join(names[:NAMED]) + (" and more" if len(names) > NAMED else "")
     return JudgementInfo(
-        "lock", False, "error", f"with --locked nothing may differ from the lock file: {names}", advice=(UPDATE,)
+        "lock", False, "error", f"with --locked nothing may differ from the lock file: {told}", advice=(UPDATE,)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 RULES = {
     "accuracy": "Quantization costs no more accuracy than allowed.",
-    "active-budget": "The arena is no larger than the active memory budget.",
+    "active-budget": "What the active memory budget is of is no larger than it.",
     "arena": "The arena fits its contiguous region, less what is reserved.",
     "arena-known": "The arena is known exactly, and not only from below.",
     "flash": "The model fits the flash, less what is reserved for code.",

@@ -21,11 +21,13 @@ from edgetool.memory.types import aligned
 from edgetool.model.types import Model
 
 TRIED = 8
+# What reading, listing and planning take grows with the number of tensors and operators, not with their sizes.
+FEWER = "use fewer tensors and operators: AllocateTensors has a record for each"
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """At most so many bytes less by shrinking `what`; then `then` sets the arena, "" where still the same moment."""
+    """At most so many bytes less by doing `what`; then `then` sets the arena, "" where still the same moment."""
 
     what: str
     bytes: int
@@ -44,8 +46,9 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
     next_bytes, next_moment = max(moments, default=(0, "nothing else"))
     if account.peak.when != INVOKE:
         saved = account.bytes - next_bytes
-        of = "" if account.peak.operator is None else f" (operator {account.peak.operator})"
-        return Saving(f"what {account.peak.when}{of} takes", saved, next_moment) if saved > 0 else None
+        operator = account.peak.operator
+        remedy = FEWER if operator is None else f"change operator {operator}, whose Prepare takes that much for a while"
+        return Saving(remedy, saved, next_moment) if saved > 0 else None
     position = busiest_position(account.problem)
     steps = live_bytes(account.problem)
     found: list[Saving] = []
@@ -61,7 +64,7 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
         if next_bytes > left:
             left, then = next_bytes, next_moment
         what = Alive(buffer_name(buffer), buffer.aligned_bytes, ids.get((buffer.subgraph, buffer.operator)))
-        found.append(Saving(f"{what} ({buffer.aligned_bytes:,} B)", account.bytes - left, then))
+        found.append(Saving(f"shrink {what} ({buffer.aligned_bytes:,} B)", account.bytes - left, then))
     best = max(found, key=lambda item: item.bytes, default=None)
     return best if best is not None and best.bytes > 0 else None
 

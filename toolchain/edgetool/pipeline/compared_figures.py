@@ -88,6 +88,22 @@ def _estimate(read: Callable[[EstimateInfo], Known | None]) -> Reader:
     return lambda report: None if report.estimate is None else read(report.estimate)
 
 
+def _in_latency(read: Callable[[EstimateInfo], float | None], *, inverse: bool = False) -> Reader:
+    """A figure that follows from the estimated latency, or from 1 over it: as uncertain as that.
+
+    One that follows from a measured time is exact.
+    """
+
+    def of(estimate: EstimateInfo) -> Known | None:
+        value, latency = read(estimate), estimate.latency_ms
+        if value is None or latency is None or not latency.low or (estimate.measured is not None and not inverse):
+            return _exact(value)
+        ends = (latency.low / latency.value, latency.high / latency.value)
+        return Known(value, (value / ends[1], value / ends[0]) if inverse else (value * ends[0], value * ends[1]))
+
+    return _estimate(of)
+
+
 def _quality(read: Callable[[OutputQuality], float | None]) -> Reader:
     """The least of all outputs; None where one of them tells nothing."""
 
@@ -125,10 +141,10 @@ FIGURES: tuple[tuple[str, str, Reader], ...] = (
     ("operators", "", lambda report: Known(report.model.operators)),
     ("macs", "", _estimate(lambda estimate: Known(estimate.macs))),
     ("bytes_moved", "B", _estimate(lambda estimate: Known(estimate.bytes_moved))),
-    ("bandwidth_gbps", "GB/s", _estimate(lambda estimate: _exact(estimate.bandwidth_gbps))),
-    ("bandwidth_utilization", "share", _estimate(lambda estimate: _exact(estimate.bandwidth_utilization))),
+    ("bandwidth_gbps", "GB/s", _in_latency(lambda estimate: estimate.bandwidth_gbps, inverse=True)),
+    ("bandwidth_utilization", "share", _in_latency(lambda estimate: estimate.bandwidth_utilization, inverse=True)),
     ("latency_ms", "ms", _estimate(lambda estimate: _banded(estimate.latency_ms))),
-    ("stream_utilization", "share", _estimate(lambda estimate: _exact(estimate.stream_utilization))),
+    ("stream_utilization", "share", _in_latency(lambda estimate: estimate.stream_utilization)),
     ("energy_uj", "uJ", _estimate(lambda estimate: _banded(estimate.energy_uj))),
     ("accuracy", "share", _accuracy(lambda accuracy: accuracy.quantized)),
     ("float_accuracy", "share", _accuracy(lambda accuracy: accuracy.float)),

@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What `convert` made."""
+    """What `convert` made; no files where it was strict and found an error."""
 
     report: Report
     files: tuple[Path, ...]
@@ -60,6 +60,7 @@ def convert_file(
     plan: PlanRequest | None = None,
     firmware: FirmwareRequest | None = None,
     custom_operators: Path | None = None,
+    strict: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
     """Convert, plan as asked, estimate, judge, and write every file into `output` (by default NAME-firmware).
@@ -67,7 +68,7 @@ def convert_file(
     A .tflite is taken as it is, and a memory plan in it is honoured unless `replan` says otherwise. Without
     `offline_plan` the model file is left as it is. firmware: which files beside it, by default a plain project; where
     TFLM lacks an operator, header and data alone, with a finding. custom_operators: the user's description of custom
-    operators.
+    operators. strict: where any finding is an error nothing is written, so that no build goes on with that model.
     """
     path = request.path
     if replan and not offline_plan:
@@ -119,6 +120,8 @@ def convert_file(
         trust_model_code=request.trust_model_code,
     )
     files = {f"{name}.tflite": planned.blob, **files, f"{name}.json": to_json(document(made)).encode("ascii")}
+    if strict and any(finding.level == "error" for finding in made.findings):
+        return Converted(made, ())
     say("writing")
     return Converted(made, write_files(directory, files, force=force, inputs=inputs))
 

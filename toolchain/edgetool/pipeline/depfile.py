@@ -20,8 +20,10 @@ def write_depfile(
     """Write the rule that the files were made from those read; a directory stands for all files in it.
 
     target: a profile of the user's own counts as read, and so do settings in the current directory. Raises OutputError
-    where it cannot be written, or a name cannot stand in a rule.
+    where it cannot be written, is one of the files, or a name cannot stand in a rule.
     """
+    if any(_same(path, file) for file in written):
+        raise OutputError("would replace a file that was just written", where=str(path), fix="choose another --depfile")
     sources = [item for item in read if item is not None]
     sources += [Path(target)] if target is not None and is_path(target) else []
     sources += [path for path in SETTINGS if path.is_file() and (path is OWN or b"tool.edgetool" in path.read_bytes())]
@@ -29,6 +31,10 @@ def write_depfile(
     text = f"{' '.join(_quoted(file) for file in written)}:"
     text += "".join(f" \\\n  {_quoted(file)}" for file in inputs) + "\n"
     write_file(path, text.encode("utf-8", "surrogateescape"), force=True, inputs=tuple(inputs))
+
+
+def _same(path: Path, file: Path) -> bool:
+    return path.exists() and path.samefile(file)
 
 
 def _files(path: Path) -> list[Path]:

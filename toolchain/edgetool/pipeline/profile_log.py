@@ -151,7 +151,8 @@ def profiles_in(content: bytes, *, where: str) -> ProfileLog:
 
 def _lines(content: bytes) -> Iterator[_Line]:
     """Every whole line of a profile, wherever it stands."""
-    encoding = _UTF16.get(content[:2], "latin-1")
+    wide = _UTF16.get(content[:2])  # as PowerShell writes what it redirects; noise may begin so, too
+    encoding = wide if wide is not None and _MARK.encode(wide) in content else "latin-1"
     text = _ESCAPES.sub("", content.decode(encoding, "replace"))
     for at, line in enumerate(_BREAKS.split(text), 1):
         start = line.find(_MARK)
