@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,60 @@ def test_settings_that_are_wrong_are_told_by_their_key(folder: Path, text: str, 
     code, out, err = run(folder, FITS, *BOARD)
     assert (code, out) == (2, "")
     assert err.startswith(f"edgetool: error: edgetool.toml: {where}"), err
+
+
+def test_quiet_still_says_what_fails(folder: Path) -> None:
+    code, out, err = run(folder, WIDE, *BOARD, "--max-arena", "4KiB", "-q")
+    assert (code, out) == (1, "")
+    assert "models/wide.tflite: fails: max-arena" in err
+
+
+def test_the_lock_is_not_touched_where_the_output_cannot_be_written(folder: Path) -> None:
+    (folder / "there.txt").write_text("mine")
+    code, _, err = run(folder, FITS, *BOARD, "--update", "-o", "there.txt")
+    assert (code, "exists already" in err) == (2, True)
+    assert not (folder / "edgetool.lock").exists()
+
+
+@pytest.mark.parametrize("name", ["edgetool.toml", "board.toml", "edgetool.lock", FITS])
+def test_no_output_replaces_what_was_read(folder: Path, name: str) -> None:
+    (folder / "edgetool.toml").write_text("")
+    (folder / "board.toml").write_text('extends = "nucleo-f446re"\nname = "board"\nboard = "Ours"\n')
+    assert run(folder, FITS, "-t", "board.toml", "--update")[0] == 0
+    before = (folder / name).read_bytes()
+    code, _, err = run(folder, FITS, "-t", "board.toml", "-o", name, "--force")
+    assert (code, "would replace the input" in err) == (2, True)
+    assert (folder / name).read_bytes() == before
+
+
+def test_models_of_the_settings_may_be_a_pattern(folder: Path) -> None:
+    (folder / "edgetool.toml").write_text('target = "nucleo-f446re"\n[check]\nmodels = ["models/[fw]*.tflite"]\n')
+    code, out, _ = run(folder)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if " on nucleo" in line] == [FITS, WIDE]
+    (folder / "edgetool.toml").write_text('target = "nucleo-f446re"\n[check]\nmodels = ["none*.tflite"]\n')
+    assert run(folder)[0] == 2
+
+
+@pytest.mark.parametrize("setting", ["update = true", 'output = "x.txt"', "force = true"])
+def test_what_settings_may_not_ask_for(folder: Path, setting: str) -> None:
+    (folder / "edgetool.toml").write_text(f"[check]\n{setting}\n")
+    code, _, err = run(folder, FITS, *BOARD)
+    assert (code, "unknown key" in err) == (2, True)
+
+
+def test_updates_at_the_same_time_all_arrive(folder: Path) -> None:
+    boards = ("nucleo-f446re", "nucleo-l4r5zi", "nucleo-l476rg", "rpi-pico")
+    with ThreadPoolExecutor(len(boards)) as pool:
+        codes = list(pool.map(lambda board: run(folder, FITS, "-t", board, "--update")[0], boards))
+    assert codes == [0] * len(boards)
+    lock = json.loads((folder / "edgetool.lock").read_text())
+    assert sorted(lock["entries"][FITS]) == sorted(boards)
+
+
+def test_a_lock_that_is_a_link_stays_one(folder: Path) -> None:
+    (folder / "real.lock").write_text('{\n  "entries": {},\n  "schema": "edgetool-lock/1"\n}\n')
+    (folder / "edgetool.lock").symlink_to("real.lock")
+    assert run(folder, FITS, *BOARD, "--update")[0] == 0
+    assert (folder / "edgetool.lock").is_symlink()
+    assert FITS in (folder / "real.lock").read_text()

@@ -16,10 +16,10 @@ from edgetool.gate.lock_file import Lock, lock_text, parse_lock
 from tests.gate.anatomies import anatomies, anatomy
 from tests.model.builders import residual_model
 
-FIGURES = st.dictionaries(
-    st.text(max_size=12),
-    st.none() | st.integers(-(10**12), 10**12) | st.floats(-1e12, 1e12, allow_nan=False),
-    max_size=5,
+SIZES = st.none() | st.integers(0, 10**12)
+FIGURES = st.fixed_dictionaries(
+    {"arena_bytes": SIZES, "model_bytes": SIZES},
+    optional={"head_bytes": SIZES, "macs": SIZES, "latency_ms": st.none() | st.floats(0, 1e12, allow_nan=False)},
 )
 
 
@@ -52,7 +52,8 @@ def test_a_lock_reads_back_equal(lock: Lock) -> None:
 
 def whole() -> Entry:
     versions = {"edgetool": "1", "converter": None, "runtime": "r", "profile": "p"}
-    return Entry("0" * 64, "cmsis-nn", versions, {"arena_bytes": 1, "latency_ms": 1.5}, anatomy(residual_model()))
+    figures = {"arena_bytes": 1, "latency_ms": 1.5, "macs": 7, "model_bytes": 2}
+    return Entry("0" * 64, "cmsis-nn", versions, figures, anatomy(residual_model()))
 
 
 def test_one_figure_and_one_operator_a_line_and_sorted() -> None:
@@ -109,6 +110,11 @@ AT = ("entries", "m", "t")
         (altered(*AT, "figures", "macs", value="1"), "entries.m.t.figures.macs", "not a figure"),
         (altered(*AT, "figures", "macs", value=True), "entries.m.t.figures.macs", "not a figure"),
         (altered(*AT, "figures", "macs", value=1e300), "entries.m.t.figures.macs", "not a figure"),
+        (altered(*AT, "figures", "macs", value=-1), "entries.m.t.figures.macs", "not a figure"),
+        (altered(*AT, "figures", "model_bytes", value=1.5), "entries.m.t.figures.model_bytes", "whole number"),
+        (altered(*AT, "figures", "latency_ms2", value=1), "entries.m.t.figures.latency_ms2", "no figure"),
+        (altered(*AT, "figures", "arena_bytes", value=KeyError), "entries.m.t.figures", "lacks 'arena_bytes'"),
+        (altered(*AT, "figures", value={}), "entries.m.t.figures", "lacks"),
         (altered(*AT, "peak", "bytes", value=-1), "entries.m.t.peak.bytes", "whole number"),
         (altered(*AT, "peak", "bytes", value=1.5), "entries.m.t.peak.bytes", "whole number"),
         (altered(*AT, "peak", "busiest", value="CONV_2D"), "entries.m.t.peak.busiest", "no operator"),

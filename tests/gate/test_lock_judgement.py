@@ -36,6 +36,29 @@ def test_equal_figures_pass() -> None:
     assert [(item.rule, item.passed) for item in judged(locked(), strict=True)] == [("lock", True)]
 
 
+def test_growth_from_what_is_not_locked_is_not_judged() -> None:
+    for figure in ("arena_bytes", "latency_ms"):
+        (item,) = judged(locked(**{figure: None}), Allowance(percent=50))
+        assert (item.rule, item.passed, item.level) == ("growth", None, "warning")
+        assert figure in item.message
+
+
+def test_what_the_figures_are_made_of_may_not_differ_either() -> None:
+    parts = anatomy(chain([16_000, 16_000]))
+    edited = replace(parts, own=(("edited", 1476), *parts.own))
+    then = Locked(replace(NOW, anatomy=edited))
+    info = compare(then, replace(NOW, anatomy=parts), Allowance())
+    assert (info.state, info.changes, len(info.inputs)) == ("changed", (), 1)
+    assert [item.passed for item in judge_lock(then, info, Allowance(), strict=True)] == [False]
+
+
+def test_only_a_small_growth_is_told_what_would_allow_it() -> None:
+    for before, advised in ((9960, True), (9000, False)):
+        (item,) = judged(locked(arena_bytes=before), Allowance())
+        assert any("--allow-growth 0.5%" in text for text in item.advice) is advised
+    assert [item.passed for item in judged(locked(arena_bytes=9960), Allowance(percent=0.5))] == [True]
+
+
 @pytest.mark.parametrize(
     ("figure", "before", "allowance", "over"),
     [
@@ -45,7 +68,6 @@ def test_equal_figures_pass() -> None:
         ("arena_bytes", 9000, Allowance(bytes=1000), None),
         ("arena_bytes", 9000, Allowance(percent=2, bytes=1000), None),
         ("arena_bytes", 11_000, Allowance(), None),
-        ("arena_bytes", None, Allowance(), None),
         ("model_bytes", 1999, Allowance(), 1),
         ("latency_ms", 99.0, Allowance(percent=2), None),
         ("latency_ms", 90.0, Allowance(percent=10), 1.0),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgetool.errors import CalibrationError, EdgetoolError, UsageError
+from edgetool.firmware.c_names import model_macro
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
@@ -225,6 +226,13 @@ def test_runs_that_differ_are_told(folder: Path) -> None:
     total = int(lines[-4].split("mean=")[1].split()[0])
     lines = device_lines(folder / "chain.tflite", chain_model(6), total=(total, total, total * 6 // 5))
     assert rules(calibrated(folder, lines)) == [("runs-differ", "warning")]
+
+
+def test_a_macro_to_define_is_called_as_in_the_firmware(folder: Path) -> None:
+    path = folder / "eof.tflite"  # EOF is a macro of C
+    path.write_bytes((folder / "chain.tflite").read_bytes())
+    with pytest.raises(CalibrationError, match=rf"with {model_macro('eof')}_PROFILE_TICKS\(\)"):
+        calibrated(folder, device_lines(path, chain_model(6), events=[], total=(0, 0, 0)))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,13 @@ Value = int | float | None
 
 # Words of a profile that are no figures: a sentence put better changes nothing.
 WORDS = frozenset(["sources", "note", "basis", "clock_source", "description", "document"])
+# The figures of a lock, by their names in the document, and those that every model has.
+FIGURES = (
+    *("arena_bytes", "used_bytes", "head_bytes", "tail_bytes", "model_bytes", "parameters"),
+    *("macs", "bytes_moved", "instructions", "accuracy_float", "accuracy_quantized"),
+    *("latency_ms", "latency_ms_low", "latency_ms_high", "energy_uj", "energy_uj_low", "energy_uj_high"),
+)
+ALWAYS = frozenset(["arena_bytes", "model_bytes"])
 NS_PER_MS = 10**6
 DIGITS = 6  # of what is not counted but estimated
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from edgetool.errors import UsageError
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
-from edgetool.gate.lock_entry import Entry, Value
+from edgetool.gate.lock_entry import ALWAYS, FIGURES, Entry, Value
 
 SCHEMA = "edgetool-lock/1"
 INLINE_DEPTH = 5  # an operator's figures stand in one line
@@ -152,6 +152,10 @@ class _Reader:
         names = {"edgetool", "converter", "runtime", "profile"}
         versions = self.object(found["versions"], f"{key}.versions", names)
         figures = self.object(found["figures"], f"{key}.figures")
+        if unknown := sorted(set(figures) - set(FIGURES)):
+            self.fail(f"{key}.figures.{unknown[0]}", "is no figure that edgetool knows")
+        if missing := sorted(ALWAYS - set(figures)):
+            self.fail(f"{key}.figures", f"lacks {missing[0]!r}")
         return Entry(
             sha256=self.text(found["sha256"], f"{key}.sha256"),
             kernels=self.text(found["kernels"], f"{key}.kernels"),
@@ -244,7 +248,9 @@ class _Reader:
     def figure(self, value: Any, key: str) -> Value:
         if value is None:
             return None
-        if type(value) not in (int, float) or not abs(value) < 1e18:
+        if type(value) not in (int, float) or not 0 <= value < 1e18:
             self.fail(key, "is not a figure")
+        if key.endswith("_bytes"):
+            return self.size(value, key)
         number: int | float = value
         return number

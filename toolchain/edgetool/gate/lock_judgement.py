@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ
 GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference"}
 MODEL_CHANGED = "the model file changed"
 NAMED = 6  # figures, with --locked
+MOST_ALLOWED = 5  # percent of growth that a team may want to let pass
 LEAST_NS = 1000  # causes below a microsecond are told together
 UPDATE = "'edgetool check --update' locks the new figures, if they are meant to be"
 MISSING = {
@@ -67,6 +69,10 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
         return (*grown, _as_locked(info))
     if grown:
         return tuple(grown)
+    unlocked = [change.figure for change in info.changes if change.figure in GUARDED and change.before is None]
+    if unlocked:
+        text = f"not judged: the lock file has no {', '.join(unlocked)}; {UPDATE}"
+        return (JudgementInfo("growth", None, "warning", text),)
     changed = [change.figure for change in info.changes if change.figure in GUARDED]
     allowed = f", or by no more than {allowance}" if allowance != Allowance() else ""
     text = f"arena, model and latency have not grown{allowed}"
@@ -111,8 +117,15 @@ def _growth(change: ChangeInfo, inputs: tuple[str, ...], allowance: Allowance) -
         over=change.after - limit,
         unit=change.unit,
         causes=change.causes,
-        advice=(f"{UPDATE}; --allow-growth 2% lets it grow a little",),
+        advice=(UPDATE, *_allowing(grown, change.before)),
     )
+
+
+def _allowing(grown: float, before: float) -> tuple[str, ...]:
+    """The allowance that a small growth needs, to a tenth of a percent above it; none for one that is no noise."""
+    percent = 100 * grown / before if before else float("inf")
+    needed = math.ceil(10 * percent) / 10
+    return (f"--allow-growth {needed:g}% allows so much",) if percent <= MOST_ALLOWED else ()
 
 
 def _names(before: Entry, now: Entry) -> list[str]:
@@ -167,6 +180,8 @@ def _inputs(before: Entry, now: Entry) -> tuple[str, ...]:
         said.append("the target's figures changed: its profile, or options such as --sram and --clock")
     if before.kernels != now.kernels:
         said.append(f"the kernels changed from {before.kernels} to {now.kernels}")
+    if before.figures == now.figures and before.anatomy != now.anatomy:
+        said.append("what the figures are made of changed, though they are the same")
     return tuple(said)
 
 

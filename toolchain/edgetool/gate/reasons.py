@@ -137,9 +137,7 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     if others.saving is not None:
         saving = others.saving
         then = f"at most {saving.bytes:,} B, then {saving.then} sets the arena"
-        advice.append(
-            f"{saving.what}: that saves {then if saving.then else 'at most as much as it gets smaller'}"
-        )
+        advice.append(f"{saving.what}: that saves {then if saving.then else 'at most as much as it gets smaller'}")
     elif anatomy.moment == INVOKE and anatomy.busiest is not None:
         advice.append(f"use fewer channels or a smaller input, first at {anatomy.busiest}")
     return advice

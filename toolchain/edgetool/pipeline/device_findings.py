@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from edgetool.estimate.latency import estimate_model
 from edgetool.finding import Finding
+from edgetool.firmware.c_names import model_macro
 from edgetool.firmware.profile_program import word
 from edgetool.memory.planner import plan_memory
 from edgetool.pipeline.device_runs import ANY, DeviceRun, run_ms
@@ -69,7 +70,7 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
         elif profile.dropped:
             text = (
                 f"{profile.dropped} operators found no room in the profile: build with "
-                f"-D{profile.model.upper()}_PROFILE_EVENTS={len(profile.events) + profile.dropped}"
+                f"-D{model_macro(profile.model)}_PROFILE_EVENTS={len(profile.events) + profile.dropped}"
             )
         else:
             text = "the operators that ran are not those of the model: only the total counts"

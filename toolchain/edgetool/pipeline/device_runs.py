@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
+from edgetool.firmware.c_names import model_macro
 from edgetool.firmware.profile_program import word
 from edgetool.pipeline.files import read_file
 from edgetool.pipeline.profile_log import DeviceProfile, read_profile_log
@@ -110,7 +111,7 @@ def run_ms(run: DeviceRun, ticks: float, target: Target) -> float:
         raise CalibrationError(
             f"the counter ({profile.source}) has no known rate",
             where=_place(run),
-            fix=f"build the firmware with -D{profile.model.upper()}_PROFILE_TICKS_HZ=...",
+            fix=f"build the firmware with -D{model_macro(profile.model)}_PROFILE_TICKS_HZ=...",
         )
     return ticks / rate * 1e3
 
@@ -121,7 +122,9 @@ def check_run(run: DeviceRun, target: Target) -> None:
     Raises CalibrationError and UsageError.
     """
     profile = run.profile
-    own_counter = f"build with {profile.model.upper()}_PROFILE_TICKS() and _PROFILE_TICKS_HZ: a counter of the device"
+    own_counter = (
+        f"build with {model_macro(profile.model)}_PROFILE_TICKS() and _PROFILE_TICKS_HZ: a counter of the device"
+    )
     if profile.max_ticks == 0:
         raise CalibrationError(
             f"the counter ({profile.source}) stood still: the device lacks it, or it is an emulator",
