@@ -100,6 +100,16 @@ def test_several_models_run_in_one_program(tmp_path: Path) -> None:
     assert lines[-1] == "state: arena_used_bytes 1234"
 
 
+@pytest.mark.parametrize("names", [("a", "a_error"), ("run", "status"), ("init", "status"), ("status", "status_run")])
+def test_models_whose_names_begin_alike_do_not_meet(tmp_path: Path, names: tuple[str, str]) -> None:
+    programs = [
+        replace(program, header=replace(program.header, name=name)) for program, name in zip(TWO, names, strict=True)
+    ]
+    code, lines = run(tmp_path, programs)
+    assert code == 0
+    assert lines[-1] == f"{names[1]}: arena_used_bytes 1234"
+
+
 @pytest.mark.parametrize(
     ("failing", "told"),
     [("ALLOCATE_FAILS", "kws: AllocateTensors failed"), ("INVOKE_FAILS", "kws: an operator failed")],

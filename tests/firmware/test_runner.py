@@ -94,14 +94,14 @@ int main()
 
     describe();
     fake.version = 2;
-    if (kws_runner::init() != kws_error_model) return 4;
+    if (kws_runner::init() != kws_error_version) return 4;
     describe();
     fake.least_arena = KWS_ARENA_BYTES + EXTRA + 1;
     if (kws_runner::init() != kws_error_arena) return 5;
     describe();
     fake.least_arena = KWS_ARENA_BYTES + EXTRA;
     fake.allocate_fails = true;
-    if (kws_runner::init() != kws_error_tensors) return 6;
+    if (kws_runner::init() != kws_error_allocation) return 6;
     describe();
     fake.inputs[0].type = kTfLiteUInt8;
     if (kws_runner::init() != kws_error_io) return 7;
@@ -193,7 +193,7 @@ int main()
     if ({name}_runner::reset() != {name}_ok || fake.reset != 0) return 5;
     if (fake.destroyed != 1 || fake.interpreters != 2) return 8;
     fake.allocate_fails = true;
-    if ({name}_runner::reset() != {name}_error_tensors || {name}_runner::invoke() != {name}_error_order) return 6;
+    if ({name}_runner::reset() != {name}_error_allocation || {name}_runner::invoke() != {name}_error_order) return 6;
     return {name}_runner::output_0() == nullptr ? 0 : 7;
 }}
 """

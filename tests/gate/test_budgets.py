@@ -103,3 +103,9 @@ def test_names_are_never_ambiguous(budgets: list[Budget]) -> None:
     assert len({item.name for item in judged}) == len(judged)
     assert {(item.bytes, item.of) for item in judged} == {(budget.bytes, budget.of) for budget in budgets}
     assert all(item.violated == (USED[item.of] > item.bytes) for item in judged)
+
+
+def test_a_lower_bound_may_violate_what_it_does_not_exceed() -> None:
+    budgets = [parse_budget(text) for text in ("32KiB", "64KiB", "80000B:ram", "1MiB:flash")]
+    found = judge_budgets(budgets, USED, exact=False)
+    assert [item.violated for item in found] == [True, None, None, False]

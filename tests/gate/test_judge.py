@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from edgetool.gate.budgets import parse_budget
-from edgetool.gate.judge import Reasons, duration, judge, subject_of, with_reasons
+from edgetool.gate.judge import Reasons, judge, subject_of, with_reasons
 from edgetool.gate.limits import Limits
+from edgetool.gate.plain import duration
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import Accuracy, FindingInfo, QuantizationInfo, Report
 from edgetool.report.estimate import Band

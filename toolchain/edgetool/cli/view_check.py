@@ -27,6 +27,7 @@ LOCK_STATES = {
     "not-in-lock": "the model is not in it",
     "other-target": "the model is in it for other targets",
 }
+VIOLATED = {True: "yes", False: "no", None: "not known"}
 
 
 def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[str]:
@@ -115,7 +116,7 @@ def _budgets(memory: MemoryInfo) -> list[str]:
     lines: list[str] = []
     for budget in memory.budgets:
         start = f"        {'budgets' if not lines else '':<{RULE_COLUMNS}} "
-        verdict = "yes" if budget.violated else "no"
+        verdict = VIOLATED[budget.violated]
         lines += wrapped(f"{budget.name}: {verdict} ({budget.of}, {budget.bytes:,} B)", " " * len(start), start)
     return lines
 

@@ -69,7 +69,7 @@ def _run(spec: ProgramSpec, name: str) -> str:
     prints = "".join(_print(name, macro, f"output_{i}", tensor) for i, tensor in enumerate(spec.header.outputs))
     return f"""\
 /* Fills the inputs, runs the model and prints the outputs. */
-static {name}_status run_{name}()
+static {name}_status {name}_run_in_main()
 {{
 {fills}\
     const {name}_status status = {name}_runner::invoke();
@@ -111,16 +111,16 @@ def _each(macro: str, io: str, tensor: IoSpec, statement: str) -> str:
 def _main(programs: Sequence[ProgramSpec], names: list[str]) -> str:
     shared = programs[0].shared_arena is not None
     order = "    /* In this order: the arena has what each model needs when it comes to it. */\n" if shared else ""
-    calls = [(name, f"{name}_runner::init()") for name in names] + [(name, f"run_{name}()") for name in names]
+    calls = [(name, f"{name}_runner::init()") for name in names] + [(name, f"{name}_run_in_main()") for name in names]
     steps = "".join(
         f"""\
-    const {name}_status {what}_{name} = {call};
-    if ({what}_{name} != {name}_ok) {{
-        MicroPrintf("{name}: %s", {name}_status_text({what}_{name}));
-        return {what}_{name};
+    const {name}_status {name}_{what}_result = {call};
+    if ({name}_{what}_result != {name}_ok) {{
+        MicroPrintf("{name}: %s", {name}_status_text({name}_{what}_result));
+        return {name}_{what}_result;
     }}
 """
-        for (name, call), what in zip(calls, ["init"] * len(names) + ["ran"] * len(names), strict=True)
+        for (name, call), what in zip(calls, ["init"] * len(names) + ["run"] * len(names), strict=True)
     )
     used = "".join(
         f'    MicroPrintf("{name}: arena_used_bytes %d", static_cast<int>({name}_runner::arena_used_bytes()));\n'

@@ -18,10 +18,10 @@ from edgetool.model.types import DType
 # The statuses after NAME_ok, in order: their last words, and what they mean.
 STATUSES = (
     ("error_order", "init comes first, and only once"),
-    ("error_model", "the model needs another version of TFLM"),
+    ("error_version", "the model needs another version of TFLM"),
     ("error_operators", "an operator could not be registered"),
     ("error_arena", "the arena is far too small"),
-    ("error_tensors", "AllocateTensors failed: the log of TFLM says why, mostly too small an arena"),
+    ("error_allocation", "AllocateTensors failed: the log of TFLM says why, mostly too small an arena"),
     ("error_io", "the inputs and outputs are not those of {name}.h"),
     ("error_invoke", "an operator failed: the log of TFLM says which"),
     ("error_reset", "the state could not be reset"),
@@ -316,7 +316,7 @@ def _init(spec: ProgramSpec, name: str, macro: str) -> str:
     }}
     const tflite::Model *const model = tflite::GetModel({name}_model);
     if (model->version() != TFLITE_SCHEMA_VERSION) {{
-        return {name}_error_model;
+        return {name}_error_version;
     }}
     {name}_op_resolver *const resolver = new ({name}_resolver_memory) {name}_op_resolver;
     if ({name}_register_ops(*resolver) != kTfLiteOk) {{
@@ -326,7 +326,7 @@ def _init(spec: ProgramSpec, name: str, macro: str) -> str:
     tflite::MicroInterpreter *const interpreter =
         new ({name}_interpreter_memory) tflite::MicroInterpreter(model, *resolver, allocator, {given}, profiler);
     if (interpreter->AllocateTensors() != kTfLiteOk) {{
-        return {name}_error_tensors;
+        return {name}_error_allocation;
     }}
     if (interpreter->inputs_size() != {macro}_INPUT_COUNT || interpreter->outputs_size() != {macro}_OUTPUT_COUNT\
 {"".join(_io_check(name, macro, *item) for item in _io(spec))}) {{

@@ -69,13 +69,21 @@ def _plain_name(text: str) -> str:
     return f"violates_{number}{unit.lower() or 'b'}"
 
 
-def judge_budgets(budgets: Sequence[Budget], used: Mapping[Of, int]) -> tuple[BudgetInfo, ...]:
-    """Each budget once, violated where what it is of is strictly larger."""
+def judge_budgets(budgets: Sequence[Budget], used: Mapping[Of, int], *, exact: bool = True) -> tuple[BudgetInfo, ...]:
+    """Each budget once, violated where what it is of is strictly larger.
+
+    Where the arena is only a lower bound (not exact), a budget that this does not exceed may be violated or not: None.
+    """
     distinct: dict[tuple[str, Of], Budget] = {}
     for budget in budgets:
         distinct.setdefault((_plain_name(budget.text), budget.of), budget)
     kept = tuple(distinct.values())
     return tuple(
-        BudgetInfo(budget.text, budget.bytes, used[budget.of] > budget.bytes, budget.of, name)
+        BudgetInfo(budget.text, budget.bytes, _violated(budget, used[budget.of], exact=exact), budget.of, name)
         for budget, name in zip(kept, budget_names(kept), strict=True)
     )
+
+
+def _violated(budget: Budget, used_bytes: int, *, exact: bool) -> bool | None:
+    violated = used_bytes > budget.bytes
+    return violated if violated or exact or budget.of == "flash" else None

@@ -9,7 +9,7 @@ from typing import Literal
 from edgetool.finding import Finding
 from edgetool.gate.budgets import WHAT, Of
 from edgetool.gate.limits import Limits
-from edgetool.gate.plain import exact
+from edgetool.gate.plain import as_given, duration
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import FindingInfo, Report
 
@@ -238,22 +238,3 @@ def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
 
 def _least(report: Report) -> str:
     return "at least " if report.arena is not None and report.arena.is_lower_bound else ""
-
-
-def duration(ms: float) -> str:
-    """A time in the unit that reads best, to three digits: 1.2 s, 24 ms, 350 us."""
-    value, unit = _scaled(ms)
-    return exact(value, unit)
-
-
-def as_given(ms: float) -> str:
-    """A time that somebody wrote, with all its digits: 334.9 ms."""
-    value, unit = _scaled(ms)
-    return f"{value:.9g} {unit}"
-
-
-def _scaled(ms: float) -> tuple[float, str]:
-    for factor, unit in ((1e-3, "s"), (1.0, "ms")):
-        if ms * factor >= 1:
-            return ms * factor, unit
-    return ms * 1e3, "us"

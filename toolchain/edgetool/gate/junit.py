@@ -69,5 +69,7 @@ def _figures(report: Report) -> dict[str, str]:
     figures["model_bytes"] = str(report.model.bytes)
     if report.estimate is not None and report.estimate.latency_ms is not None:
         figures["latency_ms"] = f"{report.estimate.latency_ms.value:.6g}"
-    figures |= {name: str(violated).lower() for name, violated in gate.violations.items()}
+    figures |= {
+        name: "unknown" if violated is None else str(violated).lower() for name, violated in gate.violations.items()
+    }
     return figures

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from edgetool.gate.changes import Row, arena_rows, latency_rows, model_rows, told
-from edgetool.gate.judge import duration
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_entry import NS_PER_MS, Entry, Value
+from edgetool.gate.plain import duration
 from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
 
 UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ"}
@@ -69,11 +69,12 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
         return (*grown, _as_locked(info))
     if grown:
         return tuple(grown)
-    unlocked = [change.figure for change in info.changes if change.figure in GUARDED and change.before is None]
-    if unlocked:
-        text = f"not judged: the lock file has no {', '.join(unlocked)}; {UPDATE}"
+    guarded = [change for change in info.changes if change.figure in GUARDED]
+    unknown = [change.figure for change in guarded if change.before is None or change.after is None]
+    if unknown:
+        text = f"not judged: only one of the lock file and this model tells {', '.join(unknown)}; {UPDATE}"
         return (JudgementInfo("growth", None, "warning", text),)
-    changed = [change.figure for change in info.changes if change.figure in GUARDED]
+    changed = [change.figure for change in guarded]
     allowed = f", or by no more than {allowance}" if allowance != Allowance() else ""
     text = f"arena, model and latency have not grown{allowed}"
     if changed:

@@ -28,6 +28,7 @@ _MARKUP = re.compile(r"[\\`*{}\[\]<>|~$^&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[
 # What GitHub and GitLab make a link or a mention of, wherever they find it in the text.
 _LINKED = re.compile(r"(?<=[@#!%])(?=[\w'\"])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=gh)(?=-)", re.IGNORECASE)
 _BREAK = "\u200b"
+VIOLATED = {True: "**violated**", False: "kept", None: "not known"}
 
 
 def text(reports: Sequence[Report]) -> str:
@@ -121,7 +122,7 @@ def _latency(report: Report) -> str:
 
 def _budgets(report: Report) -> str:
     budgets = () if report.memory is None else report.memory.budgets
-    said_of = [f"{escaped(item.budget)} {item.of}: {'**violated**' if item.violated else 'kept'}" for item in budgets]
+    said_of = [f"{escaped(item.budget)} {item.of}: {VIOLATED[item.violated]}" for item in budgets]
     return "<br>".join(said_of) or NOTHING
 
 

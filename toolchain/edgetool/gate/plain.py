@@ -57,3 +57,22 @@ def percent(part: float | int, whole: float | int) -> str:
 def sentence(parts: Iterable[str]) -> str:
     """The parts as one text, separated by semicolons."""
     return "; ".join(part for part in parts if part)
+
+
+def duration(ms: float) -> str:
+    """A time in the unit that reads best, to three digits: 1.2 s, 24 ms, 350 us."""
+    value, unit = _scaled(ms)
+    return exact(value, unit)
+
+
+def as_given(ms: float) -> str:
+    """A time that somebody wrote, with all its digits: 334.9 ms."""
+    value, unit = _scaled(ms)
+    return f"{value:.9g} {unit}"
+
+
+def _scaled(ms: float) -> tuple[float, str]:
+    for factor, unit in ((1e-3, "s"), (1.0, "ms")):
+        if ms * factor >= 1:
+            return ms * factor, unit
+    return ms * 1e3, "us"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.gate.anatomy import INVOKE, Anatomy
-from edgetool.gate.judge import Reasons, duration
-from edgetool.gate.plain import percent
+from edgetool.gate.judge import Reasons
+from edgetool.gate.plain import duration, percent
 from edgetool.gate.saving import Saving
 from edgetool.report.document import Report
 from edgetool.report.estimate import EstimateInfo

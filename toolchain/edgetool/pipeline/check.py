@@ -105,7 +105,8 @@ class _Case:
         else:
             judgements += judge_lock(locked, info, self.request.allowance, strict=self.request.locked)
         tracked = (*limits.budgets, *(() if limits.active_budget is None else (limits.active_budget,)))
-        budgets = judge_budgets(tracked, used(made, limits))
+        assert made.arena is not None
+        budgets = judge_budgets(tracked, used(made, limits), exact=not made.arena.is_lower_bound)
         assert made.memory is not None
         gate = GateInfo(
             passed=all(item.passed is not False for item in judgements),

@@ -17,7 +17,7 @@ from edgetool.pipeline.files import check_writable, write_files
 from edgetool.pipeline.firmware import FirmwareRequest, output_name
 from edgetool.pipeline.planned import NO_PLAN, plan_findings
 from edgetool.pipeline.reporting import report
-from edgetool.pipeline.shared import SharedModel, shared_arena
+from edgetool.pipeline.shared_arena import SharedModel, shared_arena
 from edgetool.pipeline.shared_firmware import shared_files, shared_names
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.document import Report

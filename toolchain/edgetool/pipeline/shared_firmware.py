@@ -14,7 +14,7 @@ from edgetool.firmware.shared_arena import arena_header, arena_source
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.firmware import FirmwareRequest, firmware_names, header_spec, model_files, program_files
 from edgetool.pipeline.program import program_spec
-from edgetool.pipeline.shared import SharedArena, SharedModel
+from edgetool.pipeline.shared_arena import SharedArena, SharedModel
 from edgetool.target.types import Target
 
 # What there is once, however many models.

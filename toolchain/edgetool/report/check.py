@@ -61,11 +61,12 @@ class LockInfo:
 class GateInfo:
     """The judgement. path: the model as the user named it, relative to the current directory where it lies below it.
 
-    violations: "violates_64kib" and the like for each tracked budget, whether it is violated.
+    violations: "violates_64kib" and the like for each tracked budget, whether it is violated, null where that is not
+    known.
     """
 
     passed: bool
     path: str
     judgements: tuple[JudgementInfo, ...]
-    violations: dict[str, bool]
+    violations: dict[str, bool | None]
     lock: LockInfo | None = None

@@ -180,12 +180,13 @@ class PlanInfo:
 class BudgetInfo:
     """A budget to track and whether it is violated: whether what it is of ("arena", "ram" or "flash") is larger.
 
-    budget is as the user wrote it ("64KiB"), name what the violation is reported as ("violates_64kib").
+    budget is as the user wrote it ("64KiB"), name what the violation is reported as ("violates_64kib"). violated is
+    null where the arena is known from below alone and may be larger.
     """
 
     budget: str
     bytes: int
-    violated: bool
+    violated: bool | None
     of: str = "arena"
     name: str = ""
 
