@@ -61,6 +61,8 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
         return error.exit_code
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "target":
+            click.echo('It may also stand in edgetool.toml: target = "NAME"', err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt, Terminated):
         _say("interrupted")
