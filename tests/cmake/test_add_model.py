@@ -113,6 +113,13 @@ def test_what_cannot_be_converted_fails_the_build_until_it_can(source: Path, tmp
         assert "sram has 256" in said
     configure(source, folder, "-DSRAM=256KiB")
     assert message not in build(folder)
+    header = folder / "edgetool/app/my_net/my_net.h"
+    fits = header.read_bytes()
+    configure(source, folder, "-DSRAM=256")
+    assert message in failed_build(folder)
+    configure(source, folder, "-DSRAM=256KiB")
+    build(folder)
+    assert header.read_bytes() == fits, "what failed must not stay in the build"
     model = source / "models" / "my net.tflite"
     good = model.read_bytes()
     model.write_bytes(good[:200])
