@@ -126,3 +126,23 @@ def test_several_models_need_to_share(tflite: Path, other: Path, tmp_path: Path)
     assert "--shared-arena" in result.stderr
     result = edgetool("emit", tflite, tflite, "--shared-arena", "-o", tmp_path / "out")
     assert result.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "content", "read"),
+    [
+        ("edgetool.toml", "", True),
+        ("pyproject.toml", "[tool.edgetool]\n", True),
+        ("pyproject.toml", "[tool.ruff]\n", False),
+    ],
+)
+def test_a_build_is_told_of_settings_and_profiles(
+    tflite: Path, tmp_path: Path, settings: str, content: str, read: bool
+) -> None:
+    (tmp_path / settings).write_text(content)
+    (tmp_path / "board.toml").write_text('extends = "nucleo-f446re"\nname = "board"\nboard = "Ours"\n')
+    command = ("emit", tflite, "-t", "board.toml", "-o", "out", "--depfile", "out.d", "-q")
+    assert edgetool(*command, cwd=tmp_path).returncode == 0
+    rule = (tmp_path / "out.d").read_text()
+    assert f"{tmp_path}/board.toml" in rule
+    assert (f"{tmp_path}/{settings}" in rule) is read

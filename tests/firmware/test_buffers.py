@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from dataclasses import replace
@@ -17,9 +16,9 @@ from edgetool.firmware.header import header
 from edgetool.firmware.spec import BuffersSpec, HeaderSpec
 
 from .c_compilers import MATRIX, compile_in
+from .golden_files import check_golden
 from .header_specs import HOSTILE_SHARED, KWS, SHARED
 
-GOLDEN = Path(__file__).parent / "golden"
 EMPTY = replace(SHARED, name="none", tensors=(), inputs=(), outputs=(), buffers=BuffersSpec((), 0, 0))
 
 
@@ -31,10 +30,7 @@ def write(directory: Path, spec: HeaderSpec) -> str:
 
 
 def test_golden() -> None:
-    path, text = GOLDEN / "shared_buffers.c.golden", buffers_source(SHARED)
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden("shared_buffers.c", buffers_source(SHARED))
 
 
 @pytest.mark.parametrize(("compiler", "standard"), MATRIX)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from dataclasses import replace
@@ -19,9 +18,8 @@ from edgetool.firmware.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.model.types import DType
 
 from .c_compilers import MATRIX, compile_in
+from .golden_files import check_golden
 from .header_specs import ALL, HOSTILE, KWS, SEQUENCE
-
-GOLDEN = Path(__file__).parent / "golden"
 
 
 def write(directory: Path, *specs: HeaderSpec) -> list[str]:
@@ -38,10 +36,7 @@ def includes(files: list[str]) -> str:
 
 @pytest.mark.parametrize("name", ALL)
 def test_golden(name: str) -> None:
-    path, text = GOLDEN / f"{name}.h.golden", header(ALL[name])
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden(f"{name}.h", header(ALL[name]))
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -15,9 +15,9 @@ from edgetool.firmware.incbin import incbin_source
 from edgetool.firmware.model_data import model_data
 
 from .c_compilers import compile_in
+from .golden_files import check_golden
 from .header_specs import BLOB, HOSTILE_NAMES
 
-GOLDEN = Path(__file__).parent / "golden"
 ASSEMBLERS = {
     "x86-64": ("gcc",),
     "cortex-m0plus": ("arm-none-eabi-gcc", "-mcpu=cortex-m0plus", "-mthumb"),
@@ -52,10 +52,7 @@ def assemble(directory: Path, machine: str, *arguments: str) -> subprocess.Compl
 
 
 def test_golden() -> None:
-    path, text = GOLDEN / "kws_model.S.golden", incbin_source("kws")
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden("kws_model.S", incbin_source("kws"))
 
 
 @pytest.mark.parametrize("machine", ASSEMBLERS)

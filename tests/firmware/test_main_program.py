@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,9 @@ from edgetool.firmware.program import ProgramSpec
 
 from .c_compilers import CPP_MATRIX
 from .emitted import build, compile_cpp, write, write_main
+from .golden_files import check_golden
 from .program_specs import ALL_PROGRAMS, EMPTY_PROGRAM, EVERY_TYPE_PROGRAM, KWS_PROGRAM, STATE_PROGRAM
 
-GOLDEN = Path(__file__).parent / "golden"
 TWO = [replace(KWS_PROGRAM, shared_arena="joint"), STATE_PROGRAM]
 CASES: dict[str, list[ProgramSpec]] = {
     "kws": [KWS_PROGRAM],
@@ -49,10 +48,7 @@ static const int described = describe();
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
-    path, text = GOLDEN / f"{name}_main.cc.golden", main_source(CASES[name])
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden(f"{name}_main.cc", main_source(CASES[name]))
 
 
 @pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)

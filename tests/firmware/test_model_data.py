@@ -16,9 +16,8 @@ from edgetool.firmware.header import header
 from edgetool.firmware.model_data import model_data
 
 from .c_compilers import MATRIX, compile_in
+from .golden_files import check_golden
 from .header_specs import BLOB, HOSTILE_NAMES, KWS
-
-GOLDEN = Path(__file__).parent / "golden"
 
 
 def write(directory: Path, name: str, blob: bytes = BLOB) -> str:
@@ -30,10 +29,7 @@ def write(directory: Path, name: str, blob: bytes = BLOB) -> str:
 
 @pytest.mark.parametrize("suffix", ["c", "h"])
 def test_golden(suffix: str) -> None:
-    path, text = GOLDEN / f"kws_model.{suffix}.golden", model_data("kws", BLOB)["ch".index(suffix)]
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden(f"kws_model.{suffix}", model_data("kws", BLOB)["ch".index(suffix)])
 
 
 @given(st.binary(min_size=1, max_size=200), st.sampled_from(HOSTILE_NAMES))

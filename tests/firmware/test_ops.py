@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import subprocess
 from dataclasses import replace
@@ -20,19 +19,16 @@ from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 
 from .c_compilers import CPP_MATRIX, TFLM_API
 from .emitted import compile_cpp, write
+from .golden_files import check_golden
 from .header_specs import HOSTILE_NAMES
 from .program_specs import ALL_PROGRAMS, COMMIT, EMPTY_PROGRAM, HOSTILE_PROGRAM, KWS_PROGRAM, SEQUENCE_PROGRAM
 
-GOLDEN = Path(__file__).parent / "golden"
 RESOLVER = TFLM_API / "tensorflow/lite/micro/micro_mutable_op_resolver.h"
 
 
 @pytest.mark.parametrize("name", ["kws", "sequence", "hostile", "empty"])
 def test_golden(name: str) -> None:
-    path, text = GOLDEN / f"{name}_ops.h.golden", ops_header(ALL_PROGRAMS[name])
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden(f"{name}_ops.h", ops_header(ALL_PROGRAMS[name]))
 
 
 def test_every_method_of_the_runtime_is_one_of_tflms() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -22,9 +21,9 @@ from edgetool.target.load import list_targets, load_target
 
 from .c_compilers import CPP_STANDARDS, FLAGS, TFLM_API
 from .emitted import compile_cpp, write
+from .golden_files import check_golden
 from .program_specs import ALL_PROGRAMS, KWS_PROGRAM
 
-GOLDEN = Path(__file__).parent / "golden"
 CORES = ("cortex-m0plus", "cortex-m4", "cortex-m7", "riscv32", "xtensa-lx7", "rxv2")
 # A counter of the user's own, as the banner describes it.
 TICKS = "unsigned int own_ticks();\n"
@@ -54,10 +53,7 @@ def own_counter(spec: ProgramSpec) -> list[str]:
 
 @pytest.mark.parametrize("name", ["kws", "sequence"])
 def test_golden(name: str) -> None:
-    path, text = GOLDEN / f"{name}_profile.cc.golden", profile_source(ALL_PROGRAMS[name])
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden(f"{name}_profile.cc", profile_source(ALL_PROGRAMS[name]))
 
 
 @pytest.mark.parametrize("core", CORES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from edgetool.model.types import DType
 
 from .c_compilers import CPP_MATRIX, compile_in
 from .emitted import build, compile_cpp, write
+from .golden_files import check_golden, code
 from .header_specs import SHARED
 from .program_specs import (
     ALL_PROGRAMS,
@@ -31,7 +31,6 @@ from .program_specs import (
     STATE_PROGRAM,
 )
 
-GOLDEN = Path(__file__).parent / "golden"
 SEQUENCE_NAME = c_names.model_identifier(SEQUENCE_PROGRAM.header.name)
 SEQUENCE_MACRO = c_names.model_macro(SEQUENCE_PROGRAM.header.name)
 SEQUENCE_BYTES = f"-D{SEQUENCE_MACRO}_ARENA_BYTES=8192"
@@ -40,10 +39,7 @@ SEQUENCE_BYTES = f"-D{SEQUENCE_MACRO}_ARENA_BYTES=8192"
 @pytest.mark.parametrize("name", ["kws", "sequence", "state"])
 @pytest.mark.parametrize(("suffix", "emit"), [("h", runner_header), ("cc", runner_source)], ids=["h", "cc"])
 def test_golden(name: str, suffix: str, emit: Callable[[ProgramSpec], str]) -> None:
-    path, text = GOLDEN / f"{name}_runner.{suffix}.golden", emit(ALL_PROGRAMS[name])
-    if os.environ.get("EDGETOOL_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="ascii", newline="")
-    assert text == path.read_text(encoding="ascii")
+    check_golden(f"{name}_runner.{suffix}", emit(ALL_PROGRAMS[name]))
 
 
 @pytest.mark.parametrize(("compiler", "standard"), CPP_MATRIX)
@@ -226,10 +222,10 @@ def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
     source = f"{SEQUENCE_NAME}_runner.cc"
     refused = compile_cpp(tmp_path, source)
     assert refused.returncode != 0
-    assert f"the exact arena of this model is not known: define {SEQUENCE_MACRO}_ARENA_BYTES" in refused.stderr
+    assert f"the exact arena is not known: define {SEQUENCE_MACRO}_ARENA_BYTES" in refused.stderr
     refused = compile_cpp(tmp_path, source, f"-D{SEQUENCE_MACRO}_ARENA_BYTES=4111")
     assert refused.returncode != 0
-    assert "below what the model needs at the very least" in refused.stderr
+    assert "below what is needed at the very least" in refused.stderr
     assert compile_cpp(tmp_path, source, f"-D{SEQUENCE_MACRO}_ARENA_BYTES=4112").stderr == ""
 
 
@@ -311,11 +307,6 @@ def test_no_name_gets_out_of_its_comment(model: str, names: list[str]) -> None:
         assert set(text) <= {*map(chr, range(32, 127)), "\n"}
         assert "??" not in text
         assert code(text) == code(emit(plain))
-
-
-def code(text: str) -> str:
-    """The text without its comments."""
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
 def test_shared_buffers_are_not_for_tflm() -> None:

@@ -37,14 +37,13 @@ def test_make_rebuilds_when_an_input_is_newer(tmp_path: Path, name: str) -> None
         assert rebuilds(tmp_path) is expected
 
 
-def test_a_directory_stands_for_its_files_and_settings_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_stands_for_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     samples = tmp_path / "samples"
     samples.mkdir()
     (samples / "b.npy").write_bytes(b"")
     (samples / "a.npy").write_bytes(b"")
-    (tmp_path / "edgetool.toml").write_text("")
-    write_depfile(tmp_path / "out.d", [Path("x.h"), Path("y.h")], [Path("samples")], target="./own.toml")
+    write_depfile(tmp_path / "out.d", [Path("x.h"), Path("y.h")], [Path("samples"), Path("own.toml")])
     lines = (tmp_path / "out.d").read_text().splitlines()
     assert lines[0] == f"{tmp_path}/x.h {tmp_path}/y.h: \\"
     assert [line.strip(" \\").removeprefix(f"{tmp_path}/") for line in lines[1:]] == [
@@ -52,7 +51,6 @@ def test_a_directory_stands_for_its_files_and_settings_count(tmp_path: Path, mon
         "samples/a.npy",
         "samples/b.npy",
         "own.toml",
-        "edgetool.toml",
     ]
 
 

@@ -10,20 +10,22 @@ from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
 from edgetool.pipeline import report_file
-from edgetool.pipeline.report_file import read_report, read_reports, reports_in
+from edgetool.pipeline.report_file import chosen, read_reports, reports_in
 from tests.pipeline.reports import whole_report, write_reports
 
 
 def test_one_and_several(tmp_path: Path) -> None:
     one, two = whole_report("one"), whole_report("two", target=None)
-    assert read_report(write_reports(tmp_path / "one.json", one)) == one
-    assert read_report(tmp_path / "one.json", "another") == one  # the only one, whatever its target
+    (only,) = read_reports(write_reports(tmp_path / "one.json", one))
+    assert only == one
+    for target in (None, "another"):  # the only one, whatever its target
+        assert chosen([one], target, where="x") == one
     path = write_reports(tmp_path / "two.json", one, two)
     assert read_reports(path) == (one, two)
-    assert read_report(path, "one") == one
+    assert chosen([one, two], "one", where="x") == one
     for target in (None, "no target"):
         with pytest.raises(UsageError, match=r"on one, vww_96_int8\.tflite on no target") as caught:
-            read_report(path, target)
+            chosen(read_reports(path), target, where=str(path))
         assert caught.value.where == str(path)
 
 
@@ -33,15 +35,15 @@ def test_every_error_names_the_file_and_what_to_do(tmp_path: Path, monkeypatch: 
     for name, content in odd.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UsageError) as caught:
-            read_report(tmp_path / name)
+            read_reports(tmp_path / name)
         assert caught.value.where == str(tmp_path / name)
         assert caught.value.fix
     for missing in (tmp_path, tmp_path / "none"):
         with pytest.raises(UsageError, match="a report"):
-            read_report(missing)
+            read_reports(missing)
     monkeypatch.setattr(report_file, "MAX_REPORT_BYTES", 100)
     with pytest.raises(UsageError, match="too large"):
-        read_report(path)
+        read_reports(path)
 
 
 @given(st.binary(max_size=200))

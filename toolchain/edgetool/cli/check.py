@@ -14,6 +14,7 @@ import click
 from edgetool.cli.check_options import limit_options, lock_options
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.settings import read_by_name
 from edgetool.cli.text import printable
 from edgetool.errors import FailedCheckError, UsageError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from edgetool.report.document import Report
 
 JUDGED_AND_FAILED = 1
-SETTINGS = (Path("edgetool.toml"), Path("pyproject.toml"))
 # Forms for other programs: the module whose text() makes them.
 FORMS = {
     "github": "edgetool.gate.github",
@@ -87,7 +87,7 @@ def command(
     from edgetool.pipeline.check import check_models
     from edgetool.pipeline.check_request import CheckRequest
     from edgetool.pipeline.files import check_writable
-    from edgetool.pipeline.targets import is_path, resolve_named
+    from edgetool.pipeline.targets import resolve_named
 
     wanted = paths or tuple(found for path in models for found in _matching(path))
     if not wanted:
@@ -115,8 +115,8 @@ def command(
         reports=report,
         custom_operators=custom_operators,
     )
-    read = (lock, custom_operators, *(Path(name) for name in target if is_path(name)), *SETTINGS)
-    inputs = (*wanted, *report, *(path for path in read if path is not None))
+    read = (*wanted, *report, lock, custom_operators, *read_by_name(*target))
+    inputs = tuple(path for path in read if path is not None)
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=inputs)
     checked = check_models(wanted, targets, request)

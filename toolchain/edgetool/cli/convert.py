@@ -20,6 +20,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
+from edgetool.cli.settings import read_by_name
 from edgetool.errors import FailedCheckError
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def command(
             progress=progress,
         )
     if depfile is not None and converted.files:
-        read = (model, request.calibration, request.evaluate, custom_operators)
-        write_depfile(depfile, converted.files, read, target=target)
+        read = (model, request.calibration, request.evaluate, custom_operators, *read_by_name(target))
+        write_depfile(depfile, converted.files, read)
     report = converted.report
     if as_json:
         deliver(to_json(document(report)), None)

@@ -18,6 +18,7 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.settings import read_by_name
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def command(
     chosen: Project = project or ("header" if arena_style == "buffers" else "plain")
     request = FirmwareRequest(chosen, data, profile)
     device = resolve_named(target, **overrides)
+    read = (*models, custom_operators, *read_by_name(target))
     if shared_arena:
         if sharing is not None:
             raise UsageError(f"--sharing {sharing} is for buffers that tensors share", fix="leave it out")
@@ -101,7 +103,7 @@ def command(
             force=force,
         )
         if depfile is not None:
-            write_depfile(depfile, together.files, (*models, custom_operators), target=target)
+            write_depfile(depfile, together.files, read)
         if as_json:
             deliver(to_json(documents(together.reports, together.arena)), None)
         elif not quiet:
@@ -124,7 +126,7 @@ def command(
         force=force,
     )
     if depfile is not None:
-        write_depfile(depfile, emitted.files, (*models, custom_operators), target=target)
+        write_depfile(depfile, emitted.files, read)
     if as_json:
         deliver(to_json(document(emitted.report)), None)
     elif not quiet:

@@ -26,7 +26,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
     found = _read()
     if found is None:
         return {}
-    where, settings = found
+    _, where, settings = found
     group = ctx.command
     assert isinstance(group, click.Group)
     parameters: dict[str, dict[str, click.Parameter]] = {}
@@ -63,6 +63,15 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
     return defaults
 
 
+def read_by_name(*targets: str | None) -> tuple[Path, ...]:
+    """What a command reads without an option of its own: the settings, and profiles of the user's among its targets."""
+    from edgetool.pipeline.targets import is_path
+
+    found = _read()
+    settings = () if found is None else (found[0],)
+    return (*settings, *(Path(name) for name in targets if name is not None and is_path(name)))
+
+
 def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: str) -> Any:
     """The value as the option takes it. Raises SettingsError naming the key."""
     if isinstance(value, list) and not _takes_list(parameter):
@@ -94,8 +103,8 @@ def _unknown(where: str, key: str, known: list[str]) -> SettingsError:
     )
 
 
-def _read() -> tuple[str, dict[str, Any]] | None:
-    """File name and settings; None when the current directory has none."""
+def _read() -> tuple[Path, str, dict[str, Any]] | None:
+    """The file, what an error calls the part of it that is ours, and the settings; None where there is none."""
     for name in (SETTINGS_NAME, "pyproject.toml"):
         path = Path(name)
         if not path.is_file():
@@ -109,10 +118,10 @@ def _read() -> tuple[str, dict[str, Any]] | None:
                 continue  # somebody else's file; its own tools report it
             raise SettingsError(f"is not valid TOML: {error}", where=name) from error
         if name == SETTINGS_NAME:
-            return name, content
+            return path, name, content
         tool = content.get("tool", {})
         if isinstance(tool, dict) and "edgetool" in tool:
             if not isinstance(tool["edgetool"], dict):
                 raise SettingsError("must be a table", where=f"{name}: tool.edgetool")
-            return f"{name} [tool.edgetool]", tool["edgetool"]
+            return path, f"{name} [tool.edgetool]", tool["edgetool"]
     return None

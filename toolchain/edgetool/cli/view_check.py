@@ -8,8 +8,9 @@ import click
 
 from edgetool.cli.text import printable, width, wrapped
 from edgetool.cli.view import finding_lines
+from edgetool.gate.lock_judgement import GUARDED
 from edgetool.gate.plain import exact
-from edgetool.gate.said import JUDGED_AS
+from edgetool.gate.said import unjudged
 from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
 from edgetool.report.document import MemoryInfo, Report
 
@@ -18,7 +19,6 @@ LEAST_PATH = 20
 RULE_COLUMNS = 15  # the longest rules
 INDENT = RULE_COLUMNS + 11
 MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("?", "yellow")}
-GUARDED = ("arena_bytes", "model_bytes", "latency_ms")
 LOCK_STATES = {
     "equal": "as the lock file has it",
     "changed": "differs from the lock file",
@@ -53,14 +53,7 @@ def _report(report: Report, everything: bool) -> list[str]:
         lines += _budgets(report.memory)
     if gate.lock is not None:
         lines += _lock(gate.lock, gate.judgements)
-    judged = {item.rule for item in gate.judgements}
-    left = [
-        item
-        for item in report.findings
-        if not {item.rule, JUDGED_AS.get(item.rule)} & judged
-        and item.rule != "custom-operator"
-        and (everything or item.level != "note")
-    ]
+    left = [item for item in unjudged(report) if everything or item.level != "note"]
     return lines + finding_lines(tuple(left))
 
 

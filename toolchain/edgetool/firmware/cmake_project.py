@@ -135,8 +135,8 @@ def _model(name: str, data: Data) -> str:
 
 def _arena(spec: SharedArenaSpec, name: str) -> str:
     macro = c_names.model_macro(spec.name)
-    known = spec.arena_bytes is not None and not spec.arena_is_lower_bound
-    return _library(f"{name}_arena", ["tflm"]) + ("" if known else _size(f"{name}_arena", macro))
+    given = "" if spec.exact_arena_bytes is not None else _size(f"{name}_arena", macro)
+    return _library(f"{name}_arena", ["tflm"]) + given
 
 
 def _runner(spec: ProgramSpec, name: str, arena: str | None) -> str:

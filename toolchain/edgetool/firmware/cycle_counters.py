@@ -174,6 +174,8 @@ _BY_CORE = {
     "xtensa-lx6": CCOUNT,
     "xtensa-lx7": CCOUNT,
 }
+# What a log calls those whose ticks are cycles of the core.
+CYCLE_COUNTERS = frozenset(counter.name for counter in _BY_CORE.values() if counter.counts_cycles)
 
 
 def counter_of(core: str) -> Counter:

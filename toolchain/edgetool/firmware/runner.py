@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
-from edgetool.firmware import c_names, quantizers
+from edgetool.firmware import arena_memory, c_names, quantizers
 from edgetool.firmware.c_names import comment_text
 from edgetool.firmware.c_text import comment
 from edgetool.firmware.program import ProgramSpec
@@ -69,6 +69,7 @@ def runner_header(spec: ProgramSpec) -> str:
 def runner_source(spec: ProgramSpec) -> str:
     """The text of NAME_runner.cc. ValueError as for runner_header."""
     name, macro = _names(spec)
+    exact = spec.header.exact_arena_bytes is not None
     sections = [
         comment(
             [
@@ -77,7 +78,7 @@ def runner_source(spec: ProgramSpec) -> str:
             ]
         ),
         _includes(spec, name),
-        *([_arena(spec, name, macro)] if spec.shared_arena is None else []),
+        *([arena_memory.array(name, macro, exact=exact)] if spec.shared_arena is None else []),
         _storage(spec, name),
         *([_CHECK.format(name=name)] if spec.header.inputs or spec.header.outputs else []),
         *([_DATA.format(name=name, direction="input")] if spec.header.inputs else []),
@@ -149,19 +150,8 @@ def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
             "file; fill the inputs, invoke and read the outputs of one model before the next has its turn.",
         ]
         return comment(lines)
-    lines += [
-        "",
-        f"The arena is in {name}_runner.cc. For the compilation of that file you may define:",
-        f"  {macro}_ARENA_SECTION      what stands before the arena, to place it in a section of its own:",
-        "                     __attribute__((section(...)))",
-    ]
-    if spec.header.exact_arena_bytes is not None:
-        lines.append(f"  {macro}_ARENA_EXTRA_BYTES  what to add to {macro}_ARENA_BYTES, for another version of TFLM")
-    else:
-        lines += [
-            f"  {macro}_ARENA_BYTES        its size, which you must give: edgetool knows only a lower bound.",
-            "                     Begin with much, and see on the device how little is enough",
-        ]
+    exact = spec.header.exact_arena_bytes is not None
+    lines += ["", *arena_memory.options(f"{name}_runner.cc", macro, exact=exact)]
     return comment(lines)
 
 
@@ -232,30 +222,6 @@ def _includes(spec: ProgramSpec, name: str) -> str:
     micro = ["micro_allocator.h", "micro_interpreter.h", *variables]
     tflm = [*(f"tensorflow/lite/micro/{file}" for file in micro), "tensorflow/lite/schema/schema_generated.h"]
     return f'#include "{name}_runner.h"\n\n#include <new>\n\n' + "".join(f'#include "{file}"\n' for file in own + tflm)
-
-
-def _arena(spec: ProgramSpec, name: str, macro: str) -> str:
-    text = f"#ifndef {macro}_ARENA_SECTION\n#define {macro}_ARENA_SECTION\n#endif\n"
-    if spec.header.exact_arena_bytes is not None:
-        text += f"#ifndef {macro}_ARENA_EXTRA_BYTES\n#define {macro}_ARENA_EXTRA_BYTES 0\n#endif\n"
-        size = f"{macro}_ARENA_BYTES + ({macro}_ARENA_EXTRA_BYTES)"
-    else:
-        text += (
-            f"#ifndef {macro}_ARENA_BYTES\n"
-            f'#error "the exact arena of this model is not known: define {macro}_ARENA_BYTES, larger than'
-            f' {macro}_ARENA_LOWER_BOUND_BYTES"\n#endif\n'
-        )
-        size = f"{macro}_ARENA_BYTES"
-    text += f"\nalignas({macro}_ARENA_ALIGNMENT) {macro}_ARENA_SECTION static uint8_t {name}_arena[{size}];\n"
-    if spec.header.exact_arena_bytes is None:
-        text += (
-            f"static_assert(sizeof({name}_arena) >= {macro}_ARENA_LOWER_BOUND_BYTES,\n"
-            f'              "{macro}_ARENA_BYTES is below what the model needs at the very least");\n'
-        )
-    return text + (
-        f"#ifdef {macro}_SRAM_LIMIT_BYTES\nstatic_assert(sizeof({name}_arena) <= ({macro}_SRAM_LIMIT_BYTES),"
-        f' "the arena exceeds {macro}_SRAM_LIMIT_BYTES");\n#endif\n'
-    )
 
 
 def _storage(spec: ProgramSpec, name: str) -> str:

@@ -46,13 +46,15 @@ def arena_rows(before: Anatomy, after: Anatomy) -> list[Row]:
 
 def model_rows(before: Anatomy, after: Anatomy, change: int) -> list[Row]:
     """The rows of the model's bytes, by the weights of operators; they sum to the change."""
-    rows = _by_operator(before, after, lambda part: part.constants, "weights")
+    pairs = aligned_operators(before.operators, after.operators)
+    rows = _by_operator(before, after, lambda part: part.constants, "weights", pairs)
     return _with_rest(rows, change, REST_OF_FILE)
 
 
 def latency_rows(before: Anatomy, after: Anatomy, change_ns: int) -> list[Row]:
     """The rows of the time in nanoseconds, by operators; they sum to the change."""
-    rows = _by_operator(before, after, lambda part: part.ns, "")
+    pairs = aligned_operators(before.operators, after.operators)
+    rows = _by_operator(before, after, lambda part: part.ns, "", pairs)
     return _with_rest(rows, change_ns, REST_OF_TIME)
 
 
@@ -152,10 +154,9 @@ def _by_operator(
     after: Anatomy,
     figure: Callable[[OperatorPart], int],
     what: str,
-    pairs: Pairs | None = None,
+    pairs: Pairs,
 ) -> list[Row]:
     """The change of a figure for every operator that is, or was."""
-    pairs = aligned_operators(before.operators, after.operators) if pairs is None else pairs
     old = {part.operator: figure(part) for part in before.operators}
     end = f" {what}" if what else ""
     rows = []

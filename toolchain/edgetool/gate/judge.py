@@ -10,15 +10,13 @@ from edgetool.finding import Finding
 from edgetool.gate.budgets import WHAT, Of
 from edgetool.gate.limits import Limits
 from edgetool.gate.plain import as_given, duration
+from edgetool.gate.rules import JUDGED_AS
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import FindingInfo, Report
 
 Subject = Literal["arena", "flash", "latency"]
 
-# Findings that this judgement makes from the figures itself.
-OF_FIT = {"arena-too-large": "arena", "model-too-large": "flash"}
-RULES_OF_FIT = tuple(OF_FIT.values())
-OPERATOR_FINDINGS = ("operator-not-in-runtime", "custom-operator")
+RULES_OF_FIT = ("arena", "flash")
 NO_LIMIT = "name a board, or give {option}"
 
 
@@ -177,7 +175,7 @@ def _accuracy(report: Report, limits: Limits) -> JudgementInfo | None:
 
 def _operators(report: Report, lacking: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
     assert report.target is not None
-    found = [item for item in report.findings if item.rule in OPERATOR_FINDINGS]
+    found = [item for item in report.findings if JUDGED_AS.get(item.rule) == "operators"]
     if not found:
         return [JudgementInfo("operators", True, "note", f"{report.target.runtime} has every operator")]
     advice = {
@@ -208,7 +206,7 @@ def _error_findings(report: Report, failed: set[str]) -> list[JudgementInfo]:
     return [
         JudgementInfo(item.rule, False, "error", _placed(item))
         for item in report.findings
-        if item.level == "error" and item.rule not in OPERATOR_FINDINGS and OF_FIT.get(item.rule) not in failed
+        if item.level == "error" and JUDGED_AS.get(item.rule) not in {*failed, "operators"}
     ]
 
 

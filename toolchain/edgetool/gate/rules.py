@@ -1,7 +1,15 @@
-"""What each rule asks, in a sentence: for forms that describe their rules."""
+"""What each rule asks, in a sentence, and which findings it stands for."""
 
 from __future__ import annotations
 
+# Findings that say again what a judgement says, and that judgement.
+JUDGED_AS = {
+    "arena-too-large": "arena",
+    "model-too-large": "flash",
+    "operator-not-in-runtime": "operators",
+    "custom-operator": "operators",
+    "arena-lower-bound": "arena-known",
+}
 RULES = {
     "accuracy": "Quantization costs no more accuracy than allowed.",
     "active-budget": "What the active memory budget is of is no larger than it.",

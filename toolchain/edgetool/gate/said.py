@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetool.gate.plain import NAME_LENGTH, visible
+from edgetool.gate.rules import JUDGED_AS
 from edgetool.report.check import GateInfo, JudgementInfo
-from edgetool.report.document import Report
+from edgetool.report.document import FindingInfo, Report
 
 LEVELS = ("error", "warning", "note")
-# Findings that say again what a judgement says.
-JUDGED_AS = {
-    "arena-too-large": "arena",
-    "model-too-large": "flash",
-    "operator-not-in-runtime": "operators",
-    "custom-operator": "operators",
-    "arena-lower-bound": "arena-known",
-}
 
 
 def gate_of(report: Report) -> GateInfo:
@@ -49,15 +42,19 @@ def to_tell(report: Report) -> tuple[JudgementInfo, ...]:
 
 def findings(report: Report) -> tuple[JudgementInfo, ...]:
     """The findings that no judgement repeats, in the form of one."""
-    judged = {item.rule for item in gate_of(report).judgements}
     known = {None, "", report.target.name if report.target else None}  # the target is named beside each message
     return tuple(
         JudgementInfo(
             item.rule, False, item.level, item.message if item.where in known else f"{item.where}: {item.message}"
         )
-        for item in report.findings
-        if not {item.rule, JUDGED_AS.get(item.rule)} & judged
+        for item in unjudged(report)
     )
+
+
+def unjudged(report: Report) -> tuple[FindingInfo, ...]:
+    """The findings that no judgement repeats."""
+    judged = {item.rule for item in gate_of(report).judgements}
+    return tuple(item for item in report.findings if not {item.rule, JUDGED_AS.get(item.rule)} & judged)
 
 
 def told(item: JudgementInfo) -> tuple[str, ...]:

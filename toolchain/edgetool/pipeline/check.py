@@ -9,7 +9,6 @@ from pathlib import Path
 
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
-from edgetool.finding import Finding
 from edgetool.gate.anatomy import OperatorId
 from edgetool.gate.budgets import judge_budgets
 from edgetool.gate.judge import Reasons, Subject, judge, subject_of, used, with_reasons
@@ -31,6 +30,9 @@ from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.check import GateInfo, JudgementInfo
 from edgetool.report.document import QuantizationInfo, Report
 from edgetool.target.types import Target
+
+NAMED = 8  # operators of a kind that nothing runs
+OBVIOUS_HERE = frozenset(["plan-in-file", "plan-not-needed"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,7 @@ class _Case:
         said = tuple(
             item for item in plan_findings(source.model, analysis.plan, target) if item.rule not in OBVIOUS_HERE
         )
-        made = report(
-            source, analysis, options=self._options(), quantization=self.quantization, findings=_in_words(said)
-        )
+        made = report(source, analysis, options=self._options(), quantization=self.quantization, findings=said)
         parts = anatomy(analysis)
         entry = entry_of(made, target, parts, tool=__version__, converter=converter_of(source.model))
         locked = found_in(store.lock, store.name_of(self.path), target.name)
@@ -165,18 +165,6 @@ class _Case:
             "update": self.request.update,
             "custom_operators": file_name(self.request.custom_operators),
         }
-
-
-NAMED = 8
-OBVIOUS_HERE = frozenset(["plan-in-file", "plan-not-needed"])
-
-
-def _in_words(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """With the command that has --replan: check has not."""
-    return tuple(
-        replace(item, message=item.message.replace("--replan", "'edgetool plan --replan -o NEW.tflite'"))
-        for item in findings
-    )
 
 
 def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest) -> None:

@@ -8,25 +8,16 @@ from pathlib import Path
 
 from edgetool.errors import OutputError
 from edgetool.pipeline.files import write_file
-from edgetool.pipeline.targets import is_path
-
-OWN = Path("edgetool.toml")
-SETTINGS = (OWN, Path("pyproject.toml"))
 
 
-def write_depfile(
-    path: Path, written: Sequence[Path], read: Iterable[Path | None], *, target: str | None = None
-) -> None:
+def write_depfile(path: Path, written: Sequence[Path], read: Iterable[Path | None]) -> None:
     """Write the rule that the files were made from those read; a directory stands for all files in it.
 
-    target: a profile of the user's own counts as read, and so do settings in the current directory. Raises OutputError
-    where it cannot be written, is one of the files, or a name cannot stand in a rule.
+    Raises OutputError where it cannot be written, is one of the files, or a name cannot stand in a rule.
     """
     if any(_same(path, file) for file in written):
         raise OutputError("would replace a file that was just written", where=str(path), fix="choose another --depfile")
     sources = [item for item in read if item is not None]
-    sources += [Path(target)] if target is not None and is_path(target) else []
-    sources += [path for path in SETTINGS if path.is_file() and (path is OWN or b"tool.edgetool" in path.read_bytes())]
     inputs = dict.fromkeys(file for source in sources for file in _files(source))
     text = f"{' '.join(_quoted(file) for file in written)}:"
     text += "".join(f" \\\n  {_quoted(file)}" for file in inputs) + "\n"

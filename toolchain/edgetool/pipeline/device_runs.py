@@ -9,6 +9,7 @@ from pathlib import Path
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
 from edgetool.firmware.c_names import model_macro
+from edgetool.firmware.cycle_counters import CYCLE_COUNTERS
 from edgetool.firmware.profile_program import word
 from edgetool.pipeline.files import read_file
 from edgetool.pipeline.profile_log import DeviceProfile, read_profile_log
@@ -16,8 +17,6 @@ from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
-# Counters whose ticks are cycles of the core (firmware/cycle_counters.py).
-CYCLE_COUNTERS = frozenset({"dwt", "systick", "mcycle", "ccount"})
 # Firmware that was made for no target in particular says so.
 ANY = "unspecified"
 

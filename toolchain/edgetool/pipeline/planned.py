@@ -19,6 +19,7 @@ from edgetool.pipeline.source import Source
 from edgetool.target.types import Target
 
 WHERE = f"metadata {METADATA_NAME}"
+REPLAN = "'edgetool plan --replan -o NEW.tflite'"
 NO_PLAN = Finding(
     "no-plan", "note", "the file has no memory plan: TFLM places the tensors by itself, and the header has no offsets"
 )
@@ -110,21 +111,22 @@ def search_findings(plan: MemoryPlan, watch: Watch, remedy: str) -> tuple[Findin
 
 
 def _file_plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> list[Finding]:
-    findings = [Finding("plan-in-file", "note", "the memory plan in the file is used; --replan makes a new one", WHERE)]
+    text = f"the memory plan in the file is used; {REPLAN} makes a new one"
+    findings = [Finding("plan-in-file", "note", text, WHERE)]
     record = decode_record(model)
     if record is not None and target is not None:
         made_for = (record.core, record.kernels, record.runtime)
         if made_for != (target.core.name, target.kernels, target.runtime.name):
             text = (
                 f"the plan in the file was made for {record.core} with {record.kernels} kernels ({record.runtime}); "
-                "the arena is that of this target all the same, but --replan may find a smaller one"
+                f"the arena is that of this target all the same, but {REPLAN} may find a smaller one"
             )
             findings.append(Finding("plan-for-other-build", "warning", text, WHERE))
     stock, account = plan.stock, plan.account
     if stock is not None and account is not None and account.bytes > stock.bytes:
         text = (
             f"the plan in the file needs an arena of {account.bytes:,} bytes, TFLM's own planner {stock.bytes:,}: "
-            "use --replan"
+            f"use {REPLAN}"
         )
         findings.append(Finding("plan-worse-than-stock", "warning", text, WHERE))
     return findings

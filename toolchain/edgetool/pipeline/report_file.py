@@ -31,11 +31,6 @@ def reports_in(blob: bytes, *, where: str) -> tuple[Report, ...]:
         raise UsageError(error.what, where=where, fix=error.fix) from None
 
 
-def read_report(path: Path, target: str | None = None) -> Report:
-    """The one report in the file; of several that of the target of this name. Raises UsageError as above."""
-    return chosen(read_reports(path), target, where=str(path))
-
-
 def chosen(reports: Sequence[Report], target: str | None, *, where: str) -> Report:
     """The only report, whatever its target; of several the one of this target. Raises UsageError that lists them."""
     if len(reports) == 1:

@@ -1,0 +1,47 @@
+"""The array that is an arena, in a C++ file, and what the user may define for it."""
+
+from __future__ import annotations
+
+
+def options(file: str, macro: str, *, exact: bool) -> list[str]:
+    """Lines for a comment: what may be defined for the compilation of the file that has the array.
+
+    macro: the prefix of the arena's macros. exact: whether its size is known, and not only from below.
+    """
+    lines = [
+        f"The arena is in {file}. For the compilation of that file you may define:",
+        f"  {macro}_ARENA_SECTION      what stands before the arena, to place it in a section of its own:",
+        "                     __attribute__((section(...)))",
+    ]
+    if exact:
+        return [*lines, f"  {macro}_ARENA_EXTRA_BYTES  what to add to {macro}_ARENA_BYTES, for another version of TFLM"]
+    return [
+        *lines,
+        f"  {macro}_ARENA_BYTES        its size, which you must give: edgetool knows only a lower bound.",
+        "                     Begin with much, and see on the device how little is enough",
+    ]
+
+
+def array(name: str, macro: str, *, exact: bool) -> str:
+    """The array NAME_arena, by the macros of the header that has its size or lower bound."""
+    text = f"#ifndef {macro}_ARENA_SECTION\n#define {macro}_ARENA_SECTION\n#endif\n"
+    if exact:
+        text += f"#ifndef {macro}_ARENA_EXTRA_BYTES\n#define {macro}_ARENA_EXTRA_BYTES 0\n#endif\n"
+        size = f"{macro}_ARENA_BYTES + ({macro}_ARENA_EXTRA_BYTES)"
+    else:
+        text += (
+            f"#ifndef {macro}_ARENA_BYTES\n"
+            f'#error "the exact arena is not known: define {macro}_ARENA_BYTES, larger than'
+            f' {macro}_ARENA_LOWER_BOUND_BYTES"\n#endif\n'
+        )
+        size = f"{macro}_ARENA_BYTES"
+    text += f"\nalignas({macro}_ARENA_ALIGNMENT) {macro}_ARENA_SECTION static uint8_t {name}_arena[{size}];\n"
+    if not exact:
+        text += (
+            f"static_assert(sizeof({name}_arena) >= {macro}_ARENA_LOWER_BOUND_BYTES,\n"
+            f'              "{macro}_ARENA_BYTES is below what is needed at the very least");\n'
+        )
+    return text + (
+        f"#ifdef {macro}_SRAM_LIMIT_BYTES\nstatic_assert(sizeof({name}_arena) <= ({macro}_SRAM_LIMIT_BYTES),"
+        f' "the arena exceeds {macro}_SRAM_LIMIT_BYTES");\n#endif\n'
+    )
