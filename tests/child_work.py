@@ -31,6 +31,12 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             os._exit(7)
         case "allocate":
             return {"bytes": len(bytearray(request["bytes"]))}
+        case "leave a process":
+            left = os.fork()
+            if left == 0:
+                time.sleep(request["seconds"])
+                os._exit(0)
+            return {"left": left}
         case "sleep":
             (workdir / "pid").write_text(str(os.getpid()))
             time.sleep(request["seconds"])

@@ -86,6 +86,15 @@ def test_a_slow_child_is_stopped(tmp_path: Path) -> None:
     assert gone(int((tmp_path / "pid").read_text()))
 
 
+def test_a_process_that_a_child_leaves_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    result = run(tmp_path, do="leave a process", seconds=300)
+    assert time.monotonic() - begun < 60  # not the time that it would have slept
+    pid = result["left"]
+    assert isinstance(pid, int)
+    assert gone(pid)
+
+
 def test_a_greedy_child_reaches_its_limit(tmp_path: Path) -> None:
     limits = child.Limits(memory_bytes=300 * 2**20)
     with pytest.raises(ConversionError, match="memory limit"):

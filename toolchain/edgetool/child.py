@@ -22,6 +22,7 @@ from typing import IO, Any
 from edgetool import errors
 
 Progress = Callable[[str], None]
+OnStart = Callable[[Callable[[], None]], None]
 LOG_NAME = "child.log"
 REQUEST_NAME = "request.json"
 LOG_TAIL_LINES = 12
@@ -54,9 +55,10 @@ def run(
     doing: str,
     advice: str | None = None,
     progress: Progress | None = None,
+    on_start: OnStart | None = None,
 ) -> dict[str, Any]:
     """The result of `module` run as a child on `request`; `doing` names the work in messages, `advice` what
-    to try when the child dies.
+    to try when the child dies. `on_start` is handed a function that kills the child, from any thread.
 
     Raises the child's own EdgetoolError where it reports one, and ConversionError when it dies, exceeds
     a limit, or ends without a result. The child and its children are gone when this returns or raises.
@@ -79,11 +81,15 @@ def run(
         env=_environment(workdir),
         start_new_session=True,
     )
-    expired = threading.Event()
+    expired, over = threading.Event(), threading.Event()
 
     def expire() -> None:
         expired.set()
         _kill(process)
+
+    def stop() -> None:
+        if not over.is_set():  # afterwards its number may be another process's
+            _kill(process)
 
     timer = threading.Timer(limits.seconds, expire)
     timer.daemon = True
@@ -91,6 +97,8 @@ def run(
     outcome: dict[str, Any] = {}
     try:
         timer.start()
+        if on_start is not None:
+            on_start(stop)
         assert process.stdout is not None
         for message in _messages(process.stdout):
             if "progress" in message:
@@ -99,9 +107,11 @@ def run(
                     progress(last_step)
             else:
                 outcome = message
+                break  # whatever it has left running may hold the pipe open for ever
         process.wait()
     finally:
         timer.cancel()
+        over.set()
         _kill(process)
     if "result" in outcome:
         result: dict[str, Any] = outcome["result"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 
 class EdgetoolError(Exception):
     """An expected failure, told in three parts.
@@ -27,6 +30,10 @@ class EdgetoolError(Exception):
         self.fix = fix
         self.details = details
         super().__init__(what, where, fix, details)
+
+    def __reduce__(self) -> tuple[Callable[[], EdgetoolError], tuple[()]]:
+        """For pickling: what is raised in a process of a cluster is raised here as it is."""
+        return partial(type(self), self.what, where=self.where, fix=self.fix, details=self.details), ()
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.what}" if self.where else self.what
