@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,9 +46,17 @@ def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[st
     if path.suffix.lower() != ".npz":
         raise CalibrationError("evaluation data is an .npz file with x and y", where=str(path), fix="use numpy.savez")
     arrays = load_npz(path)
-    name, output = _labels_of(path, arrays, specs, outputs)
+    found = find_labels(path, arrays, specs, outputs)
+    if found is None:
+        raise CalibrationError(
+            f"has no labels: no array {LABELS!r}",
+            where=str(path),
+            fix="save it with numpy.savez(x=, y=); labels of one output may be called "
+            + _listed([f"{LABELS}_{output}" for output in outputs]),
+        )
+    name, output = found
     labels = arrays.pop(name)
-    samples = _from_arrays(path, arrays, specs)
+    samples = from_arrays(path, arrays, specs)
     if labels.dtype.kind not in "fiub" or labels.ndim not in (1, 2) or len(labels) != samples.count:
         raise CalibrationError(
             f"has labels {name} of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
@@ -60,10 +68,10 @@ def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[st
     return LabelledSamples(samples, labels, output)
 
 
-def _labels_of(
-    path: Path, arrays: dict[str, Array], specs: Sequence[InputSpec], outputs: Sequence[str]
-) -> tuple[str, int]:
-    """Which array has the labels, and the index of the output that they are for."""
+def find_labels(
+    path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSpec], outputs: Sequence[str]
+) -> tuple[str, int] | None:
+    """Which array has the labels, and the index of the output that they are for; None where there is none."""
     inputs = {spec.name for spec in specs}
     named = {f"{LABELS}_{output}": index for index, output in enumerate(outputs)}
     found = [name for name in arrays if name in named and name not in inputs]
@@ -73,18 +81,12 @@ def _labels_of(
         )
     if found:
         return found[0], named[found[0]]
-    if LABELS not in arrays:
-        raise CalibrationError(
-            f"has no labels: no array {LABELS!r}",
-            where=str(path),
-            fix=f"save it with numpy.savez(x=, y=); labels of one output may be called {_listed(list(named))}",
-        )
-    return LABELS, 0
+    return (LABELS, 0) if LABELS in arrays else None
 
 
 def _from_npy(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
     _only_input(path, specs)
-    return _from_arrays(path, {specs[0].name: load_npy(path)}, specs)
+    return from_arrays(path, {specs[0].name: load_npy(path)}, specs)
 
 
 def _from_npz(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
@@ -93,11 +95,14 @@ def _from_npz(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
     labels = [name for name in arrays if name not in inputs and (name == LABELS or name.startswith(f"{LABELS}_"))]
     if len(arrays) == len(specs) + len(labels):
         arrays = {name: array for name, array in arrays.items() if name not in labels}
-    return _from_arrays(path, arrays, specs)
+    return from_arrays(path, arrays, specs)
 
 
-def _from_arrays(path: Path, arrays: dict[str, Array], specs: Sequence[InputSpec]) -> SampleSet:
-    """One array per input, matched by name; by order only where no name is an input's."""
+def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSpec]) -> SampleSet:
+    """Samples of one array per input, matched by name; by order only where no name is an input's.
+
+    Raises CalibrationError when names, shapes or counts do not fit.
+    """
     inputs = [spec.name for spec in specs]
     if set(arrays) & set(inputs) and set(arrays) != set(inputs):
         raise CalibrationError(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from edgetool import child
 from edgetool.convert import files
 from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
-from edgetool.errors import CalibrationError, InvalidModelError, UsageError
+from edgetool.convert.run_child import check_exists, run_on_model
+from edgetool.errors import CalibrationError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.convert.request import Array
@@ -23,11 +24,20 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     Raises UsageError (missing file), CalibrationError, MissingExtraError, InvalidModelError,
     UnsupportedModelError, or ConversionError when the converter refuses the model or the process dies.
     """
-    _check_exists(request.path, UsageError, "check the path of the model")
+    check_exists(request.path, UsageError, "check the path of the model")
     for data in (request.calibration, request.evaluate):
         if data is not None:
-            _check_exists(data, CalibrationError, "check the path of the data")
-    result = _run(request, workdir, progress)
+            check_exists(data, CalibrationError, "check the path of the data")
+    result = run_on_model(
+        WORKER,
+        _message(request),
+        request.path,
+        workdir=workdir,
+        limits=request.limits,
+        doing="converting the model",
+        advice=ADVICE,
+        progress=progress,
+    )
     inputs, outputs = result["inputs"], result["outputs"]
     evaluation = None
     if request.evaluate is not None:
@@ -49,43 +59,6 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
         versions=result["versions"],
         notes=(*result["notes"], *_notes(request)),
     )
-
-
-def _check_exists(path: Path, kind: type[UsageError], fix: str) -> None:
-    try:
-        path.stat()
-    except OSError as error:
-        raise kind((error.strerror or "cannot be read").lower(), where=str(path), fix=fix) from error
-
-
-def _run(request: ConvertRequest, workdir: Path, progress: child.Progress | None) -> dict[str, Any]:
-    step = ""
-
-    def follow(text: str) -> None:
-        nonlocal step
-        step = text
-        if progress is not None:
-            progress(text)
-
-    try:
-        return child.run(
-            WORKER,
-            _message(request),
-            workdir=workdir,
-            limits=request.limits,
-            doing="converting the model",
-            advice=ADVICE,
-            progress=follow,
-        )
-    except child.ChildDiedError as error:
-        if step != files.READING:
-            raise
-        raise InvalidModelError(
-            "the file is so damaged that reading it crashed or did not end",
-            where=str(request.path),
-            fix="copy or save it again",
-            details=error.details,
-        ) from error
 
 
 def _message(request: ConvertRequest) -> dict[str, Any]:

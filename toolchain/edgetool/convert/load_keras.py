@@ -49,7 +49,15 @@ def _imported(name: str) -> Any:
 def load_keras(
     keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
 ) -> FloatModel:
-    """The model of an .h5 or .keras file, built from `config` with the file's weights.
+    """The float model of an .h5 or .keras file. Raises as load_keras_model and float_model do."""
+    model = load_keras_model(keras, source, config, workdir, trust_model_code=trust_model_code)
+    return float_model(keras, model, source.path)
+
+
+def load_keras_model(
+    keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
+) -> Any:
+    """The keras.Model of an .h5 or .keras file, built from `config` with the file's weights.
 
     Raises UnsupportedModelError naming the layer where Keras tells it.
     """
@@ -59,7 +67,7 @@ def load_keras(
     else:
         _copy_with_config(source, config, path)
     try:
-        model = keras.models.load_model(str(path), compile=False, safe_mode=not trust_model_code)
+        return keras.models.load_model(str(path), compile=False, safe_mode=not trust_model_code)
     except EdgetoolError:
         raise
     except MemoryError:
@@ -73,7 +81,6 @@ def load_keras(
         ) from error
     finally:
         path.unlink(missing_ok=True)
-    return _from_keras(keras, model, source.path)
 
 
 def _copy_with_config(source: Source, config: dict[str, Any], path: Path) -> None:
@@ -96,7 +103,8 @@ def _copy_with_config(source: Source, config: dict[str, Any], path: Path) -> Non
                     shutil.copyfileobj(reader, writer)
 
 
-def _from_keras(keras: Any, model: Any, path: Path) -> FloatModel:
+def float_model(keras: Any, model: Any, path: Path) -> FloatModel:
+    """What a keras.Model is to this room. UnsupportedModelError at `path` when its inputs have no fixed shape."""
     inputs = list(getattr(model, "inputs", None) or ())
     outputs = list(getattr(model, "outputs", None) or ())
     if not inputs or not outputs:
@@ -121,11 +129,8 @@ def _from_keras(keras: Any, model: Any, path: Path) -> FloatModel:
     if len(output_names) != len(outputs):
         output_names = [tensor.name for tensor in outputs]
 
-    nested = isinstance(structure, list | tuple | dict)
-
     def call(tensors: Sequence[Any]) -> list[Any]:
-        arguments = keras.tree.pack_sequence_as(structure, list(tensors)) if nested else tensors[0]
-        return list(keras.tree.flatten(model(arguments, training=False)))
+        return list(keras.tree.flatten(model(packed(keras, model, tensors), training=False)))
 
     return FloatModel(
         specs=specs,
@@ -138,6 +143,13 @@ def _from_keras(keras: Any, model: Any, path: Path) -> FloatModel:
         chunk=CHUNK if all(tensor.shape[0] is None for tensor in inputs) else 1,
         tracked=[variable.value for variable in model.variables],
     )
+
+
+def packed(keras: Any, model: Any, tensors: Sequence[Any]) -> Any:
+    """One tensor per input, in Keras's order, in the structure that the model takes."""
+    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
+    nested = isinstance(structure, list | tuple | dict)
+    return keras.tree.pack_sequence_as(structure, list(tensors)) if nested else tensors[0]
 
 
 def _keys(keras: Any, structure: Any, count: int) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
-Quantize = Literal["int8", "int16x8", "float32"]
+Quantize = Literal["int8", "int16x8", "float32", "float16"]
 Io = Literal["int8", "int16", "uint8", "float32"]
 
 # Scheme -> the types its inputs and outputs may have; the first is the natural one.
@@ -24,7 +24,10 @@ IO_TYPES: dict[str, tuple[str, ...]] = {
     "int8": ("int8", "uint8", "float32"),
     "int16x8": ("int16", "float32"),
     "float32": ("float32",),
+    "float16": ("float32",),
 }
+# Schemes whose activations are integers: they need the range of every tensor, and so samples.
+INTEGER = frozenset(["int8", "int16x8"])
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
 
@@ -34,6 +37,7 @@ class ConvertRequest:
     """A model and how to convert it.
 
     path: .h5, .keras or a SavedModel directory.
+    quantize: "float16" is weights in float16 with arithmetic in float32, which stock TFLM does not run.
     io: the type of float inputs and outputs in the .tflite; None for the scheme's own (int8, int16, float32).
     dense_per_tensor: one scale for all weights of a dense layer (always so for int16x8: CMSIS-NN takes no other).
     calibration: .npy, .npz, .csv, or a directory of images or .npy files; all of its samples are used.
@@ -74,9 +78,9 @@ class ConvertRequest:
                 where="--io",
                 fix=f"use {_choices(IO_TYPES[self.quantize])}, or another --quantize",
             )
-        if self.dense_per_tensor and self.quantize == "float32":
+        if self.dense_per_tensor and self.quantize not in INTEGER:
             raise UsageError(
-                "a float32 model has no scales",
+                f"{_with_article(self.quantize)} model has no scales",
                 where="--dense-per-tensor",
                 fix="leave it out, or use --quantize int8",
             )
@@ -88,30 +92,12 @@ class ConvertRequest:
             )
         if self.seed < 0:
             raise UsageError(f"{self.seed} is negative", where="--seed", fix="use 0 or more")
-        self._check_normalisation()
-
-    def _check_normalisation(self) -> None:
-        standardising = self.mean is not None or self.std is not None
-        scaling = self.scale is not None or self.offset is not None
-        if standardising and scaling:
-            raise UsageError("--mean/--std and --scale/--offset exclude each other", fix="give one of the pairs")
-        if (standardising or scaling) and self.calibration is None and self.evaluate is None:
+        normalised = check_normalisation(self.mean, self.std, self.scale, self.offset)
+        if normalised and self.calibration is None and self.evaluate is None:
             raise UsageError(
                 "--mean, --std, --scale and --offset apply to calibration or evaluation data, and there is none",
                 fix="add --calibration or --evaluate",
             )
-        for name in ("mean", "std", "scale", "offset"):
-            values: tuple[float, ...] | None = getattr(self, name)
-            if values is None:
-                continue
-            if not values or not all(math.isfinite(value) for value in values):
-                raise UsageError("needs finite numbers", where=f"--{name}", fix="give one, or one per channel")
-            if name == "scale" and 0 in values:
-                raise UsageError("0 would erase the data", where="--scale", fix="give a number other than 0")
-            if name == "std" and min(values) <= 0:
-                raise UsageError(
-                    f"{min(values):g} is no standard deviation", where="--std", fix="give a number above 0"
-                )
 
     @property
     def io_type(self) -> str:
@@ -157,6 +143,28 @@ class Conversion:
     evaluation: Evaluation | None
     versions: dict[str, str]
     notes: tuple[str, ...]
+
+
+def check_normalisation(
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    scale: tuple[float, ...] | None,
+    offset: tuple[float, ...] | None,
+) -> bool:
+    """Whether any is given. UsageError where they exclude each other or are no such numbers."""
+    if (mean is not None or std is not None) and (scale is not None or offset is not None):
+        raise UsageError("--mean/--std and --scale/--offset exclude each other", fix="give one of the pairs")
+    given = {"mean": mean, "std": std, "scale": scale, "offset": offset}
+    for name, values in given.items():
+        if values is None:
+            continue
+        if not values or not all(math.isfinite(value) for value in values):
+            raise UsageError("needs finite numbers", where=f"--{name}", fix="give one, or one per channel")
+        if name == "scale" and 0 in values:
+            raise UsageError("0 would erase the data", where="--scale", fix="give a number other than 0")
+        if name == "std" and min(values) <= 0:
+            raise UsageError(f"{min(values):g} is no standard deviation", where="--std", fix="give a number above 0")
+    return any(values is not None for values in given.values())
 
 
 def _with_article(scheme: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from edgetool import child
 from edgetool.convert.float_model import FloatModel
 from edgetool.convert.load_saved_model import SERVING
+from edgetool.convert.request import INTEGER
 from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError
 
 # Progress is told at most this often in one pass over the samples.
@@ -50,11 +51,11 @@ def convert(
     """
     try:
         progress("exporting the model")
-        directory = _export(tf, model, workdir, integer=options.quantize != "float32")
+        directory = _export(tf, model, workdir, integer=options.quantize in INTEGER)
         progress("converting")
         converter = tf.lite.TFLiteConverter.from_saved_model(str(directory), signature_keys=[SERVING])
         _configure(tf, converter, options)
-        if options.quantize != "float32":
+        if options.quantize in INTEGER:
             converter.representative_dataset = lambda: _rows(model, samples, progress)
         return bytes(converter.convert())
     except (EdgetoolError, MemoryError):
@@ -108,6 +109,7 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
     sets = tf.lite.OpsSet
     operators = {
         "float32": sets.TFLITE_BUILTINS,
+        "float16": sets.TFLITE_BUILTINS,
         "int8": sets.TFLITE_BUILTINS_INT8,
         "int16x8": sets.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
     }
@@ -115,6 +117,9 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
     if options.quantize == "float32":
         return
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if options.quantize == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+        return
     converter.inference_input_type = converter.inference_output_type = tf.dtypes.as_dtype(options.io_type)
     converter._experimental_disable_per_channel_quantization_for_dense_layers = options.dense_per_tensor
 
