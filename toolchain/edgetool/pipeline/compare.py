@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.child import ChildDiedError
+from edgetool.child import ChildDiedError, Limits
 from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import Conversion
 from edgetool.errors import ConversionError, MissingExtraError, ModelError
@@ -17,7 +17,7 @@ from edgetool.finding import Finding
 from edgetool.model.types import Graph, Model, Tensor
 from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
 from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import run_model
+from edgetool.runtime.run import DEFAULT_LIMITS, run_model
 
 Array = npt.NDArray[Any]
 
@@ -65,14 +65,16 @@ def may_classify(output: Tensor, graph: Graph) -> bool:
     return all(graph.tensors[index].shape != output.shape for index in graph.inputs)
 
 
-def run_quantized(tflite: bytes, graph: Graph, inputs: tuple[Array, ...], workdir: Path) -> tuple[Array, ...]:
+def run_quantized(
+    tflite: bytes, graph: Graph, inputs: tuple[Array, ...], workdir: Path, *, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Array, ...]:
     """Real-valued outputs, (N, ...) per graph output, for real-valued inputs without their batch dimension."""
     tensors = [graph.tensors[index] for index in graph.inputs]
     raw = [
         quantize(np.reshape(array, (len(array), *tensor.shape)), tensor.quantization, tensor.dtype)
         for array, tensor in zip(inputs, tensors, strict=True)
     ]
-    outputs = run_model(tflite, raw, engine="litert-reference", workdir=workdir)
+    outputs = run_model(tflite, raw, engine="litert-reference", workdir=workdir, limits=limits)
     return tuple(
         dequantize(array, graph.tensors[index].quantization).reshape(len(array), *array.shape[2:])
         for array, index in zip(outputs, graph.outputs, strict=True)
