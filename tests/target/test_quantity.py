@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size, parse_time
+from edgetool.target.quantity import (
+    format_clock,
+    format_size,
+    parse_clock,
+    parse_energy,
+    parse_long_time,
+    parse_size,
+    parse_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +74,29 @@ def test_times(text: str, milliseconds: float) -> None:
     assert parse_time(text) == milliseconds
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1h", 3600), ("1.5 h", 5400), ("30min", 1800), ("90s", 90), ("500ms", 0.5)]
+)
+def test_long_times(text: str, seconds: float) -> None:
+    assert parse_long_time(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "microjoules"),
+    [
+        ("500uJ", 500),
+        ("500 \u00b5J", 500),
+        ("500\u03bcJ", 500),
+        ("1.2mJ", 1200),
+        ("0.001 J", 1000),
+        ("250nJ", 0.25),
+        ("0uJ", 0),
+    ],
+)
+def test_energies(text: str, microjoules: float) -> None:
+    assert parse_energy(text) == microjoules
+
+
 @pytest.mark.parametrize("text", [*"KiB|-1|-64KiB|+1|1e6|64XiB|0x100|nan|inf|1,024|64  KiB|1_000".split("|"), ""])
 @pytest.mark.parametrize("rest", ["", " KiB"])
 def test_what_is_no_number_is_refused(text: str, rest: str) -> None:
@@ -98,6 +129,18 @@ def test_times_refused(text: str) -> None:
         parse_time(text)
 
 
+@pytest.mark.parametrize("text", ["1", "1H", "1 hour", "1m", "-1h", "1h30min", "h", ""])
+def test_long_times_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="30min"):
+        parse_long_time(text)
+
+
+@pytest.mark.parametrize("text", ["500", "1MJ", "1 UJ", "1mj", "-1uJ", "1e3uJ", "1mW", "uJ", ""])
+def test_energies_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"500uJ or 1\.2mJ"):
+        parse_energy(text)
+
+
 @given(st.integers(min_value=0, max_value=2**50))
 def test_a_shown_size_reads_back(size_bytes: int) -> None:
     assert parse_size(format_size(size_bytes)) == size_bytes
@@ -115,7 +158,7 @@ def test_a_unit_multiplies_in_any_case(count: int, unit: tuple[str, int]) -> Non
         assert parse_size(f"{count}{spelling}") == parse_size(f"{count} {spelling}") == count * factor
 
 
-@given(st.text(max_size=60), st.sampled_from([parse_size, parse_clock, parse_time]))
+@given(st.text(max_size=60), st.sampled_from([parse_size, parse_clock, parse_time, parse_long_time, parse_energy]))
 def test_any_text_is_read_or_refused(text: str, parse: Callable[[str], float]) -> None:
     try:
         value = parse(text)

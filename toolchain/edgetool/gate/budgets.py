@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from edgetool.errors import UsageError
@@ -74,12 +75,21 @@ def judge_budgets(budgets: Sequence[Budget], used: Mapping[Of, int], *, exact: b
 
     Where the arena is only a lower bound (not exact), a budget that this does not exceed may be violated or not: None.
     """
+    return tuple(told[_violated(budget, used[budget.of], exact=exact)] for budget, told in _once(tuple(budgets)))
+
+
+@lru_cache(maxsize=16)
+def _once(budgets: tuple[Budget, ...]) -> tuple[tuple[Budget, Mapping[bool | None, BudgetInfo]], ...]:
+    """Each budget once, with what is told of it by whether it is violated.
+
+    Thousands of models may be judged by the same budgets, one after another.
+    """
     distinct: dict[tuple[str, Of], Budget] = {}
     for budget in budgets:
         distinct.setdefault((_plain_name(budget.text), budget.of), budget)
     kept = tuple(distinct.values())
     return tuple(
-        BudgetInfo(budget.text, budget.bytes, _violated(budget, used[budget.of], exact=exact), budget.of, name)
+        (budget, {told: BudgetInfo(budget.text, budget.bytes, told, budget.of, name) for told in (True, False, None)})
         for budget, name in zip(kept, budget_names(kept), strict=True)
     )
 

@@ -1,4 +1,4 @@
-"""Sizes, clocks and times as people write them: "64KiB", "480 MHz", "12.3ms"."""
+"""Sizes, clocks, times and energies as people write them: "64KiB", "480 MHz", "12.3ms", "500uJ"."""
 
 from __future__ import annotations
 
@@ -27,10 +27,22 @@ TIME_UNITS: Mapping[str, int] = {
     "\u03bcs": 10**3,  # Greek mu, which keyboards give as well
     "ns": 1,
 }
+LONG_TIME_UNITS: Mapping[str, int] = {**TIME_UNITS, "min": 60 * 10**9, "h": 3600 * 10**9}
+# In nanojoules. Only these spellings: "MJ" would be a megajoule.
+ENERGY_UNITS: Mapping[str, int] = {
+    "J": 10**9,
+    "mJ": 10**6,
+    "uJ": 10**3,
+    "\u00b5J": 10**3,
+    "\u03bcJ": 10**3,
+    "nJ": 1,
+}
 
 SIZE_EXPECTED = "a size such as 65536, 64KiB or 64kB"
 CLOCK_EXPECTED = "a clock such as 480MHz or 480000000"
 TIME_EXPECTED = "a time with its unit such as 12.3ms, 350us or 1s"
+LONG_TIME_EXPECTED = "a time with its unit such as 90s, 30min or 1h"
+ENERGY_EXPECTED = "an energy with its unit such as 500uJ or 1.2mJ"
 
 MAX_CHARACTERS = 40  # no honest quantity is longer, and long digits are slow to convert
 _QUANTITY = re.compile("([0-9]+)(?:[.]([0-9]+))? ?([A-Za-z\u00b5\u03bc]*)")
@@ -61,11 +73,17 @@ def parse_clock(text: str) -> int:
 
 def parse_time(text: str) -> float:
     """Milliseconds of "12.3ms", "1 s", "350us"; a unit is needed, in lower case. Raises UsageError."""
-    number, scale, unit = _split(text, TIME_EXPECTED)
-    factor = TIME_UNITS.get(unit)
-    if factor is None:
-        raise UsageError(f"{text.strip()!r} is not {TIME_EXPECTED}")
-    return number * factor / (scale * TIME_UNITS["ms"])
+    return _with_unit(text, TIME_UNITS, "ms", TIME_EXPECTED)
+
+
+def parse_long_time(text: str) -> float:
+    """Seconds of "1h", "30 min", "90s", "500ms"; a unit is needed, in lower case. Raises UsageError."""
+    return _with_unit(text, LONG_TIME_UNITS, "s", LONG_TIME_EXPECTED)
+
+
+def parse_energy(text: str) -> float:
+    """Microjoules of "500uJ", "1.2 mJ"; a unit is needed, spelt as it is defined. Raises UsageError."""
+    return _with_unit(text, ENERGY_UNITS, "uJ", ENERGY_EXPECTED)
 
 
 def format_size(size_bytes: int) -> str:
@@ -97,6 +115,15 @@ def _split(text: str, expected: str) -> tuple[int, int, str]:
         raise UsageError(f"{shown!r} is not {expected}")
     decimals = match[2] or ""
     return int(match[1] + decimals), 10 ** len(decimals), match[3]
+
+
+def _with_unit(text: str, units: Mapping[str, int], base: str, expected: str) -> float:
+    """The quantity in its base unit; its own is needed, and its spelling tells "mJ" from "MJ"."""
+    number, scale, unit = _split(text, expected)
+    factor = units.get(unit)
+    if factor is None:
+        raise UsageError(f"{text.strip()!r} is not {expected}")
+    return number * factor / (scale * units[base])
 
 
 def _factor(unit: str, units: Mapping[str, int], text: str, expected: str) -> int:
