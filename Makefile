@@ -49,7 +49,7 @@ $(VENV)/.demo-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 # tf-keras is the independent peer for legacy files; without its dependencies it sits beside tensorflow-cpu.
 $(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install -qq --editable '.[convert,verify,cp-sat,fast,dev]'
+	$(BIN)/python -m pip install -qq --editable '.[convert,verify,cp-sat,fast,sweep,dev]'
 	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21'
 	@touch $@ $(VENV)/.demo-installed
 

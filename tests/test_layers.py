@@ -28,6 +28,7 @@ ROOMS = [
     "convert",
     "runtime",
     "pipeline",
+    "sweep",
     "cli",
     "__main__",
 ]
@@ -60,6 +61,11 @@ OWNERS = {
     "click": "cli",
     "ortools": "memory",
     "numba": "memory",
+    "dask": "sweep",
+    "distributed": "sweep",
+    "optuna": "sweep",
+    "matplotlib": "sweep",
+    "sqlite3": "sweep",
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 MAX_LINES = 400

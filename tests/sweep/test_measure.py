@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgetool.child import Limits
+from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
+from edgetool.errors import ConversionError, InternalError, InvalidModelError
+from edgetool.gate.budgets import parse_budget
+from edgetool.model.reader import read_model
+from edgetool.model.writer import write_model
+from edgetool.pipeline.compare import run_quantized
+from edgetool.pipeline.convert import convert_file
+from edgetool.report.estimate import Band
+from edgetool.sweep.measure import MemoryUse, measured_cost, measured_memory, measured_quality, variant_metrics
+from edgetool.sweep.reference import Reference, outputs_for, read_reference, reference_of, write_reference
+from edgetool.target.load import load_target
+from tests import graphs
+from tests.pipeline.order_models import branching
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "keyword_spotting"
+TFLITE = (EXAMPLE / "keyword_spotting.tflite").read_bytes()
+BOARD = load_target("nucleo-l4r5zi")
+
+
+def models() -> list[Any]:
+    """Real, reordered by the planner, and with an operator that TFLM lacks."""
+    lacking = graphs.model(
+        graphs.graph(
+            [graphs.tensor(0, 4), graphs.tensor(1, 4)], [graphs.operator(0, "SEGMENT_SUM", [0], [1])], [0], [1]
+        )
+    )
+    return [
+        pytest.param(TFLITE, id="keyword-spotting"),
+        *(pytest.param(write_model(branching(seed)), id=f"branching-{seed}") for seed in (1, 2)),
+        pytest.param(write_model(lacking), id="lacking"),
+    ]
+
+
+def numbers(band: Band | None) -> list[float]:
+    return [] if band is None else [band.value, band.low, band.high]
+
+
+@pytest.mark.parametrize("target", ["nucleo-l4r5zi", "cortex-m0plus"])
+@pytest.mark.parametrize("tflite", models())
+def test_a_cost_is_what_convert_reports(tflite: bytes, target: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tflite)
+    device = load_target(target).with_overrides(sram_bytes=8192, flash_bytes=16384)
+    made = convert_file(ConvertRequest(path), device, output=tmp_path / "out")
+    told, cost = made.report, measured_cost(tflite, device)
+    assert told.arena is not None
+    assert told.memory is not None
+    assert told.estimate is not None
+    assert told.model.output is not None
+    assert cost.arena_bytes == (None if told.arena.is_lower_bound else told.arena.bytes)
+    assert cost.arena_least_bytes >= (told.arena.bytes or told.arena.layout_bytes)
+    assert cost.arena_proof == told.arena.proof
+    assert cost.model_bytes == told.model.output.bytes == (tmp_path / "out" / "model.tflite").stat().st_size
+    assert cost.parameters == told.model.parameters
+    assert (cost.macs, cost.energy_uj is None) == (told.estimate.macs, told.estimate.energy_uj is None)
+    # Of a .tflite of the user's, operators keep their numbers, and times are summed in that order.
+    for ours, theirs in ((cost.latency_ms, told.estimate.latency_ms), (cost.energy_uj, told.estimate.energy_uj)):
+        assert numbers(ours) == pytest.approx(numbers(theirs), rel=1e-12)
+    assert (cost.bandwidth_utilization or 0) == pytest.approx(told.estimate.bandwidth_utilization or 0, rel=1e-12)
+    assert (cost.region, cost.sram_bytes, cost.flash_bytes) == (told.memory.region, 8192, 16384)
+    # A size that does not fit is judged with the sweep's reserves, and no error of the model's.
+    fit = {"arena-too-large", "model-too-large", "arena-lower-bound", "program-not-written"}
+    assert list(cost.errors) == [
+        item.message for item in told.findings if item.level == "error" and item.rule not in fit
+    ]
+    assert bool(cost.errors) == any(operator.code == "SEGMENT_SUM" for operator in read_model(tflite).main.operators)
+
+
+def test_costs_do_not_depend_on_the_name_and_are_the_same_again() -> None:
+    assert measured_cost(TFLITE, BOARD, name="other.tflite") == measured_cost(TFLITE, BOARD)
+
+
+def test_memory_is_that_of_the_cost_and_goes_with_budgets() -> None:
+    memory, cost = measured_memory(TFLITE, BOARD), measured_cost(TFLITE, BOARD)
+    assert memory == MemoryUse(cost.arena_bytes or 0, cost.model_bytes, exact=True)
+    used = memory.used(reserve_bytes=100, reserve_flash_bytes=1000)
+    assert used == {"arena": memory.arena_bytes, "ram": memory.arena_bytes + 100, "flash": memory.model_bytes + 1000}
+    assert {parse_budget(f"1KiB:{of}").of for of in used} == set(used)
+
+
+def test_no_model_is_refused() -> None:
+    with pytest.raises(InvalidModelError):
+        measured_cost(b"no model", BOARD)
+    with pytest.raises(InvalidModelError):
+        measured_memory(TFLITE[:1000], BOARD)
+
+
+@pytest.fixture(scope="module")
+def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+    """The example as if just converted: its float outputs are its own, a little apart."""
+    pytest.importorskip("ai_edge_litert")
+    inputs = (np.load(EXAMPLE / "calibration.npz")["mfcc"][:12].astype(np.float32),)
+    labelled = np.load(EXAMPLE / "evaluation.npz")
+    evaluated = (labelled["x"][:20].astype(np.float32),)
+    graph, folder = read_model(TFLITE).main, tmp_path_factory.mktemp("run")
+    rng = np.random.default_rng(1)
+    ours, said = (run_quantized(TFLITE, graph, arrays, folder)[0] for arrays in (inputs, evaluated))
+    noise = rng.normal(0, 0.01, ours.shape).astype(np.float32)
+    return Conversion(
+        tflite=TFLITE,
+        calibrated=True,
+        samples=12,
+        inputs=inputs,
+        float_outputs=(ours + noise,),
+        input_names=("mfcc",),
+        output_names=("word",),
+        evaluation=Evaluation(evaluated, labelled["y"][:20], (said[:, ::-1].copy(),), 0),
+        versions={},
+        notes=(),
+    )
+
+
+def test_a_variant_is_compared_with_its_original(conversion: Conversion, tmp_path: Path) -> None:
+    assert conversion.evaluation is not None
+    reference = reference_of(conversion)
+    quality, info = measured_quality(conversion, reference, scheme="int8", workdir=tmp_path)
+    graph = read_model(TFLITE).main
+    (ours,) = run_quantized(TFLITE, graph, conversion.inputs, tmp_path)
+    (said,) = run_quantized(TFLITE, graph, conversion.evaluation.inputs, tmp_path)
+    original, labels = conversion.float_outputs[0].astype(float), conversion.evaluation.labels
+    noise = original - ours.astype(float)
+    assert quality.sqnr_db == pytest.approx(10 * np.log10((original**2).sum() / (noise**2).sum()))
+    assert quality.accuracy == pytest.approx(np.mean(said.argmax(1) == labels))
+    assert quality.float_accuracy == pytest.approx(np.mean(said[:, ::-1].argmax(1) == labels))
+    # On the labelled samples: there the original says the opposite.
+    assert quality.agreement == pytest.approx(np.mean(said.argmax(1) == said[:, ::-1].argmax(1)))
+    assert info.outputs[0].top1_agreement == pytest.approx(np.mean(original.argmax(1) == ours.argmax(1)))
+    assert (quality.calibrated, quality.samples, info.scheme) == (True, 12, "int8")
+    assert info.accuracy is not None
+    assert info.accuracy.quantized == quality.accuracy
+    metrics = variant_metrics(conversion, reference, BOARD, scheme="int8", workdir=tmp_path)
+    assert (metrics.quality, metrics.cost) == (quality, measured_cost(TFLITE, BOARD))
+
+
+def test_without_labels_agreement_is_that_on_the_samples(conversion: Conversion, tmp_path: Path) -> None:
+    alone = replace(conversion, evaluation=None)
+    quality, info = measured_quality(alone, reference_of(alone), scheme="int8", workdir=tmp_path)
+    assert (quality.accuracy, quality.float_accuracy, info.accuracy) == (None, None, None)
+    assert quality.agreement == info.outputs[0].top1_agreement is not None
+
+
+def test_a_reference_outlives_its_file(conversion: Conversion, tmp_path: Path) -> None:
+    for item in (conversion, replace(conversion, evaluation=None)):
+        reference = reference_of(item)
+        write_reference(reference, tmp_path / "r.npz")
+        again = read_reference(tmp_path / "r.npz")
+        for name in ("input_names", "input_hashes", "output_names", "evaluated_hashes", "float_accuracy"):
+            assert getattr(again, name) == getattr(reference, name), name
+        for name in ("outputs", "evaluated"):
+            pairs = list(zip(getattr(again, name), getattr(reference, name), strict=True))
+            assert all(np.array_equal(one, other) and one.dtype == other.dtype for one, other in pairs)
+
+
+def test_other_samples_are_never_compared(conversion: Conversion, tmp_path: Path) -> None:
+    reference = reference_of(conversion)
+    assert conversion.evaluation is not None
+    moved = tuple(array + np.float32(1e-6) for array in conversion.inputs)
+    fewer = tuple(array[:-1] for array in conversion.inputs)
+    labelled = replace(conversion.evaluation, inputs=moved)
+    for other in (
+        replace(conversion, inputs=moved),
+        replace(conversion, inputs=fewer),
+        replace(conversion, evaluation=labelled),
+        replace(conversion, evaluation=None),
+    ):
+        with pytest.raises(InternalError, match="different samples"):
+            measured_quality(other, reference, scheme="int8", workdir=tmp_path)
+
+
+def test_outputs_are_found_by_name_in_any_order(conversion: Conversion) -> None:
+    first, second = np.zeros((2, 3), np.float32), np.ones((2, 4), np.float32)
+    two = replace(conversion, inputs=(first, second), input_names=("a", "b"), output_names=("x", "y"), evaluation=None)
+    reference = reference_of(two)
+    swapped = replace(two, inputs=(second, first), input_names=("b", "a"), output_names=("y", "x"))
+    assert outputs_for(two, reference) == (0, 1)
+    assert outputs_for(swapped, reference) == (1, 0)
+    with pytest.raises(InternalError, match="different samples"):
+        outputs_for(replace(swapped, inputs=(first, second)), reference)
+    with pytest.raises(InternalError, match="outputs of the variant are x, z, those of its original x, y"):
+        outputs_for(replace(two, output_names=("x", "z")), reference)
+
+
+def test_a_single_output_may_be_called_otherwise(conversion: Conversion) -> None:
+    renamed = replace(conversion, input_names=("keras_tensor_7",), output_names=("other",))
+    assert outputs_for(renamed, reference_of(conversion)) == (0,)
+
+
+def test_a_model_that_dies_on_litert_says_so(
+    conversion: Conversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object, limits: Limits) -> None:
+        raise ConversionError("the process running the model died of SIGSEGV")
+
+    monkeypatch.setattr("edgetool.sweep.measure.run_quantized", dies)
+    with pytest.raises(ConversionError, match=r"the converted model cannot run: the process .* died of SIGSEGV"):
+        measured_quality(conversion, reference_of(conversion), scheme="int8", workdir=tmp_path)
+
+
+def test_equal_outputs_have_no_noise(conversion: Conversion, tmp_path: Path) -> None:
+    graph = read_model(TFLITE).main
+    exact = replace(
+        conversion, evaluation=None, float_outputs=run_quantized(TFLITE, graph, conversion.inputs, tmp_path)
+    )
+    reference: Reference = reference_of(exact)
+    quality, _ = measured_quality(exact, reference, scheme="int8", workdir=tmp_path)
+    assert (quality.sqnr_db, quality.agreement) == (None, 1.0)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import CalibrationError, UsageError
+from edgetool.sweep.progress import Advance
+from edgetool.sweep.rows import rows
+from edgetool.sweep.run import RunResult, run_sweep
+from edgetool.sweep.spec import Pruning, Search, SweepSpec
+from edgetool.sweep.store import open_store
+from tests.sweep import fake_work
+from tests.sweep.fake_work import lines, spec_of
+
+KINDS = {"prune": 3, "reference": 1, "convert": 12, "analyse": 36}
+
+
+def run(spec: SweepSpec, store: Path, *, jobs: int = 2, **options: object) -> RunResult:
+    """Do it with the fake work; what it does not know is for run_sweep."""
+    ours = {name: options.pop(name) for name in ("seconds", "failing", "refusing") if name in options}
+    do = partial(fake_work.do, log=store.with_name("log"), **ours)  # type: ignore[arg-type]
+    return run_sweep(spec, store, jobs=jobs, do=do, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "sweep.sqlite"
+
+
+def statuses(store: Path) -> Counter[str]:
+    with open_store(store) as opened:
+        return Counter(row.status for row in rows(opened))
+
+
+def test_every_job_is_done_once_and_never_again(tmp_path: Path, store: Path) -> None:
+    first = run(spec_of(tmp_path), store)
+    assert (first.computed, first.reused, first.failed) == (52, 0, 0)
+    begun = lines(tmp_path / "log")
+    assert Counter(kind for _, kind, _ in begun) == KINDS
+    assert len({key for key, _, _ in begun}) == 52
+    assert statuses(store) == {"done": 36}
+    again = run(spec_of(tmp_path), store)
+    assert (again.computed, again.reused, again.failed) == (0, 52, 0)
+    assert lines(tmp_path / "log") == begun
+
+
+def test_one_job_at_a_time_follows_the_order_of_the_variants(tmp_path: Path, store: Path) -> None:
+    run(spec_of(tmp_path), store, jobs=1)
+    order: list[str] = []
+    with open_store(store) as opened:
+        for entry in opened.entries():
+            order += [key for _, key in entry.keys if key not in order]
+    assert [key for key, _, _ in lines(tmp_path / "log")] == order
+
+
+def test_the_number_of_jobs_changes_nothing_in_the_table(tmp_path: Path) -> None:
+    tables = []
+    for jobs in (1, 7):
+        path = tmp_path / f"{jobs}.sqlite"
+        run(spec_of(tmp_path), path, jobs=jobs)
+        with open_store(path) as opened:
+            tables.append(rows(opened))
+    assert tables[0] == tables[1]
+
+
+def test_a_sweep_that_grows_or_shrinks_reuses_what_it_has(tmp_path: Path, store: Path) -> None:
+    small = spec_of(tmp_path, pruning=Pruning(levels=(0.0, 0.5)))
+    assert run(small, store).computed == 1 + 1 + 6 + 18
+    grown = run(spec_of(tmp_path), store)
+    assert (grown.computed, grown.reused) == (26, 26)
+    shrunk = run(small, store)
+    assert (shrunk.computed, shrunk.reused) == (0, 26)
+    with open_store(store) as opened:
+        assert len(opened.entries()) == 18
+        assert len(opened.outcomes()) == 52
+
+
+def test_a_file_that_changes_is_another_sweep(tmp_path: Path, store: Path) -> None:
+    spec = spec_of(tmp_path)
+    run(spec, store)
+    (tmp_path / "model.h5").write_bytes(b"another model")
+    assert run(spec, store).computed == 52
+
+
+def test_a_failure_leaves_out_those_that_need_it_and_no_others(tmp_path: Path, store: Path) -> None:
+    result = run(spec_of(tmp_path), store, failing="prune")
+    assert (result.computed, result.failed) == (3 + 1 + 3 + 9, 3)
+    assert statuses(store) == {"done": 9, "failed": 27}
+    with open_store(store) as opened:
+        assert {row.reason for row in rows(opened) if row.status == "failed"} == {"pruning: it failed"}
+
+
+def test_failures_are_kept_unless_they_are_to_be_tried_again(tmp_path: Path, store: Path) -> None:
+    run(spec_of(tmp_path), store, failing="prune")
+    kept = run(spec_of(tmp_path), store)
+    assert (kept.computed, kept.failed) == (0, 3)
+    tried = run(spec_of(tmp_path), store, retry_failed=True)
+    assert (tried.computed, tried.reused, tried.failed) == (3 + 9 + 27, 13, 0)
+    assert statuses(store) == {"done": 36}
+
+
+def test_when_every_variant_fails_the_sweep_still_ends(tmp_path: Path, store: Path) -> None:
+    result = run(spec_of(tmp_path), store, failing="reference")
+    assert result.failed == 1
+    assert statuses(store) == {"failed": 36}
+
+
+def test_what_is_no_variants_fault_ends_the_sweep_and_keeps_what_was_done(tmp_path: Path, store: Path) -> None:
+    with pytest.raises(CalibrationError, match="has no samples"):
+        run(spec_of(tmp_path), store, refusing="analyse", jobs=1)
+    begun = [key for key, kind, _ in lines(tmp_path / "log") if kind != "analyse"]
+    with open_store(store) as opened:
+        assert list(opened.outcomes()) == begun != []
+    assert run(spec_of(tmp_path), store).computed == 52 - len(begun)
+
+
+def test_progress_counts_up_to_the_end(tmp_path: Path, store: Path) -> None:
+    told: list[Advance] = []
+    run(spec_of(tmp_path), store, progress=told.append, jobs=3)
+    done = [advance.done for advance in told]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 52)
+    assert {advance.total for advance in told} == {52}
+    assert told[-1].running == ()
+    assert told[-1].seconds_left == 0
+    assert max(len(advance.running) for advance in told) == 3
+    seen = {words for advance in told for words in advance.running}
+    assert {"reference", "prune level 0.25", "convert level 0, int8", "analyse level 0.5, int16x8, cortex-m4"} <= seen
+    told.clear()
+    run(spec_of(tmp_path), store, progress=told.append)
+    assert told == [Advance(52, 52, 0, (), None)]
+
+
+def test_progress_counts_what_is_left_out(tmp_path: Path, store: Path) -> None:
+    told: list[Advance] = []
+    run(spec_of(tmp_path), store, failing="reference", progress=told.append)
+    assert (told[-1].done, told[-1].total, told[-1].failed) == (52, 52, 1)
+
+
+def test_an_interrupt_keeps_what_was_done_and_leaves_nothing(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+    def interrupt(advance: Advance) -> None:
+        if advance.done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(spec_of(tmp_path), store, progress=interrupt)
+    assert list(temporary.iterdir()) == []
+    rest = run(spec_of(tmp_path), store)
+    assert (rest.computed, rest.reused) == (32, 20)
+
+
+def test_two_sweeps_do_not_share_a_store(tmp_path: Path, store: Path) -> None:
+    run(spec_of(tmp_path), store)
+    with (
+        open_store(store, create=True) as opened,
+        opened.exclusive(),
+        pytest.raises(UsageError, match="another sweep is running"),
+    ):
+        run(spec_of(tmp_path, precisions=("int8",)), store)
+    assert statuses(store) == {"done": 36}  # the list is still the first one's
+
+
+def test_impossible_ways_to_run_are_refused(tmp_path: Path, store: Path) -> None:
+    with pytest.raises(UsageError, match="both jobs and a scheduler"):
+        run_sweep(spec_of(tmp_path), store, jobs=2, scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(UsageError, match="0 jobs"):
+        run(spec_of(tmp_path), store, jobs=0)
+    with pytest.raises(UsageError, match=r"missing\.h5"):
+        run(spec_of(tmp_path, model=tmp_path / "missing.h5"), store)
+
+
+def test_a_search_runs_its_trials_and_continues_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    spec = spec_of(tmp_path, strategy="search", search=Search(trials=6, batch=2))
+    whole, parts = tmp_path / "whole.sqlite", tmp_path / "parts.sqlite"
+    told: list[Advance] = []
+    result = run(spec, whole, progress=told.append)
+    assert told[-1].done == told[-1].total == result.computed
+    assert all(advance.total >= result.computed / 3 for advance in told)
+
+    def interrupt(advance: Advance) -> None:
+        if advance.done >= result.computed // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(spec, parts, progress=interrupt)
+    rest = run(spec, parts)
+    assert rest.computed + rest.reused == result.computed
+    with open_store(whole) as first, open_store(parts) as second:
+        assert rows(first) == rows(second)
+        assert len(rows(first)) == 18

@@ -1,0 +1,152 @@
+"""Whether a variant is accepted, by what its target has and what the user allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from edgetool.gate.budgets import Budget, Of, judge_budgets
+from edgetool.gate.plain import as_given, duration, short_number
+from edgetool.report.document import BudgetInfo
+from edgetool.report.estimate import Band
+from edgetool.sweep.metrics import Cause, Cost, Judged, Metrics, Quality
+from edgetool.sweep.spec import SweepLimits
+
+Reason = tuple[Cause, str]
+
+
+def violations(budgets: Sequence[Budget], used: Mapping[Of, int], *, exact: bool = True) -> dict[str, bool | None]:
+    """Of each budget, under its name ("violates_64kib"), whether what it is of is strictly larger.
+
+    used: bytes of the arena, of RAM (the arena with the reserve) and of flash (the model with its reserve). exact:
+    whether those of the arena are; where they are only what it is not below, a budget that they keep is None.
+    """
+    return {item.name: item.violated for item in judge_budgets(budgets, used, exact=exact)}
+
+
+def used_bytes(cost: Cost, limits: SweepLimits) -> dict[Of, int]:
+    """The bytes that budgets are compared with; of an arena that is not known, what it is not below."""
+    arena = _arena_bytes(cost)
+    return {
+        "arena": arena,
+        "ram": arena + limits.reserve_bytes,
+        "flash": cost.model_bytes + limits.reserve_flash_bytes,
+    }
+
+
+def tracked(limits: SweepLimits) -> tuple[Budget, ...]:
+    """The budgets that are reported: the tracked ones, and the active one where it is none of them."""
+    active = limits.active_budget
+    return limits.budgets if active is None else (*limits.budgets, active)
+
+
+def judge(metrics: Metrics, limits: SweepLimits) -> Judged:
+    """The budgets, and whether the variant is accepted. What a limit asks for and nobody knows rejects it."""
+    cost = metrics.cost
+    reasons: list[Reason] = [
+        *(("runtime", text) for text in cost.errors),
+        *_memory(cost, limits),
+        *_active(cost, limits),
+        *(("latency", text) for text in _latency(cost.latency_ms, limits.max_latency_ms)),
+        *(("energy", text) for text in _energy(cost.energy_uj, limits.max_energy_uj)),
+        *(("accuracy", text) for text in _accuracy(metrics.quality, limits)),
+    ]
+    causes = tuple(dict.fromkeys(cause for cause, _ in reasons))
+    return Judged(budgets_of(cost, limits), not reasons, tuple(text for _, text in reasons), causes)
+
+
+def budgets_of(cost: Cost, limits: SweepLimits) -> tuple[BudgetInfo, ...]:
+    """Every budget once, and whether it is violated."""
+    return judge_budgets(tracked(limits), used_bytes(cost, limits), exact=cost.arena_bytes is not None)
+
+
+def _arena_bytes(cost: Cost) -> int:
+    return cost.arena_least_bytes if cost.arena_bytes is None else cost.arena_bytes
+
+
+def _arena_needs(cost: Cost) -> str:
+    return f"the arena needs {'at least ' if cost.arena_bytes is None else ''}{_arena_bytes(cost):,} B"
+
+
+def _memory(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
+    """Arena and model against the target's memories."""
+    if cost.arena_bytes is None:
+        yield "arena unknown", f"the arena is not known: at least {cost.arena_least_bytes:,} B"
+    if cost.sram_bytes is not None and _arena_bytes(cost) > cost.sram_bytes - limits.reserve_bytes:
+        yield "memory", f"{_arena_needs(cost)}; {_room(cost.region or 'RAM', cost.sram_bytes, limits.reserve_bytes)}"
+    if cost.flash_bytes is not None and cost.model_bytes > cost.flash_bytes - limits.reserve_flash_bytes:
+        room = _room("flash", cost.flash_bytes, limits.reserve_flash_bytes)
+        yield "flash", f"the model has {cost.model_bytes:,} B; {room}"
+
+
+def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
+    """The active budget, less the reserve of its memory: that of RAM for an arena, too."""
+    budget = limits.active_budget
+    if budget is None:
+        return
+    flash = budget.of == "flash"
+    needed = cost.model_bytes if flash else _arena_bytes(cost)
+    reserve = limits.reserve_flash_bytes if flash else limits.reserve_bytes
+    if needed > budget.bytes - reserve:
+        needs = f"the model has {needed:,} B" if flash else _arena_needs(cost)
+        room = _room(f"the active budget {budget.text} of {_SHORT[budget.of]}", budget.bytes, reserve)
+        yield "budget", f"{needs}; {room}"
+
+
+_SHORT: Mapping[Of, str] = {"arena": "the arena", "ram": "RAM", "flash": "flash"}
+
+
+def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
+    if not reserve_bytes:
+        return f"{name} has {size_bytes:,} B"
+    left = max(0, size_bytes - reserve_bytes)
+    return f"{name} leaves {left:,} B ({size_bytes:,} B less {reserve_bytes:,} B reserved)"
+
+
+def _latency(band: Band | None, limit: float | None) -> Iterator[str]:
+    if limit is None:
+        return
+    if band is None:
+        yield f"the time of an inference is not known; {as_given(limit)} is allowed"
+    elif band.value > limit:
+        within = f"({duration(band.low)} to {duration(band.high)})"
+        yield f"an inference takes about {duration(band.value)} {within}; {as_given(limit)} is allowed"
+
+
+def _energy(band: Band | None, limit: float | None) -> Iterator[str]:
+    if limit is None:
+        return
+    if band is None:
+        yield f"the energy of an inference is not known; {limit:.9g} uJ is allowed"
+    elif band.value > limit:
+        within = f"({short_number(band.low)} to {short_number(band.high)} uJ)"
+        yield f"an inference needs about {short_number(band.value)} uJ {within}; {limit:.9g} uJ is allowed"
+
+
+def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
+    """On labels; without any, agreement stands for accuracy: an answer that is another one may be wrong."""
+    least, most = limits.min_accuracy, limits.max_accuracy_loss
+    labelled = quality.accuracy is not None
+    found = quality.accuracy if labelled else quality.agreement
+    if found is None:
+        if least is not None:
+            yield f"the accuracy is not known; at least {_percent(least)} is asked for"
+        if most is not None:
+            yield f"the loss of accuracy is not known; {most:.9g} points are allowed"
+        return
+    if least is not None and found < least:
+        what = "the accuracy" if labelled else "the agreement with the float original"
+        yield f"{what} is {_percent(found)}; at least {_percent(least)} is asked for"
+    if most is None:
+        return
+    original = quality.float_accuracy if labelled else 1.0
+    if original is None:
+        yield f"the accuracy of the float original is not known; a loss of {most:.9g} points is allowed"
+        return
+    loss = round(100 * (original - found), 9)  # shares of counts, without the last bits
+    if loss > most:
+        what = f"{_percent(found)} accuracy of {_percent(original)}" if labelled else f"{_percent(found)} agreement"
+        yield f"{what} is left: a loss of {short_number(loss)} points; {most:.9g} are allowed"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"

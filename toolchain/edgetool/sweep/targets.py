@@ -1,0 +1,24 @@
+"""From a target as a sweep names it to the Target."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from edgetool.report.serialize import plain
+from edgetool.sweep.spec import TargetSpec
+from edgetool.target.load import load_target, parse_target
+from edgetool.target.types import Target
+
+
+def resolved(spec: TargetSpec) -> Target:
+    """The target with its overrides. Raises TargetError naming file and key."""
+    target = load_target(spec.name) if spec.profile is None else parse_target(spec.profile, where=spec.name)
+    overrides: dict[str, Any] = dict(spec.overrides)
+    return target.with_overrides(**overrides)
+
+
+def target_sha256(target: Target) -> str:
+    """The hash of everything that is known of the target: equal for equal targets, whatever they are called by."""
+    return hashlib.sha256(json.dumps(plain(target), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,43 @@
+"""The versions of the packages that decide what a job gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from edgetool import __version__
+from edgetool.errors import MissingExtraError
+
+# By the name that keys have: the distributions that bring it, the first that is installed.
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "tensorflow": ("tensorflow-cpu", "tensorflow"),
+    "keras": ("keras",),
+    "ai-edge-litert": ("ai-edge-litert",),
+    "numpy": ("numpy",),
+}
+# With it the search for a layout has one more stage.
+OPTIONAL: Mapping[str, tuple[str, ...]] = {"ortools": ("ortools",)}
+
+
+def installed_versions() -> dict[str, str]:
+    """The version of each package, by name; without the optional ones that are not there.
+
+    Raises MissingExtraError naming what a sweep needs and is not installed.
+    """
+    found = {name: _version(names) for name, names in {**REQUIRED, **OPTIONAL}.items()}
+    missing = [name for name in REQUIRED if found[name] is None]
+    if missing:
+        raise MissingExtraError(
+            f"a sweep needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            fix="pip install 'edgetool[convert,sweep]'",
+        )
+    return {"edgetool": __version__, **{name: text for name, text in found.items() if text is not None}}
+
+
+def _version(names: tuple[str, ...]) -> str | None:
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
