@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from edgetool import __version__
-from edgetool.cli.errors import PipeClosedError, exit_code_of, raise_on_signals
+from edgetool.cli.errors import exit_code_of, raise_on_signals
+from edgetool.cli.lazy_group import LazyGroup
 
 # Command name -> (module, what `edgetool --help` says of it). Modules load on use: help is instant.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -30,35 +29,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "compare": ("edgetool.cli.compare", "Two models, or two reports, side by side: what changed, and by how much."),
     "layout": ("edgetool.cli.layout", "The lowest layout of any buffers, with proof: a CSV or a graph as JSON."),
+    "sweep": (
+        "edgetool.cli.sweep",
+        "Many variants of a model on many targets: what fits, what it costs, what it loses.",
+    ),
     "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
 }
-
-
-class LazyGroup(click.Group):
-    """A group that imports a command's module only when the command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands in the order in which one uses them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
-        return command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader that went away is told apart from other errors before click sees it."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise PipeClosedError from error
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command list of --help, without importing the commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -70,6 +46,7 @@ def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool
 
 @click.group(
     cls=LazyGroup,
+    modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 fine, 1 judged and failed, 2 wrong usage, 3 invalid or unsupported model, "
     "4 conversion failed, 5 a bug in edgetool, 130 interrupted.",

@@ -1,0 +1,84 @@
+"""edgetool sweep pareto."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgetool.cli.options import PATH, force_option, quiet_options
+from edgetool.cli.output import deliver, notice, print_lines
+from edgetool.cli.sweep_options import AXIS, axes_help, csv_option, json_option, one_form, picture_format
+from edgetool.cli.sweep_source import find_store, of_targets, read_rows, source_options
+from edgetool.cli.text import printable
+from edgetool.errors import UsageError
+
+
+@click.command("pareto")
+@source_options
+@click.option("--x", type=AXIS, default="latency_ms", show_default=True, help=f"One axis: {axes_help}.")
+@click.option("--y", type=AXIS, default="accuracy", show_default=True, help="The other.")
+@click.option("--axis", "more", type=AXIS, multiple=True, help="A further axis of the front; repeatable.")
+@click.option("--target", "-t", multiple=True, metavar="LABEL", help="Only this target of the sweep; repeatable.")
+@click.option(
+    "--plot",
+    type=PATH,
+    metavar="FILE.svg|FILE.png",
+    help="Draw it: the front, the other variants, budgets and limits, a panel per target.",
+)
+@json_option
+@csv_option
+@force_option
+@quiet_options
+def command(
+    source: Path | None,
+    store: Path | None,
+    x: str,
+    y: str,
+    more: tuple[str, ...],
+    target: tuple[str, ...],
+    plot: Path | None,
+    as_json: bool,
+    as_csv: bool,
+    force: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Show the Pareto front of a sweep, its sweep.toml (./sweep.toml when not given) or its store.
+
+    Of each target, the accepted variants that no other accepted one beats: none is at least as good in every axis and
+    better in one. Sorted by x, with what each step costs and gives.
+    """
+    from edgetool.pipeline.files import check_writable, write_file
+
+    one_form(as_json, as_csv)
+    axes = tuple(dict.fromkeys((x, y, *more)))
+    if x == y:
+        raise UsageError(f"--x and --y are both {x}", fix="give two axes")
+    path = find_store(source, store)
+    form = picture_format(plot)
+    if plot is not None:
+        check_writable(plot.parent, (plot.name,), force=force, inputs=(path,))
+    record, every = read_rows(path, axes)
+    rows = of_targets(record, every, target)
+    front = tuple(row for row in rows if row.on_front)
+    if plot is not None:
+        from edgetool.sweep.plot import plot as drawn
+
+        write_file(plot, drawn(record, rows, x, y, format=form), force=force, inputs=(path,))
+    if as_json:
+        from edgetool.report.serialize import to_json
+        from edgetool.sweep.table import rows_json
+
+        document = rows_json(record, front)
+        deliver(to_json({**document, "sweep": {**document["sweep"], "axes": list(axes)}}), None)
+    elif as_csv:
+        from edgetool.sweep.table import rows_csv
+
+        deliver(rows_csv(record, front), None)
+    elif not quiet:
+        from edgetool.cli.view_sweep_pareto import pareto_view
+
+        print_lines(pareto_view(record, rows, axes))
+    if plot is not None and not quiet:
+        notice(f"wrote {printable(str(plot), 400)}")

@@ -1,0 +1,85 @@
+"""edgetool sweep run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgetool.cli.errors import Terminated
+from edgetool.cli.options import PATH, quiet_options
+from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
+from edgetool.cli.sweep_options import json_option
+from edgetool.cli.sweep_source import read_rows, spec_path, store_option, store_path
+from edgetool.cli.text import printable
+from edgetool.errors import ConversionError, UsageError
+
+
+@click.command("run")
+@click.argument("spec", type=PATH, required=False, metavar="[SWEEP.toml]")
+@store_option
+@click.option(
+    "--jobs", "-j", type=click.IntRange(1), metavar="N", help="How many run at a time; one per CPU by default."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, tcp://HOST:PORT.")
+@click.option("--trust-model-code", is_flag=True, help="Run the sweep's builder, and layers that carry code.")
+@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run.")
+@json_option
+@quiet_options
+def command(
+    spec: Path | None,
+    store: Path | None,
+    jobs: int | None,
+    scheduler: str | None,
+    trust_model_code: bool,
+    retry_failed: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Run the sweep of SWEEP.toml (./sweep.toml when not given) and show its variants, the front marked.
+
+    Every result is kept in the store as soon as it is there: a run that is interrupted, or whose sweep.toml has grown,
+    goes on where it was, and nothing is computed twice. Changed budgets and limits compute nothing. A variant that
+    fails harms no other. Exits with 4 where all fail.
+    """
+    from edgetool.sweep.run import run_sweep
+    from edgetool.sweep.spec_file import read_spec
+
+    path = spec_path(spec)
+    if jobs is not None and scheduler is not None:
+        raise UsageError("--jobs is for this machine, --scheduler for others", fix="give one of them")
+    kept = store_path(path, store)
+    wanted = read_spec(path, trust_model_code=trust_model_code)
+    try:
+        with ProgressLine(quiet=quiet or as_json) as line:
+            from edgetool.cli.view_sweep_progress import progress_text
+
+            result = run_sweep(
+                wanted,
+                kept,
+                jobs=jobs,
+                scheduler=scheduler,
+                retry_failed=retry_failed,
+                progress=lambda advance: line(progress_text(advance)),
+            )
+    except (KeyboardInterrupt, Terminated):
+        if kept.exists():
+            notice(f"what was done is kept in {printable(str(kept), 400)}: the same command goes on from there")
+        raise
+    record, rows = read_rows(kept)
+    if as_json:
+        from edgetool.report.serialize import to_json
+        from edgetool.sweep.table import rows_json
+
+        deliver(to_json(rows_json(record, rows)), None)
+    elif not quiet:
+        from edgetool.cli.view_sweep import sweep_view
+        from edgetool.cli.view_sweep_run import run_summary
+
+        print_lines([*sweep_view(record, rows, everything=verbose > 0), "", *run_summary(result, kept)])
+    failed = [row for row in rows if row.status == "failed"]
+    if rows and len(failed) == len(rows):
+        if quiet or as_json:
+            raise ConversionError(f"every variant failed, the first {failed[0].reason}", where=str(path))
+        raise click.exceptions.Exit(ConversionError.exit_code)

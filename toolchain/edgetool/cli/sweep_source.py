@@ -1,0 +1,95 @@
+"""Which sweep is meant: a sweep.toml, or the store that 'sweep run' made of one."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgetool.cli.options import PATH, stacked
+from edgetool.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgetool.sweep.metrics import Row
+    from edgetool.sweep.record import SweepRecord
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT = Path("sweep.toml")
+STORE_SUFFIX = ".sqlite"
+MAGIC = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html, section 1.3
+
+store_option = click.option(
+    "--store", type=PATH, metavar="FILE", help="The store, if it is not beside the sweep.toml (STEM.sqlite)."
+)
+# For the commands that only read: the sweep.toml, of which the store is found, or that itself.
+source_options = stacked(
+    click.argument("source", type=PATH, required=False, metavar="[SWEEP.toml|STORE]"), store_option
+)
+
+
+def is_store(path: Path) -> bool:
+    """Whether the file is an SQLite database, whatever its name."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def spec_path(source: Path | None) -> Path:
+    """The sweep.toml of 'run'. Raises UsageError for a store, or where there is none."""
+    path = source or DEFAULT
+    if is_store(path):
+        raise UsageError(
+            "is a store, not a sweep.toml", where=str(path), fix=f"give the sweep.toml, and --store {path}"
+        )
+    if not path.exists():
+        raise UsageError(
+            "does not exist",
+            where=str(path),
+            fix="name a sweep.toml" if source is None else "give the path of a sweep.toml",
+        )
+    return path
+
+
+def store_path(path: Path, store: Path | None) -> Path:
+    """The store of a sweep.toml."""
+    return path.with_suffix(STORE_SUFFIX) if store is None else store
+
+
+def find_store(source: Path | None, store: Path | None) -> Path:
+    """The store that exists. Raises UsageError naming what to do first."""
+    if source is not None and is_store(source):
+        if store is not None and store != source:
+            raise UsageError(f"{source} and --store {store} are two stores", fix="give one of them")
+        return source
+    found = store if source is None and store is not None else store_path(spec_path(source), store)
+    if not found.exists():
+        again = "" if source is None else f" {source}"
+        option = "" if store is None else f" --store {store}"
+        raise UsageError(
+            "there is no such store yet", where=str(found), fix=f"run 'edgetool sweep run{again}{option}' first"
+        )
+    return found
+
+
+def read_rows(path: Path, axes: tuple[str, ...] | None = None) -> tuple[SweepRecord, tuple[Row, ...]]:
+    """The sweep of a store and all its rows, judged, the front of the axes marked (by default the usual ones)."""
+    from edgetool.sweep.rows import rows
+    from edgetool.sweep.store import open_store
+
+    gc.disable()  # the process ends soon, and of all these objects none is garbage
+    with open_store(path) as store:
+        return store.sweep(), rows(store, axes)
+
+
+def of_targets(record: SweepRecord, rows: tuple[Row, ...], labels: tuple[str, ...]) -> tuple[Row, ...]:
+    """The rows of these targets, all without any. Raises UsageError for one that the sweep has not."""
+    known = tuple(target.label for target in record.targets)
+    for label in labels:
+        if label not in known:
+            raise UsageError(f"the sweep has no target {label!r}", fix=f"use one of {', '.join(known)}")
+    return tuple(row for row in rows if row.variant.target in labels) if labels else rows
