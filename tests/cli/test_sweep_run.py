@@ -75,7 +75,7 @@ def test_it_shows_table_and_summary_and_goes_on_where_it_was(monkeypatch: pytest
     done = sweep("run", "--jobs", "1")
     assert (done.code, done.err) == (0, "")
     assert "4 variants: 4 done, 2 accepted" in done.out
-    assert "arena needs" in done.out
+    assert "  SRAM, latency" in done.out
     assert "  7 jobs computed, 0 found done; " in done.out
     assert done.out.rstrip().endswith("kept in sweep.sqlite")
     assert sorted(work.kinds) == ["analyse"] * 4 + ["convert"] * 2 + ["reference"]

@@ -180,7 +180,7 @@ def test_a_pruned_model_is_told_as_the_file_that_was_converted(tmp_path: Path) -
     write_store(tmp_path / "s.sqlite", record(targets=("cortex-m7",)), [entry], results)
     with open_store(tmp_path / "s.sqlite") as store:
         model = write_best(store, rows(store)[0], output=tmp_path / "out").report.model
-    assert (model.name, model.bytes) == ("model.keras", 6)
+    assert (model.name, model.bytes) == ("words.keras", 6)
     assert model.output is not None
 
 

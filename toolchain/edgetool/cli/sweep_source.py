@@ -81,9 +81,10 @@ def read_rows(path: Path, axes: tuple[str, ...] | None = None) -> tuple[SweepRec
     from edgetool.sweep.rows import rows
     from edgetool.sweep.store import open_store
 
-    gc.disable()  # the process ends soon, and of all these objects none is garbage
     with open_store(path) as store:
-        return store.sweep(), rows(store, axes)
+        found = store.sweep(), rows(store, axes)
+    gc.freeze()  # of hundreds of thousands of objects none is garbage: do not look for it while they are shown
+    return found
 
 
 def of_targets(record: SweepRecord, rows: tuple[Row, ...], labels: tuple[str, ...]) -> tuple[Row, ...]:

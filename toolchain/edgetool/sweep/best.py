@@ -180,7 +180,7 @@ def _original(
     made = keys.get("prune", keys.get("build"))
     if made is not None:
         blob = store.blob(made, MODEL_BLOB)
-        return replace(info, name=MODEL_BLOB, sha256=sha256_of(blob), bytes=len(blob))
+        return replace(info, name=f"{_named_after(record).stem}.keras", sha256=sha256_of(blob), bytes=len(blob))
     return info if told is None else replace(info, name=record.model, sha256=told.sha256, bytes=told.bytes)
 
 
