@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -37,6 +38,16 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
                 time.sleep(request["seconds"])
                 os._exit(0)
             return {"left": left}
+        case "ask another":
+            folder = workdir / "another"
+            folder.mkdir()
+            return child.run(
+                "tests.child_work", request["inner"], workdir=folder, limits=child.Limits(), doing="testing"
+            )
+        case "start another and sleep":
+            other = subprocess.Popen(["sleep", "300"])
+            Path(request["note"]).write_text(str(other.pid))
+            time.sleep(300)
         case "sleep":
             (workdir / "pid").write_text(str(os.getpid()))
             time.sleep(request["seconds"])

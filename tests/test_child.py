@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,30 @@ def test_a_process_that_a_child_leaves_behind_keeps_nobody_waiting(tmp_path: Pat
     pid = result["left"]
     assert isinstance(pid, int)
     assert gone(pid)
+
+
+def test_what_a_child_of_a_child_starts_ends_with_the_outer_one(tmp_path: Path) -> None:
+    note = tmp_path / "started"
+
+    def stop_when_started(stop: Callable[[], None]) -> None:
+        def wait() -> None:
+            while not note.exists() or not note.read_text():
+                time.sleep(0.02)
+            stop()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    inner = {"do": "start another and sleep", "note": str(note)}
+    with pytest.raises(child.ChildDiedError):
+        child.run(
+            MODULE,
+            {"do": "ask another", "inner": inner},
+            workdir=tmp_path,
+            limits=child.Limits(),
+            doing="testing",
+            on_start=stop_when_started,
+        )
+    assert gone(int(note.read_text()))
 
 
 def test_a_greedy_child_reaches_its_limit(tmp_path: Path) -> None:

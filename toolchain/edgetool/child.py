@@ -30,6 +30,10 @@ GRACE_SECONDS = 2.0
 MOST_SECONDS = 10_000_000
 
 
+# Whether this process serves: then it and all that it starts are one group, which the one who asked ends.
+_is_child = False
+
+
 class ChildDiedError(errors.ConversionError):
     """The child ended without an answer: a native crash, or a signal."""
 
@@ -73,23 +77,24 @@ def run(
         ),
         encoding="utf-8",
     )
+    own_group = not _is_child
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", module, str(workdir)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=_environment(workdir),
-        start_new_session=True,
+        start_new_session=own_group,
     )
     expired, over = threading.Event(), threading.Event()
 
     def expire() -> None:
         expired.set()
-        _kill(process)
+        _kill(process, group=own_group)
 
     def stop() -> None:
         if not over.is_set():  # afterwards its number may be another process's
-            _kill(process)
+            _kill(process, group=own_group)
 
     timer = threading.Timer(limits.seconds, expire)
     timer.daemon = True
@@ -112,7 +117,7 @@ def run(
     finally:
         timer.cancel()
         over.set()
-        _kill(process)
+        _kill(process, group=own_group)
     if "result" in outcome:
         result: dict[str, Any] = outcome["result"]
         return result
@@ -164,14 +169,13 @@ def _environment(workdir: Path) -> dict[str, str]:
     )
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it started."""
-    if process.poll() is None or os.name == "posix":
-        with contextlib.suppress(ProcessLookupError, PermissionError, OSError):
-            if os.name == "posix":
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
+def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
+    """End the child, and with its group whatever it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, OSError):
+        if group and os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        elif process.poll() is None:
+            process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_SECONDS)
 
@@ -203,6 +207,8 @@ def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> N
 
     `work(request, workdir, progress)` returns a JSON-able result. Call it under `if __name__ == "__main__"`.
     """
+    global _is_child
+    _is_child = True
     workdir = Path(sys.argv[1])
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     log = os.open(workdir / LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

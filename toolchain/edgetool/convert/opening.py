@@ -82,10 +82,16 @@ def checked_config(source: Source, trust: bool, *, integer: bool) -> tuple[dict[
 
 
 def start_keras(workdir: Path) -> tuple[Any, Any]:
-    """The modules tensorflow and keras, quiet and with settings of their own. Raises as import_libraries does."""
+    """The modules tensorflow and keras, quiet and with settings of their own. Raises as import_libraries does.
+
+    They run on one thread: what several sum up depends on how many they are.
+    """
     warnings.simplefilter("ignore")  # in the log they would push out what the user needs to see
     os.environ["KERAS_HOME"] = str(workdir)  # the user's keras.json neither changes the result nor is written
-    return import_libraries()
+    tf, keras = import_libraries()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    return tf, keras
 
 
 def library_versions(tf: Any, keras: Any) -> dict[str, str]:

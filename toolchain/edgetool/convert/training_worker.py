@@ -99,7 +99,8 @@ def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[st
         wanted = fine_tune_request(request["fine_tune"])
         lesson = prepare_lesson(keras, model, described, wanted)
     progress("removing channels")
-    pruned = prune(keras, model, request["level"], method=request["method"], exclude=request["exclude"])
+    wishes = {name: request[name] for name in ("method", "exclude", "may_lack")}
+    pruned = prune(keras, model, request["level"], **wishes)
     history: tuple[float, ...] = ()
     if lesson is not None and wanted is not None:
         history = fine_tune(keras, pruned.model, lesson, wanted, seed=request["seed"], progress=progress)
@@ -126,9 +127,7 @@ def _check_prunable(path: Path) -> None:
 
 
 def _make_deterministic(tf: Any, keras: Any, seed: int) -> None:
-    """The same numbers in every run: one thread, whose sums have one order, and generators with a seed."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    """The same numbers in every run, beside the one thread that there is: generators with a seed."""
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(seed)
 
