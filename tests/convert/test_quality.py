@@ -48,9 +48,32 @@ def test_opposite_and_orthogonal_outputs() -> None:
     assert compare([[1.0, 0.0]], [[0.0, 1.0]]).cosine == pytest.approx(0)
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 2, 2), (0, 3)])
-def test_only_rows_of_classes_have_a_winner(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape", [(), (4, 2, 2), (0, 3), (3, 0), (0,), (0, 1)])
+def test_only_rows_of_scores_give_classes(shape: tuple[int, ...]) -> None:
     assert compare(np.ones(shape), np.ones(shape)).top1_agreement is None
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+@pytest.mark.parametrize(
+    ("expected", "actual", "share"),
+    [
+        ([0.9, 0.2, 0.6, 0.4], [0.7, 0.1, 0.5, 0.45], 0.75),
+        ([3.0, -2.0, 0.3, -0.1], [2.0, -3.0, 0.2, 0.1], 0.75),
+        # One that is a logit makes logits of them all; and of the quantized ones, whatever these are.
+        ([3.0, 0.3, 0.4, 0.2], [0.9, 0.3, 0.2, 0.1], 1.0),
+        # A probability that rounding puts below 0 stays one.
+        ([0.9, 0.2, 0.6, 0.0], [0.9, 0.2, 0.6, -0.01], 1.0),
+        ([1.0, 0.1, 0.2, 0.3], [1.1, 0.1, 0.2, 0.3], 1.0),
+    ],
+)
+def test_the_original_decides_what_one_score_means(
+    expected: list[float], actual: list[float], share: float, shape: tuple[int, ...]
+) -> None:
+    one, other = (np.array(values, np.float32).reshape(shape) for values in (expected, actual))
+    assert compare(one, other).top1_agreement == share
+    own_classes = np.array(one > (0.0 if max(expected) > 1 or min(expected) < 0 else 0.5), int)
+    assert accuracy(one, own_classes) == 1
+    assert accuracy(other, own_classes, original=one) == share
 
 
 def test_agreement_counts_samples() -> None:

@@ -94,12 +94,18 @@ def test_rows_that_are_not_done_are_on_no_front() -> None:
     assert front(rows) == {1}
 
 
-def test_equal_outputs_have_the_best_sqnr_and_no_comparison_has_none() -> None:
+EQUAL = {"sqnr_db": None, "equal": True}
+
+
+def test_equal_outputs_have_the_best_sqnr_and_no_signal_has_none() -> None:
     value = AXES["sqnr_db"].value
-    assert value(row(1, quality={"sqnr_db": None})) == math.inf
-    assert value(row(1, quality={"sqnr_db": None, "samples": 0})) is None
-    rows = [row(1, quality={"sqnr_db": None}), row(2, quality={"sqnr_db": 90.0}), row(3, quality={"sqnr_db": None})]
+    assert value(row(1, quality=EQUAL)) == math.inf
+    assert value(row(1, quality={"sqnr_db": None})) is None
+    rows = [row(number, quality=quality) for number, quality in enumerate((EQUAL, {"sqnr_db": 90.0}, EQUAL), 1)]
     assert front(rows, ("sqnr_db",)) == {1, 3}
+    unknown = row(4, quality={"sqnr_db": None})
+    assert front([*rows, unknown], ("sqnr_db",)) == {1, 3}
+    assert front([rows[1], unknown], ("sqnr_db",)) == {2}
 
 
 def test_agreement_stands_for_accuracy_that_is_not_known() -> None:

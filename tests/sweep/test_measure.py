@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
 from edgetool.errors import ConversionError, InternalError, InvalidModelError
 from edgetool.gate.budgets import parse_budget
 from edgetool.model.reader import read_model
+from edgetool.model.types import DType
 from edgetool.model.writer import write_model
-from edgetool.pipeline.compare import run_quantized
+from edgetool.pipeline.compare import classifies, measure_quality, run_quantized
 from edgetool.pipeline.convert import convert_file
+from edgetool.report.document import QuantizationInfo
 from edgetool.report.estimate import Band
+from edgetool.sweep.front import sqnr_of
 from edgetool.sweep.measure import MemoryUse, measured_cost, measured_memory, measured_quality, variant_metrics
-from edgetool.sweep.reference import Reference, outputs_for, read_reference, reference_of, write_reference
+from edgetool.sweep.metrics import Quality
+from edgetool.sweep.reference import Array, Reference, outputs_for, read_reference, reference_of, write_reference
 from edgetool.target.load import load_target
 from tests import graphs
 from tests.pipeline.order_models import branching
@@ -180,6 +185,7 @@ def test_other_samples_are_never_compared(conversion: Conversion, tmp_path: Path
 def test_outputs_are_found_by_name_in_any_order(conversion: Conversion) -> None:
     first, second = np.zeros((2, 3), np.float32), np.ones((2, 4), np.float32)
     two = replace(conversion, inputs=(first, second), input_names=("a", "b"), output_names=("x", "y"), evaluation=None)
+    two = replace(two, float_outputs=(first, second))
     reference = reference_of(two)
     swapped = replace(two, inputs=(second, first), input_names=("b", "a"), output_names=("y", "x"))
     assert outputs_for(two, reference) == (0, 1)
@@ -213,4 +219,142 @@ def test_equal_outputs_have_no_noise(conversion: Conversion, tmp_path: Path) -> 
     )
     reference: Reference = reference_of(exact)
     quality, _ = measured_quality(exact, reference, scheme="int8", workdir=tmp_path)
-    assert (quality.sqnr_db, quality.agreement) == (None, 1.0)
+    assert (quality.sqnr_db, quality.equal, quality.agreement) == (None, True, 1.0)
+
+
+def network(*codes: str, width: int = 3) -> bytes:
+    """In float32, an output for each operator, all of the one input."""
+    tensors = [graphs.tensor(index, 1, width, dtype=DType.FLOAT32) for index in range(1 + len(codes))]
+    operators = [
+        replace(graphs.operator(index, code, [0], [index + 1]), opcode_index=sorted(codes).index(code))
+        for index, code in enumerate(codes)
+    ]
+    return write_model(graphs.model(graphs.graph(tensors, operators, [0], range(1, 1 + len(codes)))))
+
+
+def of_network(tflite: bytes, x: Array, *said: Array, labels: Array | None = None, output: int = 0) -> Conversion:
+    """The conversion of a float model that says something else."""
+    pytest.importorskip("ai_edge_litert")
+    outputs = tuple(np.asarray(array, np.float32) for array in said)
+    names = tuple(f"out{index}" for index in range(len(said)))
+    evaluation = None if labels is None else Evaluation((x,), labels, outputs, output)
+    return Conversion(tflite, True, len(x), (x,), outputs, ("x",), names, evaluation, {}, ())
+
+
+def measured(made: Conversion, folder: Path) -> tuple[Quality, QuantizationInfo]:
+    quality, info = measured_quality(made, reference_of(made), scheme="float32", workdir=folder)
+    # What `convert` reports is the same.
+    assert measure_quality(made, read_model(made.tflite), scheme="float32", workdir=folder) == (info, ())
+    return quality, info
+
+
+X = np.array([[1, 2, 3], [3, -1, 1], [-2, 5, 4], [1, 0, -1]], np.float32)
+
+
+def test_the_worst_output_counts_and_labels_are_for_theirs(tmp_path: Path) -> None:
+    tflite = network("RELU", "NEG")
+    labels = np.array([0, 1, 1, 2])  # of the second, right in three: [-1, -2, -3], [-3, 1, -1], [2, -5, -4], [-1, 0, 1]
+    other = -X
+    other[0] = [-3, -2, -1]
+    made = of_network(tflite, X, np.maximum(X, 0) + np.float32(0.01), other, labels=labels, output=1)
+    quality, info = measured(made, tmp_path)
+    ratios = [item.sqnr_db for item in info.outputs]
+    assert quality.sqnr_db == ratios[1] == pytest.approx(10 * np.log10((other**2).sum() / 8))
+    assert ratios[0] is not None
+    assert ratios[0] > ratios[1] + 10
+    assert (quality.accuracy, quality.float_accuracy, quality.agreement) == (0.75, 0.5, 0.75)
+    assert not quality.equal
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sqnr_db", "equal"),
+    [
+        (np.maximum(X, 0), -X, None, True),
+        (np.maximum(X, 0), -X * 10 / 9, 20.0, False),  # one that is equal takes nothing from the other
+        (np.zeros_like(X), -X, None, False),  # noise without a signal: no ratio tells how bad it is
+        (np.zeros_like(X), -X * 10 / 9, None, False),
+    ],
+)
+def test_equal_is_what_has_no_noise(
+    first: Array, second: Array, sqnr_db: float | None, equal: bool, tmp_path: Path
+) -> None:
+    quality, _ = measured(of_network(network("RELU", "NEG"), X, first, second), tmp_path)
+    assert quality.sqnr_db == (None if sqnr_db is None else pytest.approx(sqnr_db, abs=1e-4))
+    assert quality.equal is equal
+    assert sqnr_of(quality) == (math.inf if equal else quality.sqnr_db)
+
+
+@pytest.mark.parametrize("labels", [None, np.array([0, 1, 1, 0])])
+def test_a_variant_that_overflows_is_not_equal(labels: Array | None, tmp_path: Path) -> None:
+    made = of_network(network("EXP"), X * 100, np.ones_like(X), labels=labels)
+    with pytest.raises(ConversionError, match="not finite on these samples") as caught:
+        measured(made, tmp_path)
+    assert caught.value.where == "output 't1'"
+    if labels is not None:  # on the labelled samples alone
+        inputs = (np.zeros_like(X),)
+        with pytest.raises(ConversionError, match="not finite on these samples"):
+            measured(replace(made, inputs=inputs), tmp_path)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_original_that_is_not_finite_is_refused_by_name(bad: float) -> None:
+    said = np.zeros((300, 3), np.float32)
+    said[280, 1] = bad
+    x = np.zeros((300, 3), np.float32)
+    made = of_network(b"", x, np.zeros_like(said), said)
+    with pytest.raises(ConversionError, match="output 'out1' is NaN or infinite on the calibration samples"):
+        reference_of(made)
+    with pytest.raises(ConversionError, match="on the synthetic samples"):
+        reference_of(replace(made, calibrated=False))
+    labelled = Evaluation((x,), np.zeros(300), made.float_outputs, 0)
+    with pytest.raises(ConversionError, match="on the evaluation samples"):
+        reference_of(replace(made, float_outputs=(x, x), evaluation=labelled))
+
+
+SCORES = np.array([[2], [-1], [0.5], [-3]], np.float32)
+SIGMOID = np.array([[0.9], [0.2], [0.3], [0.1]])  # the third is another class
+
+
+def test_one_probability_has_a_class(tmp_path: Path) -> None:
+    quality, info = measured(of_network(network("LOGISTIC", width=1), SCORES, SIGMOID), tmp_path)
+    assert quality.agreement == info.outputs[0].top1_agreement == 0.75
+
+
+def test_one_number_has_a_class_where_labels_say_so(tmp_path: Path) -> None:
+    """-SCORES is [-2, 1, -0.5, 3]."""
+    tflite, said = network("NEG", width=1), np.array([[-2], [1], [0.2], [3]])
+    quality, info = measured(of_network(tflite, SCORES, said), tmp_path)
+    assert (quality.agreement, info.outputs[0].top1_agreement) == (None, None)
+    quality, info = measured(of_network(tflite, SCORES, said, labels=np.array([0, 1, 1, 1])), tmp_path)
+    assert quality.agreement == info.outputs[0].top1_agreement == 0.75
+    assert (quality.accuracy, quality.float_accuracy) == (0.75, 1.0)
+
+
+def test_the_labelled_original_decides_what_is_a_logit(tmp_path: Path) -> None:
+    """Of a logit the variant has none below 0 or above 1; the other output is a probability, and agrees in nothing."""
+    x, labels = np.array([[0.9], [0.4], [0.3], [0.2]], np.float32), np.array([1, 1, 1, 1])
+    none, logits = np.full((4, 1), 0.1, np.float32), np.array([[3.0], [0.4], [0.3], [-0.2]], np.float32)
+    made = of_network(network("LOGISTIC", "ABS", width=1), x, none, logits, labels=labels, output=1)
+    quality, info = measured(made, tmp_path)
+    assert (quality.accuracy, quality.float_accuracy, quality.agreement) == (1.0, 0.75, 0.75)
+    assert [item.top1_agreement for item in info.outputs] == [0.0, 0.75]
+    # The original may have them in another order.
+    swapped = replace(
+        made,
+        float_outputs=(logits, none),
+        output_names=("out1", "out0"),
+        evaluation=Evaluation((x,), labels, (logits, none), 0),
+    )
+    again, _ = measured_quality(made, reference_of(swapped), scheme="float32", workdir=tmp_path)
+    assert again == quality
+
+
+def test_a_sigmoid_is_found_behind_what_changes_type_and_shape() -> None:
+    tensors = [graphs.tensor(index, 1, 1) for index in range(4)]
+
+    def of(*codes: str) -> tuple[bool, ...]:
+        operators = [graphs.operator(index, code, [index], [index + 1]) for index, code in enumerate(codes)]
+        return classifies(graphs.graph(tensors, operators, [0], [len(codes)]))
+
+    assert of("LOGISTIC") == of("LOGISTIC", "DEQUANTIZE") == of("LOGISTIC", "RESHAPE", "QUANTIZE") == (True,)
+    assert of("NEG") == of("LOGISTIC", "NEG") == of("QUANTIZE") == of() == (False,)

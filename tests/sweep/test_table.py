@@ -86,6 +86,7 @@ def test_a_record_has_every_name_in_order() -> None:
         "float_accuracy": 0.95,
         "agreement": 0.93,
         "sqnr_db": 31.5,
+        "calibrated": True,
         "arena_bytes": 20_000,
         "arena_least_bytes": 20_000,
         "model_bytes": 17_700_000,

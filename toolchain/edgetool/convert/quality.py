@@ -21,8 +21,9 @@ class OutputQuality:
     sqnr_db: 10 log10(sum of float^2 / sum of (float - quantized)^2) in dB; None when the outputs are equal (no
         noise) or the float output is all zero (no signal).
     cosine: of the two outputs as vectors over all samples, -1 to 1; None when either is all zero.
-    top1_agreement: share of samples, 0 to 1, in which both have their maximum at the same index; None for an
-        output that is not (N, classes) with at least two classes.
+    top1_agreement: share of samples, 0 to 1, in which both give the same class: that at the maximum of (N, classes),
+        or of one score, (N, 1) or (N,), as `accuracy` has it; None for other shapes. Whether the output gives
+        classes at all is for the caller to know.
     max_abs_error: the largest difference, in the output's unit.
 
     All but top1_agreement are None when either output holds NaN or infinity. No field is ever NaN or infinite, so
@@ -76,24 +77,23 @@ def _cosine(first: Reals, second: Reals) -> float | None:
 
 
 def _agreement(expected: Reals, actual: Reals) -> float | None:
-    if expected.ndim != 2 or expected.shape[1] < 2 or not len(expected):
+    if expected.ndim not in (1, 2) or not expected.size:
         return None
-    return float(np.mean(expected.argmax(axis=1) == actual.argmax(axis=1)))
+    return float(np.mean(_classes(expected, expected) == _classes(actual, expected)))
 
 
-def accuracy(outputs: Reals, labels: Reals) -> float:
+def accuracy(outputs: Reals, labels: Reals, *, original: Reals | None = None) -> float:
     """The share of samples, 0 to 1, whose class is right.
 
     outputs: (N, classes) with the class at the maximum, or (N, 1) or (N,) with class 1 above 0.5 (above 0 when
-    values lie outside 0 to 1: logits). labels: integers (N,) or (N, 1), or one row per sample, (N, classes).
+    values lie outside 0 to 1: logits). original: the float model's outputs, which decide that of a quantized model's;
+    by default the outputs themselves. labels: integers (N,) or (N, 1), or one row per sample, (N, classes).
     Raises CalibrationError when the labels do not fit the outputs.
     """
     if not len(outputs) or len(outputs) != len(labels):
         raise CalibrationError(f"{len(labels)} labels for {len(outputs)} samples", fix="give one label per sample")
     expected = class_indices(labels, outputs.shape[1:])
-    scores = outputs.astype(np.float64).reshape(len(outputs), -1)
-    predicted = _binary(scores[:, 0]) if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return float(np.mean(predicted == expected))
+    return float(np.mean(_classes(outputs, outputs if original is None else original) == expected))
 
 
 def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | None = None) -> Reals:
@@ -125,6 +125,10 @@ def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | 
     return np.asarray(values.astype(np.int64))
 
 
-def _binary(scores: Reals) -> Reals:
-    are_logits = bool(((scores < 0) | (scores > 1)).any())
-    return (scores > (0.0 if are_logits else 0.5)).astype(np.int64)
+def _classes(outputs: Reals, original: Reals) -> Reals:
+    """The class per sample, (N,); of one score, by the threshold that the original's scores call for."""
+    scores = outputs.reshape(len(outputs), -1)
+    if scores.shape[1] > 1:
+        return np.asarray(scores.argmax(axis=1))
+    are_logits = bool(((original < 0) | (original > 1)).any())
+    return np.asarray((scores[:, 0] > (0.0 if are_logits else 0.5)).astype(np.int64))

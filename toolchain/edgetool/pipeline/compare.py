@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from edgetool.runtime.quantize import dequantize, quantize
 from edgetool.runtime.run import DEFAULT_LIMITS, run_model
 
 Array = npt.NDArray[Any]
+# Operators that change the type or the shape of what they are given.
+SAME_VALUES = frozenset(["QUANTIZE", "DEQUANTIZE", "RESHAPE", "SQUEEZE"])
 
 
 def measure_quality(
@@ -45,7 +48,11 @@ def measure_quality(
     if evaluation is not None:
         accuracies = Accuracy(
             float=accuracy(evaluation.float_outputs[evaluation.output], evaluation.labels),
-            quantized=accuracy(evaluated[evaluation.output], evaluation.labels),
+            quantized=accuracy(
+                evaluated[evaluation.output],
+                evaluation.labels,
+                original=evaluation.float_outputs[evaluation.output],
+            ),
         )
     tensors = [model.main.tensors[index] for index in model.main.outputs]
     qualities = tuple(
@@ -53,16 +60,40 @@ def measure_quality(
             model.argument_name(0, tensor.index) or tensor.name,
             quality.sqnr_db,
             quality.cosine,
-            quality.top1_agreement if may_classify(tensor, model.main) else None,
+            quality.top1_agreement if may else None,
         )
-        for tensor, quality in zip(tensors, compare_outputs(conversion.float_outputs, outputs), strict=True)
+        for tensor, quality, may in zip(
+            tensors,
+            compare_outputs(conversion.float_outputs, outputs),
+            classifies(model.main, None if evaluation is None else evaluation.output),
+            strict=True,
+        )
     )
     return replace(info, outputs=qualities, accuracy=accuracies), ()
 
 
+def classifies(graph: Graph, labelled: int | None = None) -> tuple[bool, ...]:
+    """Whether each output can give classes; labelled: the position of the one that class labels are for."""
+    return tuple(
+        position == labelled or may_classify(graph.tensors[index], graph)
+        for position, index in enumerate(graph.outputs)
+    )
+
+
 def may_classify(output: Tensor, graph: Graph) -> bool:
-    """Whether the output can be a row of class scores: one that repeats an input's shape reconstructs it."""
+    """Whether the output can be class scores: no row of them repeats an input's shape, which reconstructs that; a
+    single one is a probability that a sigmoid makes, while any other number is as likely a quantity."""
+    if math.prod(output.shape[1:]) == 1:
+        return _maker(output.index, graph) == "LOGISTIC"
     return all(graph.tensors[index].shape != output.shape for index in graph.inputs)
+
+
+def _maker(tensor: int, graph: Graph) -> str | None:
+    """The operator that makes the values of a tensor; None for an input or a constant."""
+    made = {index: operator for operator in graph.operators for index in operator.outputs}
+    while tensor in made and made[tensor].code in SAME_VALUES:
+        tensor = made[tensor].inputs[0]
+    return made[tensor].code if tensor in made else None
 
 
 def run_quantized(

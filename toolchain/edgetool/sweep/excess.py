@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgetool.gate.budgets import Of
 from edgetool.sweep.front import accuracy_of
+from edgetool.sweep.judge import used_bytes
 from edgetool.sweep.metrics import Cause, Metrics, Quality
 from edgetool.sweep.spec import SweepLimits
 
@@ -17,19 +19,19 @@ def excess(metrics: Metrics, limits: SweepLimits) -> Mapping[Cause, float]:
     Limits that are not given, and memories whose size is not known, are left out.
     """
     cost = metrics.cost
-    arena_bytes = (cost.arena_bytes if cost.arena_bytes is not None else cost.arena_least_bytes) + limits.reserve_bytes
-    flash_bytes = cost.model_bytes + limits.reserve_flash_bytes
+    used = used_bytes(cost, limits)
     found: dict[Cause, float] = {
         "runtime": float(len(cost.errors)),
         "arena unknown": UNKNOWN if cost.arena_bytes is None else 0.0,
     }
     if cost.sram_bytes is not None:
-        found["memory"] = _over(arena_bytes, cost.sram_bytes)
+        found["memory"] = _over(used["ram"], cost.sram_bytes)
     if cost.flash_bytes is not None:
-        found["flash"] = _over(flash_bytes, cost.flash_bytes)
+        found["flash"] = _over(used["flash"], cost.flash_bytes)
     if limits.active_budget is not None:
-        used = flash_bytes if limits.active_budget.of == "flash" else arena_bytes
-        found["budget"] = _over(used, limits.active_budget.bytes)
+        # The reserve of RAM is kept free of an arena's budget, too, as it is judged.
+        of: Of = "flash" if limits.active_budget.of == "flash" else "ram"
+        found["budget"] = _over(used[of], limits.active_budget.bytes)
     if limits.max_latency_ms is not None:
         found["latency"] = _over(cost.latency_ms.value if cost.latency_ms else None, limits.max_latency_ms)
     if limits.max_energy_uj is not None:

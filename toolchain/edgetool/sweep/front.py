@@ -38,10 +38,8 @@ def accuracy_of(quality: Quality) -> float | None:
 
 
 def sqnr_of(quality: Quality) -> float | None:
-    """Infinite where the outputs are equal; None where nothing was compared."""
-    if quality.sqnr_db is None:
-        return math.inf if quality.samples else None
-    return quality.sqnr_db
+    """Infinite where the outputs are equal; None where nothing is known."""
+    return math.inf if quality.equal else quality.sqnr_db
 
 
 def _of_quality(value: Callable[[Quality], float | None]) -> Callable[[Row], float | None]:
@@ -118,11 +116,7 @@ def _front_of(rows: Sequence[Row], axes: Sequence[str]) -> list[int]:
     points, numbers = [], []
     for row in rows:
         values = [item.value(row) for item in chosen]
-        known = tuple(
-            item.sign * value
-            for item, value in zip(chosen, values, strict=True)
-            if value is not None and not math.isnan(value)
-        )
+        known = tuple(item.sign * value for item, value in zip(chosen, values, strict=True) if value is not None)
         if len(known) == len(chosen):
             points.append(known)
             numbers.append(row.number)

@@ -13,7 +13,7 @@ from edgetool.errors import ConversionError
 from edgetool.gate.budgets import Of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.pipeline.compare import may_classify, run_quantized
+from edgetool.pipeline.compare import classifies, run_quantized
 from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.planned_model import PlannedModel, planned_for
@@ -103,35 +103,43 @@ def measured_quality(
 ) -> tuple[Quality, QuantizationInfo]:
     """What a conversion loses against the float original, run on LiteRT's reference kernels; the same per output.
 
-    Raises ConversionError when the model does not run there, InternalError when the conversion and the reference are
-    not of the same samples and outputs, CalibrationError when the labels do not fit the outputs.
+    Raises ConversionError when the model does not run there, or what it or its original says is not finite,
+    InternalError when the conversion and the reference are not of the same samples and outputs, CalibrationError when
+    the labels do not fit the outputs.
     """
     model = read_model(conversion.tflite, name=MODEL_NAME)
     positions = outputs_for(conversion, reference)
     outputs = _run(conversion.tflite, model, conversion.inputs, workdir, limits)
     compared = compare_outputs([reference.outputs[index] for index in positions], outputs)
     tensors = [model.main.tensors[index] for index in model.main.outputs]
-    classifies = [may_classify(tensor, model.main) for tensor in tensors]
-    agreements = answered = _agreements(compared, classifies)
-    accuracies = None
+    names = [model.argument_name(0, tensor.index) or tensor.name for tensor in tensors]
+    _check_finite(compared, names)
     evaluation = conversion.evaluation
+    labelled = evaluation.output if evaluation is not None else None
+    may = classifies(model.main, labelled)
+    agreements = answered = _agreements(compared, may)
+    accuracies = None
     if evaluation is not None and reference.float_accuracy is not None:
         evaluated = _run(conversion.tflite, model, evaluation.inputs, workdir, limits)
         answers = compare_outputs([reference.evaluated[index] for index in positions], evaluated)
-        answered = _agreements(answers, classifies)
-        right = accuracy(evaluated[evaluation.output], evaluation.labels)
+        _check_finite(answers, names)
+        answered = _agreements(answers, may)
+        original = reference.evaluated[positions[evaluation.output]]
+        right = accuracy(evaluated[evaluation.output], evaluation.labels, original=original)
         accuracies = Accuracy(float=reference.float_accuracy, quantized=right)
+    answering = answered if labelled is None else (answered[labelled],)
     quality = Quality(
         accuracy=accuracies.quantized if accuracies is not None else None,
         float_accuracy=reference.float_accuracy,
-        agreement=next((item for item in answered if item is not None), None),
-        sqnr_db=min((item.sqnr_db for item in compared if item.sqnr_db is not None), default=None),
+        agreement=next((item for item in answering if item is not None), None),
+        sqnr_db=_worst_sqnr_db(compared),
         calibrated=conversion.calibrated,
         samples=conversion.samples,
+        equal=all(map(_is_equal, compared)),
     )
     per_output = tuple(
-        OutputQuality(model.argument_name(0, tensor.index) or tensor.name, item.sqnr_db, item.cosine, agreement)
-        for tensor, item, agreement in zip(tensors, compared, agreements, strict=True)
+        OutputQuality(name, item.sqnr_db, item.cosine, agreement)
+        for name, item, agreement in zip(names, compared, agreements, strict=True)
     )
     return quality, QuantizationInfo(scheme, conversion.calibrated, conversion.samples, per_output, accuracies)
 
@@ -158,6 +166,28 @@ def _run(tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, 
         ) from error
 
 
-def _agreements(compared: tuple[Compared, ...], classifies: list[bool]) -> tuple[float | None, ...]:
-    """The share of samples with the same class, per output that can be a row of class scores."""
-    return tuple(item.top1_agreement if may else None for item, may in zip(compared, classifies, strict=True))
+def _check_finite(compared: tuple[Compared, ...], names: list[str]) -> None:
+    """Nothing is known of how far such outputs are off: not equal, and not a little."""
+    for name, item in zip(names, compared, strict=True):
+        if item.max_abs_error is None:
+            raise ConversionError(
+                "the outputs of the variant or of its original are not finite on these samples",
+                where=f"output {name!r}",
+                fix="look for a layer that overflows or divides by zero, or choose another precision",
+            )
+
+
+def _is_equal(item: Compared) -> bool:
+    return item.max_abs_error == 0
+
+
+def _worst_sqnr_db(compared: tuple[Compared, ...]) -> float | None:
+    """Of the outputs that differ; None where none does, or where one has noise and no signal."""
+    differing = [item.sqnr_db for item in compared if not _is_equal(item)]
+    known = [value for value in differing if value is not None]
+    return min(known, default=None) if len(known) == len(differing) else None
+
+
+def _agreements(compared: tuple[Compared, ...], classes: tuple[bool, ...]) -> tuple[float | None, ...]:
+    """The share of samples with the same class, per output that can give classes."""
+    return tuple(item.top1_agreement if may else None for item, may in zip(compared, classes, strict=True))

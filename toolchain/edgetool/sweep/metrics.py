@@ -16,7 +16,7 @@ class Quality:
 
     accuracy: the share of right answers on the evaluation data, float_accuracy that of the float original. agreement:
     the share of samples in which the original's class is found again. sqnr_db: of the worst output against the
-    original's; null where they are equal.
+    original's; null where they are equal, as `equal` says, and where an original that is all zero has no signal.
     """
 
     accuracy: float | None
@@ -25,6 +25,7 @@ class Quality:
     sqnr_db: float | None
     calibrated: bool
     samples: int
+    equal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgetool.convert.quality import accuracy
 from edgetool.convert.request import Conversion
-from edgetool.errors import InternalError
+from edgetool.errors import ConversionError, InternalError
 
 Array = npt.NDArray[Any]
 CHUNK_SAMPLES = 256
@@ -37,8 +37,17 @@ class Reference:
 
 
 def reference_of(conversion: Conversion) -> Reference:
-    """The reference of a conversion of the original. Raises CalibrationError when the labels do not fit the outputs."""
+    """The reference of a conversion of the original.
+
+    Raises ConversionError when an output is not finite: nothing can be compared with that; CalibrationError when the
+    labels do not fit the outputs.
+    """
     evaluation = conversion.evaluation
+    _check_finite(
+        conversion.output_names, conversion.float_outputs, "calibration" if conversion.calibrated else "synthetic"
+    )
+    if evaluation is not None:
+        _check_finite(conversion.output_names, evaluation.float_outputs, "evaluation")
     return Reference(
         input_names=conversion.input_names,
         input_hashes=tuple(map(_hash, conversion.inputs)),
@@ -109,6 +118,17 @@ def _positions(names: Sequence[str], original: Sequence[str], what: str) -> tupl
             fix="please report this with the model",
         )
     return tuple(original.index(name) for name in names)
+
+
+def _check_finite(names: Sequence[str], outputs: Sequence[Any], of: str) -> None:
+    for name, array in zip(names, outputs, strict=True):
+        for start in range(0, len(array), CHUNK_SAMPLES):
+            finite = np.isfinite(array[start : start + CHUNK_SAMPLES]).reshape(-1)
+            if not finite.all():
+                raise ConversionError(
+                    f"the float model's output {name!r} is NaN or infinite on the {of} samples",
+                    fix="mend the model, or give samples that it was trained for",
+                )
 
 
 def _hash(array: Any) -> str:

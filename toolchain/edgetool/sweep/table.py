@@ -12,6 +12,7 @@ from edgetool import __version__
 from edgetool.report.document import SCHEMA, Provenance
 from edgetool.report.estimate import Band
 from edgetool.report.serialize import plain
+from edgetool.sweep.cautions import cautions
 from edgetool.sweep.judge import tracked, violations
 from edgetool.sweep.metrics import Cost, Quality, Row
 from edgetool.sweep.record import SweepRecord
@@ -50,6 +51,7 @@ BEFORE_BUDGETS: Mapping[str, Cell] = {
     "float_accuracy": _quality(lambda quality: quality.float_accuracy),
     "agreement": _quality(lambda quality: quality.agreement),
     "sqnr_db": _quality(lambda quality: quality.sqnr_db),
+    "calibrated": _quality(lambda quality: quality.calibrated),
     "arena_bytes": _cost(lambda cost: cost.arena_bytes),
     "arena_least_bytes": _cost(lambda cost: cost.arena_least_bytes),
     "model_bytes": _cost(lambda cost: cost.model_bytes),
@@ -110,6 +112,7 @@ def rows_json(record: SweepRecord, rows: Sequence[Row]) -> dict[str, Any]:
             "parameters": list(record.parameter_names),
             "targets": [_target(target) for target in record.targets],
             "limits": plain(record.limits),
+            "warnings": [{"message": item.message, "variants": list(item.numbers)} for item in cautions(rows)],
             "variants": [record_of_row(row, budgets) for row in rows],
         },
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from edgetool.convert.training import BuildRequest, FineTuneRequest, PruneReques
 from edgetool.errors import OutputError, UsageError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.report.serialize import plain
+from edgetool.sweep.answers import gives_one_answer
 from edgetool.sweep.chain import BUILDER_FILE, MODEL_BLOB, PACKAGES, REFERENCE_BLOB, TFLITE_BLOB
 from edgetool.sweep.job import Kind
 from edgetool.sweep.measure import measured_cost, measured_quality
@@ -67,6 +68,7 @@ def prune(work: Work) -> dict[str, Any]:
         level=asked["level"],
         method=asked["method"],
         exclude=tuple(asked["exclude"]),
+        may_lack=asked["built"],  # not each set of parameters makes each layer
         fine_tune=tuning,
         seed=asked["seed"],
         trust_model_code=asked["trust_model_code"],
@@ -99,6 +101,12 @@ def convert(work: Work) -> dict[str, Any]:
     quality, quantization = measured_quality(
         conversion, original, scheme=scheme, workdir=work.workdir, limits=work.limits
     )
+    notes = list(conversion.notes)
+    if quality.accuracy is None and quality.agreement is not None:
+        said = original.evaluated or original.outputs
+        if gives_one_answer(said):
+            quality = replace(quality, agreement=None)
+            notes.append(f"no agreement is told: the float original answers all {len(said[0])} samples alike")
     (work.blobs / TFLITE_BLOB).write_bytes(conversion.tflite)
     sha256, size_bytes = hash_of_path(request.path)
     return {
@@ -106,7 +114,7 @@ def convert(work: Work) -> dict[str, Any]:
         "quality": plain(quality),
         "quantization": plain(quantization),
         "input_names": list(conversion.input_names),
-        "notes": list(conversion.notes),
+        "notes": notes,
         "versions": conversion.versions,
     }
 
