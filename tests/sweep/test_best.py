@@ -21,7 +21,7 @@ from edgetool.pipeline.firmware import FirmwareRequest
 from edgetool.report.estimate import Band
 from edgetool.report.serialize import plain
 from edgetool.sweep.best import TIES, best_row, write_best
-from edgetool.sweep.front import AXES
+from edgetool.sweep.front import AXES, front
 from edgetool.sweep.job import Outcome
 from edgetool.sweep.measure import measured_cost
 from edgetool.sweep.metrics import Judged, Metrics, Row
@@ -54,6 +54,24 @@ def test_ties_are_broken_by_the_next_axes_then_by_the_number() -> None:
     assert best_row(found, "board").number == 3
     assert best_row(found[::-1], "board").number == 3
     assert best_row(found[:2], "board", "arena_bytes").number == 2
+
+
+def test_between_equal_answers_the_cheaper_variant_is_best_and_not_the_one_nearer_to_the_original() -> None:
+    found = [
+        row(1, quality={"sqnr_db": 140.0}, latency_ms=Band(225.0, 200.0, 250.0), arena_bytes=26_000),
+        row(2, quality={"sqnr_db": 30.0}, latency_ms=Band(21.0, 20.0, 22.0), arena_bytes=6_000),
+    ]
+    assert best_row(found, "board").number == 2
+    assert 2 in front(found)
+
+
+def test_where_only_the_power_is_lacking_the_advice_is_about_that() -> None:
+    unknown = Judged((), False, ("the energy of an inference is not known; 500 uJ is allowed",), ("energy",))
+    with pytest.raises(FailedCheckError) as caught:
+        best_row([row(1, judged=unknown, energy_uj=None)], "board")
+    assert caught.value.fix == "leave out max_energy, or state the power in the target's profile"
+    with pytest.raises(FailedCheckError, match="prune more"):
+        best_row([row(1, judged=unknown, energy_uj=None), row(2, judged=REJECTED)], "board")
 
 
 @settings(deadline=None)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.errors import CalibrationError, EdgetoolError, InternalError, UsageError
+from edgetool.errors import CalibrationError, ClusterError, InternalError, UsageError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.sweep.cluster import KEPT_CONTENTS, ClusterPool
 from edgetool.sweep.job import Content, Job, Outcome, Task
@@ -212,7 +212,7 @@ def test_a_cluster_without_workers_and_then_without_a_scheduler(
     address, process = lonely
     with ClusterPool(address, do=fake_work.do, connect_seconds=30, worker_seconds=0.5) as pool:
         pool.submit(task("00000a"))
-        with pytest.raises(EdgetoolError, match=r"had no workers for 0\.5 s"):
+        with pytest.raises(ClusterError, match=r"had no workers for 0\.5 s"):
             ended_of(pool, 1)
     # Some work is done, then the scheduler dies: what was done is kept.
     spec, store, log = spec_of(tmp_path), tmp_path / "sweep.sqlite", tmp_path / "log"
@@ -224,7 +224,7 @@ def test_a_cluster_without_workers_and_then_without_a_scheduler(
     with started(tmp_path / "worker.log", "worker", address, "--nthreads=1", "--no-nanny"):
         killer = threading.Thread(target=kill)
         killer.start()
-        with pytest.raises(EdgetoolError, match="the scheduler went away"):
+        with pytest.raises(ClusterError, match="the scheduler went away"):
             run_sweep(spec, store, scheduler=address, do=partial(fake_work.do, log=log, seconds=0.02))
         killer.join()
     with open_store(store) as opened:

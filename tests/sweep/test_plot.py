@@ -23,6 +23,7 @@ from edgetool.sweep.plot_labels import beside, boxes_around, place
 from edgetool.sweep.plot_lines import Line, lines
 from edgetool.sweep.plot_scale import scale_of
 from edgetool.sweep.plot_style import COLOURS, LIMIT, MEMORY, TRACKED
+from edgetool.sweep.plot_text import broken
 from edgetool.sweep.record import SweepRecord
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.variant import PRECISIONS, Variant
@@ -129,8 +130,61 @@ def test_no_name_is_markup() -> None:
     names = ('$x_1$ & <b>"é漢\n%s', "]]>\x00\x1b[0m" + "a" * 300)
     rows, title = made(*names, levels=(0.0,)), "<$\\frac{$ &>"
     said = texts(plot(record(*names, name=title), rows, "latency_ms", "accuracy", format="svg"))
-    assert {title, '$x_1$ & <b>"é漢 %s', "]]>  [0m" + "a" * 31 + "…"} <= set(said)
+    assert {title, '$x_1$ & <b>"é漢 %s'} <= set(said)
+    assert any(text.startswith("]]> [0m" + "a" * 20) and text.endswith("a…") and len(text) <= 40 for text in said)
     assert plot(record(*names, name=title), rows, "latency_ms", "accuracy", format="png")
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, "b"), (1, "W" * 40), (2, "b"), (3, "W" * 40), (4, "b")])
+def test_every_text_lies_in_the_picture_and_none_squeezes_the_panels(
+    count: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    kept: list[Any] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **how: kept.append(self))
+    names = [f"{number}{name}" for number in range(count)]
+    budgets = tuple(parse_budget(f"{size}MiB") for size in range(100, 103))
+    levels = tuple(number / 20 for number in range(11))
+    precisions = ("float32", "float16", "int16x8", "int8")
+    for limits in (replace(LIMITS, budgets=budgets), SweepLimits()):
+        rows = made(*names, limits=limits, levels=levels, precisions=precisions)
+        rows[0] = replace(rows[0], status="failed", reason="it died", metrics=None, judged=None)
+        plot(record(*names, limits=limits, name=name), rows, "arena_bytes", "latency_ms", format="png")
+    widths = []
+    for figure in kept:
+        figure.draw_without_rendering()
+        renderer = figure.canvas.get_renderer()
+        written = [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
+        for axes in figure.axes:
+            written += [*axes.texts, axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title]
+        boxes = {text.get_text(): text.get_window_extent(renderer) for text in written if text.get_text()}
+        boxes |= {f"axes {place}": axes.get_tightbbox(renderer) for place, axes in enumerate(figure.axes)}
+        assert len(boxes) > 10
+        for said, box in boxes.items():
+            assert min(box.x0, box.y0) >= 0, said
+            assert box.x1 <= figure.bbox.x1, said
+            assert box.y1 <= figure.bbox.y1, said
+        widths.append([axes.get_position().width * figure.get_figwidth() for axes in figure.axes])
+    long, short = (np.array(found) for found in widths)
+    assert len(long) == count
+    assert long == pytest.approx(short)  # long notes, many entries of the legend: the panels keep their width
+    assert np.all(long > 3.5)
+    head = [text.get_text() for axes in kept[0].axes for text in axes.texts if "out of sight" in text.get_text()]
+    assert len(head) == count
+    assert "\n" in head[0]
+
+
+def test_texts_are_broken_at_spaces_and_cut_where_there_is_no_more_room() -> None:
+    def lines(text: str, width: int, most: int) -> list[str]:
+        return broken(text, width, len, most_lines=most)
+
+    assert lines("one two three", 7, 2) == ["one two", "three"]
+    assert lines("one two three", 13, 1) == ["one two three"]
+    assert lines("one two, three four", 9, 1) == ["one two…"]
+    assert lines("one two three four", 8, 2) == ["one two", "three f…"]
+    assert lines("abcdefgh ij", 4, 2) == ["abc…", "ij"]
+    assert lines("", 4, 2) == []
 
 
 def test_every_precision_has_a_colour_of_its_own() -> None:
@@ -155,7 +209,9 @@ def test_little_to_show_is_shown(rows: list[Row], x: str, y: str, expected: str)
 
 def test_equal_outputs_lie_above_all_others_and_unknown_figures_are_counted() -> None:
     rows = [
-        replace(row, metrics=replace(row.metrics, quality=replace(row.metrics.quality, sqnr_db=value)))
+        replace(
+            row, metrics=replace(row.metrics, quality=replace(row.metrics.quality, sqnr_db=value, equal=value is None))
+        )
         for row, value in zip(made("one"), [None, 10.0, 30.0] * 4, strict=True)
         if row.metrics is not None
     ]

@@ -35,7 +35,7 @@ def test_a_store_gives_back_what_was_measured_judged_and_marked(tmp_path: Path) 
     wanted = {
         chain(1, variant()): metrics(arena_bytes=18_432, latency_ms=slow),
         chain(2, variant(0.5)): metrics(arena_bytes=16_000, latency_ms=fast, quality={"accuracy": 0.8}),
-        chain(3, variant(precision="float32")): metrics(arena_bytes=40_000, quality={"sqnr_db": None}),
+        chain(3, variant(precision="float32")): metrics(arena_bytes=40_000, quality={"sqnr_db": None, "equal": True}),
         chain(4, variant(0.75)): metrics(arena_bytes=16_000, latency_ms=slow, quality={"accuracy": 0.7}),
     }
     results = {key: outcome for entry, made in wanted.items() for key, outcome in outcomes(entry, made).items()}

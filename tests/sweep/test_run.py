@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -150,13 +151,15 @@ def test_an_interrupt_keeps_what_was_done_and_leaves_nothing(
 
     def interrupt(advance: Advance) -> None:
         if advance.done >= 20:
+            time.sleep(1)  # what runs now has ended by then, and nobody has recorded it
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(spec_of(tmp_path), store, progress=interrupt)
     assert list(temporary.iterdir()) == []
     rest = run(spec_of(tmp_path), store)
-    assert (rest.computed, rest.reused) == (32, 20)
+    assert rest.computed + rest.reused == 52
+    assert rest.reused > 20
 
 
 def test_two_sweeps_do_not_share_a_store(tmp_path: Path, store: Path) -> None:

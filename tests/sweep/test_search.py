@@ -7,7 +7,7 @@ import random
 import sys
 from collections.abc import Callable
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -200,9 +200,10 @@ def test_whatever_becomes_of_them_variants_are_of_the_grid_and_proposed_once(dat
     proposer, variants = OptunaProposer(asked), []
     while batch := proposer.propose():
         for variant in batch:
-            fate = data.draw(st.sampled_from(("failed", "infinite", "unknown", "done")))
+            fate = data.draw(st.sampled_from(("failed", "infinite", "silent", "unknown", "done")))
             latency = None if fate == "unknown" else Band(variant.level + 1, 0.0, 9.0)
-            quality = {"sqnr_db": None if fate == "infinite" else 20.0}
+            sqnr_db = None if fate in ("infinite", "silent") else 20.0
+            quality = {"sqnr_db": sqnr_db, "equal": fate == "infinite"}
             made = None if fate == "failed" else made_metrics(latency_ms=latency, quality=quality)
             proposer.tell([Row(len(variants) + 1, variant, "failed" if made is None else "done", metrics=made)])
             variants.append(variant)
@@ -210,9 +211,29 @@ def test_whatever_becomes_of_them_variants_are_of_the_grid_and_proposed_once(dat
     assert set(variants) <= set(grid(asked))
 
 
+def test_random_batches_differ() -> None:
+    """From the same seed a batch would wish for the points of the one before, and get neighbours: a step away."""
+    proposer = OptunaProposer(spec(trials=12, batch=4))
+    batches = [proposer.propose() for _ in range(3)]
+    for before, after in pairwise(batches):
+        differing = [
+            sum(one != other for one, other in zip(_chosen(first), _chosen(second), strict=True))
+            for first, second in zip(before, after, strict=True)
+        ]
+        assert max(differing) > 1
+
+
+def _chosen(variant: Variant) -> tuple[Value, ...]:
+    return (*(value for _, value in variant.parameters), variant.level, variant.precision)
+
+
 def test_numbers_are_put_in_order_and_texts_are_not() -> None:
     builder = Builder(
-        Path("m.py"), "m", "f", (), (("width", (2, 0.5, 1)), ("flag", (True, False)), ("level", ("b", "a")))
+        Path("m.py"),
+        "m",
+        "f",
+        (),
+        (("width", (2, 0.5, 1)), ("flag", (True, False)), ("level", ("b", "a")), ("mask", (10**400, 0.5, 1))),
     )
     asked = SweepSpec("s", None, builder, ("int8",), (TargetSpec("a", "a"),), Pruning((0.0, 0.5)))
     space = space_of(asked)
@@ -220,6 +241,7 @@ def test_numbers_are_put_in_order_and_texts_are_not() -> None:
         ((0.5, 1, 2), True),
         ((True, False), False),
         (("b", "a"), False),
+        ((0.5, 1, 10**400), True),
         ((0.0, 0.5), True),
         (("int8",), False),
     ]

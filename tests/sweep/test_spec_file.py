@@ -145,6 +145,11 @@ def test_everything(folder: Path) -> None:
     )
 
 
+def test_what_normalises_may_be_for_fine_tuning_alone(folder: Path) -> None:
+    spec = read(folder, f'mean = 127.5\nstd = 2\n{LEAST}[fine_tune]\ndata = "t.npz"')
+    assert (spec.mean, spec.std, spec.calibration, spec.evaluate) == ((127.5,), (2.0,), None, None)
+
+
 def test_a_builder(folder: Path) -> None:
     spec = read(folder, f'builder_files = ["blocks.py"]\n{BUILT}', trust_model_code=True)
     assert spec.builder is not None
@@ -391,8 +396,9 @@ def test_keys_refused(folder: Path, change: str, key: str, said: str) -> None:
         ("width = [nan]", "parameters.width[0]", "nan is not a finite number"),
         ("width = [[1]]", "parameters.width[0]", "is not a finite number"),
         ("width = [07:30:00]", "parameters.width[0]", "is not a finite number"),
-        ("width = [1, 1.0]", "parameters.width[1]", "1.0 is there twice"),
-        ("width = [1, true]", "parameters.width[1]", "true is there twice"),
+        ("width = [1, 1.0]", "parameters.width[1]", "1.0 is there twice: it equals 1"),
+        ("width = [2, 1, true]", "parameters.width[2]", "true is there twice: it equals 1"),
+        ("flag = [false, 0]", "parameters.flag[1]", "0 is there twice: it equals false"),
         ('"two words" = [1]', "parameters.two words", "is not the name of a parameter"),
         ("lambda = [1]", "parameters.lambda", "is not the name of a parameter"),
         (f'width = ["{"x" * 1001}"]', "parameters.width[0]", "more than 1000 characters"),

@@ -159,6 +159,15 @@ def test_failures_are_forgotten_and_nothing_else(store: Store) -> None:
     assert store.blob("good", "b") == b"1"
 
 
+def test_what_is_recorded_survives_a_loss_of_power(path: Path) -> None:
+    """FULL: SQLite waits until a transaction is on the disk."""
+    connection = store_file.connect(path, create=True)
+    try:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    finally:
+        connection.close()
+
+
 def test_a_key_is_recorded_once(store: Store) -> None:
     store.record(job("k"), Outcome({"first": 1}, {"b": b"1"}))
     with pytest.raises(InternalError, match="twice: k"):

@@ -70,6 +70,22 @@ def words() -> Any:
     return keras.Model(inputs, layers.Dense(2, name="head")(layers.GlobalMaxPooling1D()(x)))
 
 
+def normalised_without_a_scale() -> Any:
+    """Of a removed channel a half would stay, which nothing after it could set to zero."""
+    inputs = picture()
+    x = layers.Conv2D(4, 1, name="a", activation="sigmoid")(inputs)
+    x = layers.Conv2D(6, 1, name="b")(layers.BatchNormalization(scale=False)(x))
+    return ended(inputs, x)
+
+
+def added_to_a_map() -> Any:
+    """A removed channel would be the map, which the next kernel sums over."""
+    inputs = picture()
+    x = layers.Conv2D(4, 1, name="a")(inputs)
+    one_map = layers.Conv2D(1, 1, name="map")(inputs)
+    return ended(inputs, layers.Conv2D(6, 1, name="b")(layers.Add()([x, one_map])))
+
+
 def operations() -> Any:
     inputs = picture()
     x = layers.Conv2D(4, 1, name="a")(inputs)
@@ -88,6 +104,8 @@ REMOVED: list[tuple[Callable[[], Any], dict[str, int]]] = [
     (recurrence, {"a": 2}),
     (words, {"a": 3, "b": 2}),
     (operations, {"a": 2, "b": 2}),
+    (normalised_without_a_scale, {"b": 3}),
+    (added_to_a_map, {"b": 3}),
 ]
 
 
@@ -218,6 +236,9 @@ def test_an_unknown_method() -> None:
 def test_a_pattern_without_a_layer() -> None:
     with pytest.raises(UsageError, match=r"no layer is called 'haed'.*did you mean 'head'"):
         prune(keras, dense_on_every_pixel(), 0.5, exclude=["a", "haed"])
+    pruned = prune(keras, dense_on_every_pixel(), 0.5, exclude=["a", "haed"], may_lack=True)
+    assert "exclude: no layer is called 'haed'" in pruned.notes
+    assert "a" not in pruned.removed
 
 
 def test_a_layer_that_cannot_be_made_again() -> None:

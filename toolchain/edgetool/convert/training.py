@@ -86,7 +86,8 @@ class PruneRequest:
     """Channels to remove from a model.
 
     path: .h5 or .keras. level: the share of channels to remove, from 0 to below 1. method: how they are ranked.
-    exclude: layers to leave as they are, by name or pattern. fine_tune: None to leave the weights as they are.
+    exclude: layers to leave as they are, by name or pattern; may_lack: where none has that name, it is but noted.
+    fine_tune: None to leave the weights as they are.
 
     Raises UsageError for a level or method that there is not.
     """
@@ -95,6 +96,7 @@ class PruneRequest:
     level: float
     method: str = METHODS[0]
     exclude: tuple[str, ...] = ()
+    may_lack: bool = False
     fine_tune: FineTuneRequest | None = None
     seed: int = 0
     trust_model_code: bool = False
@@ -168,6 +170,7 @@ def prune_model(
         "level": request.level,
         "method": request.method,
         "exclude": list(request.exclude),
+        "may_lack": request.may_lack,
         "fine_tune": None if request.fine_tune is None else _fine_tune_message(request.fine_tune),
         "seed": request.seed,
         "trust_model_code": request.trust_model_code,

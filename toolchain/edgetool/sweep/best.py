@@ -33,11 +33,13 @@ from edgetool.sweep.stored import read_notes, read_original, read_quantization, 
 from edgetool.sweep.targets import resolved
 from edgetool.sweep.variant import PRECISIONS
 
-# What decides between variants that are equal in the axis that is asked for, in this order; then the lower number.
+# What decides between variants that are equal in the axis that is asked for, in this order; then the lower number. With
+# those of the usual front before the others, the best is on that front.
 TIES = (
-    "accuracy", "sqnr_db", "latency_ms", "energy_uj", "arena_bytes", "model_bytes", "macs", "model_parameters",
+    "accuracy", "latency_ms", "arena_bytes", "model_bytes", "energy_uj", "macs", "model_parameters", "sqnr_db",
 )  # fmt: skip
 NEAREST = 3
+HELPS = "widen the limits, prune more, or name a larger target"
 
 
 def best_row(rows: Sequence[Row], target: str, by: str = "accuracy") -> Row:
@@ -82,12 +84,20 @@ def _none_accepted(rows: Sequence[Row], target: str) -> FailedCheckError:
     others = [row for row in rows if row.judged is None]
     details = [f"{_called(row)}: {'; '.join(row.judged.rejected)}" for row in judged[:NEAREST] if row.judged]
     details += [f"{_called(row)}: {row.reason or 'not run yet'}" for row in others][: NEAREST - len(details)]
+    unknown = [_lacks_energy(row) for row in judged]
+    fix = "leave out max_energy, or state the power in the target's profile" if unknown and all(unknown) else HELPS
     return FailedCheckError(
         f"none of {len(rows)} variants is accepted" if len(rows) != 1 else "the only variant is not accepted",
         where=target,
-        fix="widen the limits, prune more, or name a larger target",
+        fix=fix,
         details=tuple(details),
     )
+
+
+def _lacks_energy(row: Row) -> bool:
+    """Whether it is rejected since nobody knows its energy."""
+    known = row.metrics is None or row.metrics.cost.energy_uj is not None
+    return not known and row.judged is not None and "energy" in row.judged.causes
 
 
 def _called(row: Row) -> str:

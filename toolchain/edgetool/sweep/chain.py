@@ -22,8 +22,8 @@ BUILDER_FILE = "builder_file:"
 PACKAGES: Mapping[Kind, tuple[str, ...]] = {
     "build": ("edgetool", "tensorflow", "keras", "numpy"),
     "prune": ("edgetool", "tensorflow", "keras", "numpy"),
-    "reference": ("edgetool", "tensorflow", "keras", "numpy"),
-    "convert": ("edgetool", "tensorflow", "keras", "numpy", "ai-edge-litert"),
+    "reference": ("edgetool", "tensorflow", "keras", "numpy", "pillow"),
+    "convert": ("edgetool", "tensorflow", "keras", "numpy", "ai-edge-litert", "pillow"),
     "analyse": ("edgetool", "numpy", "ortools"),
 }
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from edgetool import __version__
-from edgetool.errors import EdgetoolError, InternalError, MissingExtraError, UsageError
+from edgetool.errors import ClusterError, EdgetoolError, InternalError, MissingExtraError, UsageError
 from edgetool.sweep import work
 from edgetool.sweep.job import Content, Outcome, Task
 from edgetool.sweep.pool import Do
@@ -86,7 +86,7 @@ class ClusterPool:
             future.add_done_callback(self._ended.put)
 
     def wait(self, timeout: float) -> tuple[str, Outcome] | None:
-        """See Pool.wait. Raises EdgetoolError where the scheduler went away or there are no workers."""
+        """See Pool.wait. Raises ClusterError where the scheduler went away or there are no workers."""
         deadline = time.monotonic() + timeout
         while True:
             rest = deadline - time.monotonic()
@@ -182,7 +182,7 @@ class ClusterPool:
         if threads:
             self._last_worker = self._looked
         elif self._looked - self._last_worker > self._worker_seconds:
-            raise EdgetoolError(
+            raise ClusterError(
                 f"the cluster has had no workers for {self._worker_seconds:g} s",
                 where=self._address,
                 fix="start some with 'dask worker', and run the sweep again: what was done is kept",
@@ -202,8 +202,8 @@ class ClusterPool:
                 raise
             raise self._gone() from error
 
-    def _gone(self) -> EdgetoolError:
-        return EdgetoolError(
+    def _gone(self) -> ClusterError:
+        return ClusterError(
             "the scheduler went away",
             where=self._address,
             fix="run the sweep again when there is one: what was done is kept",

@@ -57,11 +57,15 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job with all its inputs at hand, ready to run anywhere."""
+    """A job with all its inputs at hand, ready to run anywhere.
+
+    seconds: the most that it may take. folder: where directories for it are made; None is the system's own place.
+    """
 
     job: Job
     contents: Mapping[str, Content]
     seconds: float
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,31 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetool.errors import OutputError, UsageError
 
 SUFFIX = ".lock"
+LONGEST_NOTE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock that is held. left: what the run that held it last had noted, where that was killed."""
+
+    left: str
+    descriptor: int | None
+
+    def note(self, text: str) -> None:
+        """For the next run, if this one is killed."""
+        if self.descriptor is not None:
+            os.ftruncate(self.descriptor, 0)
+            os.pwrite(self.descriptor, text.encode("utf-8", "surrogateescape"), 0)
 
 
 @contextlib.contextmanager
-def exclusive(store: Path) -> Iterator[None]:
+def exclusive(store: Path) -> Iterator[Lock]:
     """Hold the store's lock; where the system has no flock, hold none.
 
     It lies in a file of its own beside the store, STORE.lock, removed at the end: on macOS a flock of the store itself
@@ -23,7 +39,7 @@ def exclusive(store: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:
-        yield
+        yield Lock("", None)
         return
     real = store.resolve()  # one lock, by whatever name the store is called
     path = real.with_name(real.name + SUFFIX)
@@ -44,7 +60,7 @@ def exclusive(store: Path) -> Iterator[None]:
             ) from None
         os.close(descriptor)  # the one who held it has just removed the file: lock the new one
     try:
-        yield
+        yield Lock(os.pread(descriptor, LONGEST_NOTE, 0).decode("utf-8", "surrogateescape"), descriptor)
     finally:
         with contextlib.suppress(OSError):  # an empty file that stays does no harm
             path.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from edgetool.errors import EdgetoolError
 from edgetool.sweep.agenda import Agenda
@@ -18,9 +19,10 @@ TICK_SECONDS = 0.5
 
 
 class Performer:
-    """Does what is on the agenda in the pool. seconds: the most that a job may take.
+    """Does what is on the agenda in the pool.
 
-    computed: how many jobs ended in this run. told: called after every job, every half second and at the end.
+    seconds: the most that a job may take. folder: where jobs work on this machine. computed: how many jobs ended in
+    this run. told: called after every job, every half second and at the end.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Performer:
         pool: Pool,
         *,
         seconds: float,
+        folder: Path | None = None,
         told: Callable[[Advance], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -38,6 +41,7 @@ class Performer:
         self._store = store
         self._pool = pool
         self._seconds = seconds
+        self._folder = folder
         self._told = told
         self._clock = clock
         self._begun: dict[str, float] = {}
@@ -53,11 +57,11 @@ class Performer:
         try:
             while not self._agenda.is_finished:
                 while len(self._begun) < self._pool.capacity and (job := self._agenda.take()) is not None:
-                    self._pool.submit(task_of(job, self._store, self._seconds))
+                    self._pool.submit(task_of(job, self._store, self._seconds, self._folder))
                     self._begun[job.key] = self._clock()
                 self._tell(words, still_to_propose)
                 self._await(TICK_SECONDS)
-        except EdgetoolError:
+        except BaseException:  # an interruption, too
             self._keep_what_has_ended()
             raise
         self._tell(words, still_to_propose)
@@ -103,9 +107,10 @@ class Performer:
         )
 
 
-def task_of(job: Job, store: Store, seconds: float) -> Task:
+def task_of(job: Job, store: Store, seconds: float, folder: Path | None = None) -> Task:
     """The job with its inputs at hand: the user's files by path, what other jobs made out of the store."""
-    return Task(job=job, contents={role: _content(item, store) for role, item in job.inputs.items()}, seconds=seconds)
+    contents = {role: _content(item, store) for role, item in job.inputs.items()}
+    return Task(job=job, contents=contents, seconds=seconds, folder=folder)
 
 
 def _content(item: InputFile | Made, store: Store) -> Content:

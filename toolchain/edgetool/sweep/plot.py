@@ -6,16 +6,17 @@ import io
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
 
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.sweep.front import AXES, axis
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.plot_legend import draw_legend
+from edgetool.sweep.plot_legend import draw_legend, put, size_of
 from edgetool.sweep.plot_panel import draw_panel
 from edgetool.sweep.plot_scale import PER_TARGET, Scale, scale_of
 from edgetool.sweep.plot_style import DARK, MARKERS, STYLE, shown
+from edgetool.sweep.plot_text import broken, measure
 from edgetool.sweep.plot_view import Panel, View, Way, extent
 from edgetool.sweep.plot_writer import draw_labels
 from edgetool.sweep.record import SweepRecord
@@ -25,7 +26,10 @@ Format = Literal["svg", "png"]
 
 MAX_PANELS = 12
 PANEL_INCHES = (4.4, 3.5)
-LEGEND_SHARE = 0.62  # of a panel's width, where no panel's place is free for it
+TITLE: Mapping[str, Any] = {"fontsize": 12, "color": DARK}
+TITLE_INCHES = 0.4
+MARGIN_INCHES = 0.15
+HEAD_INCHES = 1.1  # the figure's and a panel's title, above the legend, and a margin below it
 
 
 def plot(record: SweepRecord, rows: Sequence[Row], x: str, y: str, *, format: str) -> bytes:
@@ -80,18 +84,27 @@ def _drawn(record: SweepRecord, panels: Sequence[Panel], x: str, y: str, format:
     from matplotlib.figure import Figure
 
     columns, rows, own_column = _grid(len(panels))
-    widths = [1.0] * columns + ([LEGEND_SHARE] if own_column else [])
-    figure = Figure(figsize=(PANEL_INCHES[0] * sum(widths), PANEL_INCHES[1] * rows + 0.4), layout="constrained")
+    size = PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + TITLE_INCHES
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(rows, len(widths), width_ratios=widths)
+    grid = figure.add_gridspec(rows, columns)
     places = [figure.add_subplot(grid[place // columns, place % columns]) for place in range(len(panels))]
     view = _view(record, panels, x, y)
     kinds = frozenset().union(*(draw_panel(axes, panel, view) for axes, panel in zip(places, panels, strict=True)))
-    legend_place = grid[:, columns] if own_column else grid[len(panels) // columns, len(panels) % columns]
-    draw_legend(figure.add_subplot(legend_place), panels, view, kinds, two_columns=not own_column)
-    figure.suptitle(shown(record.name), x=0.01, ha="left", fontsize=12, color=DARK)
+    legends = draw_legend(figure, panels, view, kinds, two_columns=not own_column)
+    if own_column:  # beside the panels, as wide as it must be
+        width, height = size_of(legends[0])
+        size = size[0] + width + MARGIN_INCHES, max(size[1], height + HEAD_INCHES)
+        figure.set_size_inches(*size)
+        figure.set_layout_engine("constrained", rect=(0, 0, PANEL_INCHES[0] * columns / size[0], 1))
+    title = broken(shown(record.name), size[0] - 2 * MARGIN_INCHES, measure(figure, **TITLE))
+    figure.suptitle("".join(title), x=0.01, ha="left", **TITLE)
     figure.draw_without_rendering()  # lays everything out; what follows takes the room that is left
     figure.set_layout_engine("none")
+    if own_column:
+        put(legends, PANEL_INCHES[0] * columns / size[0], places[0].get_position().y1)
+    else:  # in the place of the panel that is not there
+        put(legends, places[len(panels) % columns].get_position().x0, places[-1].get_position().y1)
     for panel, axes in zip(panels, places, strict=True):
         draw_labels(axes, panel, view)
     stream = io.BytesIO()

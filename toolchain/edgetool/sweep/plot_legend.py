@@ -10,30 +10,47 @@ from edgetool.sweep.plot_view import Panel, View, bands, is_accepted, reason_of
 
 Entry = tuple[Any, str]  # a handle, None for a heading, and its text
 
-SECOND_COLUMN = 0.44
+GAP_INCHES = 0.1
 
 
-def draw_legend(axes: Any, panels: Sequence[Panel], view: View, kinds: frozenset[str], *, two_columns: bool) -> None:
-    """Fills the axes with it: variants and marks, beside each other or in one column.
+def draw_legend(
+    figure: Any, panels: Sequence[Panel], view: View, kinds: frozenset[str], *, two_columns: bool
+) -> tuple[Any, ...]:
+    """The figure's legends, to be put somewhere: variants and marks, each of its own or both in one.
 
     kinds: of the lines that the panels show.
     """
-    axes.set_axis_off()
     variants, marks = _variants(panels, view), _marks(panels, view, kinds)
     groups = (variants, marks) if two_columns else ((*variants, *marks),)
-    for place, entries in enumerate(groups):
-        legend = axes.legend(
-            [_symbol() if handle is None else handle for handle, _ in entries],
-            [text for _, text in entries],
-            loc="upper left",
-            bbox_to_anchor=(SECOND_COLUMN * place, 1.0),
-            fontsize=7.5,
-            borderaxespad=0,
-        )
-        legend.set_in_layout(False)  # long texts may reach beyond, they do not squeeze the panels
-        for text, (handle, _) in zip(legend.get_texts(), entries, strict=True):
-            text.set(color=DARK, fontweight="bold" if handle is None else "normal")
-        axes.add_artist(legend)
+    return tuple(_legend(figure, entries) for entries in groups)
+
+
+def size_of(legend: Any) -> tuple[float, float]:
+    """Its width and height in inches."""
+    extent = legend.get_window_extent(legend.figure.canvas.get_renderer())
+    return extent.width / legend.figure.dpi, extent.height / legend.figure.dpi
+
+
+def put(legends: Sequence[Any], left: float, top: float) -> None:
+    """Beside each other, from that place, a share of the figure."""
+    for legend in legends:
+        legend.set_bbox_to_anchor((left, top), legend.figure.transFigure)
+        left += (size_of(legend)[0] + GAP_INCHES) / legend.figure.get_figwidth()
+
+
+def _legend(figure: Any, entries: Sequence[Entry]) -> Any:
+    legend = figure.legend(
+        [_symbol() if handle is None else handle for handle, _ in entries],
+        [text for _, text in entries],
+        loc="upper left",
+        bbox_to_anchor=(0.0, 1.0),
+        fontsize=7.5,
+        borderaxespad=0,
+    )
+    legend.set_in_layout(False)  # the panels' room does not depend on it
+    for text, (handle, _) in zip(legend.get_texts(), entries, strict=True):
+        text.set(color=DARK, fontweight="bold" if handle is None else "normal")
+    return legend
 
 
 def _variants(panels: Sequence[Panel], view: View) -> tuple[Entry, ...]:

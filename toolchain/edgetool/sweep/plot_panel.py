@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgetool.sweep.plot_lines import Line
 from edgetool.sweep.plot_scale import Scale
 from edgetool.sweep.plot_style import COLOURS, DARK, GREY, LIMIT, LINES, MEMORY, REASONS, shown
+from edgetool.sweep.plot_text import broken, measure
 from edgetool.sweep.plot_view import (
     MANY_POINTS,
     Panel,
@@ -24,17 +25,20 @@ from edgetool.sweep.plot_view import (
 
 SIZE, FRONT_SIZE = 36.0, 60.0  # of markers, in square points
 SMALLER = 0.4  # the size where there are many points
-NOTE_CHARACTERS = 92
+NOTE: Mapping[str, Any] = {"fontsize": 6.5, "color": GREY}
+TITLE: Mapping[str, Any] = {"fontsize": 10, "fontweight": "bold", "color": DARK}
+NOTE_LINES = 2
+LINE_POINTS = 8.5  # the height of one
+TEXT_INCHES = 3.55  # of a panel's width, less what stands left of its axes
 
 
 def draw_panel(axes: Any, panel: Panel, view: View) -> frozenset[str]:
     """Everything but the labels, which need to know where all else lies; the kinds of lines that it shows."""
-    axes.set_title(shown(panel.target), loc="left", pad=16, fontweight="bold", color=DARK)
     axes.set(xlabel=view.x.label, ylabel=view.y.label)
     if not panel.drawn:
         axes.set(xticks=(), yticks=())
         axes.text(0.5, 0.5, "no variant has both figures", transform=axes.transAxes, ha="center", color=GREY)
-        _note(axes, _missing(panel))
+        _head(axes, panel, _missing(panel))
         return frozenset()
     for way, scale in view.scales.items():
         values = [*extent(panel, scale, way), *view.shared[way]]
@@ -51,7 +55,7 @@ def draw_panel(axes: Any, panel: Panel, view: View) -> frozenset[str]:
         axes.plot(xs, ys, color=colour, linewidth=0.8, alpha=alpha, zorder=1.5)
     _draw_points(axes, panel, view)
     out = [f"out of sight: {', '.join(line.label for line in unseen)}"] if unseen else []
-    _note(axes, [*_missing(panel), *out])
+    _head(axes, panel, [*_missing(panel), *out])
     return frozenset(line.kind for _, _, line in seen)
 
 
@@ -123,6 +127,10 @@ def _missing(panel: Panel) -> list[str]:
     return [*none, *(f"{count} {text}" for count, text in counts if count)]
 
 
-def _note(axes: Any, texts: Sequence[str]) -> None:
-    text = shown("; ".join(texts), NOTE_CHARACTERS)
-    axes.text(0, 1.02, text, transform=axes.transAxes, fontsize=6.5, color=GREY, va="bottom")
+def _head(axes: Any, panel: Panel, notes: Sequence[str]) -> None:
+    """The target's name and what is to be known, above the axes and no wider than the panel."""
+    lines = broken("; ".join(notes), TEXT_INCHES, measure(axes.figure, **NOTE), most_lines=NOTE_LINES)
+    title = broken(shown(panel.target), TEXT_INCHES, measure(axes.figure, **TITLE))
+    axes.set_title("".join(title), loc="left", pad=7 + LINE_POINTS * max(len(lines), 1), **TITLE)
+    text = axes.text(0, 1.02, "\n".join(lines), transform=axes.transAxes, va="bottom", **NOTE)
+    text.set_in_layout(False)  # the title above it makes its room

@@ -29,16 +29,16 @@ NOTING = ("build", "prune", "convert")
 NAMED = 3
 
 
-def rows(store: Store, axes: Sequence[str] | None = None) -> tuple[Row, ...]:
+def rows(store: Store, axes: Sequence[str] | None = None, *, notes: bool = True) -> tuple[Row, ...]:
     """The variants of the store's sweep by number, judged by its limits, with the front of the axes marked.
 
-    axes: of front.AXES, by default those of front.default_axes for each target. Raises UsageError for an unknown axis,
-    and for results that this version cannot read.
+    axes: of front.AXES, by default those of front.default_axes for each target. notes: whether they are made. Raises
+    UsageError for an unknown axis, and for results that this version cannot read.
     """
     with _collector_paused():
         with store.at_once():
             limits, entries, outcomes = store.sweep().limits, store.entries(), store.outcomes()
-        return made_rows(entries, outcomes, limits, axes, where=str(store.path))
+        return made_rows(entries, outcomes, limits, axes, notes=notes, where=str(store.path))
 
 
 def made_rows(
@@ -47,16 +47,17 @@ def made_rows(
     limits: SweepLimits,
     axes: Sequence[str] | None = None,
     *,
+    notes: bool = True,
     where: str = "the store",
 ) -> tuple[Row, ...]:
     """The same of variants and of the outcomes of their jobs. where: what is named where a result cannot be read."""
     table = _Outcomes(outcomes, where)
-    found = [_row(entry, table, limits) for entry in entries]
-    notes = savings_notes(found)
+    found = [_row(entry, table, limits, notes=notes) for entry in entries]
+    said = savings_notes(found) if notes else {}
     marked = front(found, axes)
     return tuple(
-        replace(row, on_front=row.number in marked, notes=(*row.notes, *notes.get(row.number, ())))
-        if row.number in marked or row.number in notes
+        replace(row, on_front=row.number in marked, notes=(*row.notes, *said.get(row.number, ())))
+        if row.number in marked or row.number in said
         else row
         for row in found
     )
@@ -91,22 +92,22 @@ class _Outcomes:
         return notes
 
 
-def _row(entry: Entry, table: _Outcomes, limits: SweepLimits) -> Row:
+def _row(entry: Entry, table: _Outcomes, limits: SweepLimits, *, notes: bool) -> Row:
     number, variant = entry.number, entry.variant
     missing = False
-    notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
     for kind, key in entry.keys:
         outcome = table.outcomes.get(key)
         if outcome is None:
             missing = True
         elif outcome.reason is not None:
             return Row(number, variant, "failed", reason=f"{DOING.get(kind, kind)}: {outcome.reason}")
-        elif kind in NOTING:
-            notes += table.notes(key)
+        elif notes and kind in NOTING:
+            said += table.notes(key)
     if missing:
-        return Row(number, variant, "pending", notes=notes)
+        return Row(number, variant, "pending", notes=said)
     metrics = table.metrics(dict(entry.keys))
-    return Row(number, variant, "done", metrics=metrics, judged=judge(metrics, limits), notes=notes)
+    return Row(number, variant, "done", metrics=metrics, judged=judge(metrics, limits), notes=said)
 
 
 def _left_alone(layers: Sequence[tuple[str, str]]) -> tuple[str, ...]:

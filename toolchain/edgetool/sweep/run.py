@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,11 +22,12 @@ from edgetool.sweep.proposer import Grid, Proposer
 from edgetool.sweep.record import record_of
 from edgetool.sweep.rows import rows
 from edgetool.sweep.search import OptunaProposer
-from edgetool.sweep.snapshot import snapshot
+from edgetool.sweep.snapshot import check_inputs, snapshot
 from edgetool.sweep.spec import SweepSpec
 from edgetool.sweep.store import Entry, Store, open_store
 from edgetool.sweep.variant import Variant
 from edgetool.sweep.versions import installed_versions
+from edgetool.sweep.workplace import workplace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def run_sweep(
 
     Raises UsageError for inputs that cannot be read or do not fit the model, for a store that another sweep is running
     on, and for an address at which no scheduler answers; OutputError where a store or a temporary directory cannot be
-    written; EdgetoolError where the scheduler goes away.
+    written; ClusterError where the scheduler goes away.
     """
     begun = time.monotonic()
     if scheduler is not None and jobs is not None:
@@ -68,15 +68,23 @@ def run_sweep(
             "both jobs and a scheduler are given", fix="a cluster has as many jobs as its workers' threads"
         )
     proposer = _proposer(spec)
-    with tempfile.TemporaryDirectory(prefix="edgetool-sweep-", ignore_cleanup_errors=True) as folder:
-        chains = Chains(spec, snapshot(spec, Path(folder)), installed_versions())
-        with _pool(jobs, scheduler, do) as pool, open_store(store_path, create=True) as store, store.exclusive():
-            store.begin(record_of(spec))
-            if retry_failed:
-                store.forget_failed()
-            agenda = Agenda(store.outcomes())
-            performer = Performer(agenda, store, pool, seconds=spec.job_seconds, told=progress)
-            _run(spec, chains, proposer, store, agenda, performer)
+    versions = installed_versions()
+    check_inputs(spec)
+    with (
+        _pool(jobs, scheduler, do) as pool,
+        open_store(store_path, create=True) as store,
+        store.exclusive() as lock,
+        workplace(lock) as folder,
+    ):
+        chains = Chains(spec, snapshot(spec, folder), versions)
+        store.begin(record_of(spec))
+        if retry_failed:
+            store.forget_failed()
+        agenda = Agenda(store.outcomes())
+        # Workers of a cluster may be elsewhere: they have places of their own.
+        own = folder if scheduler is None else None
+        performer = Performer(agenda, store, pool, seconds=spec.job_seconds, folder=own, told=progress)
+        _run(spec, chains, proposer, store, agenda, performer)
     return RunResult(performer.computed, agenda.reused, agenda.states["failed"], time.monotonic() - begun)
 
 

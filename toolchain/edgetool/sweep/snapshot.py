@@ -24,6 +24,12 @@ def snapshot(spec: SweepSpec, folder: Path) -> dict[str, InputFile]:
     return {role: _copied(path, folder / f"{number}") for number, (role, path) in enumerate(_roles(spec).items())}
 
 
+def check_inputs(spec: SweepSpec) -> None:
+    """Raise UsageError where snapshot would, before anything is made."""
+    for path in _roles(spec).values():
+        check_readable(path)
+
+
 def _roles(spec: SweepSpec) -> dict[str, Path]:
     roles = {}
     for role, path in _named(spec):

@@ -82,4 +82,4 @@ def space_of(spec: SweepSpec) -> Space:
 
 def _dimension(name: str, values: Sequence[Value]) -> Dimension:
     ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return Dimension(name, tuple(sorted(values, key=float)) if ordered else tuple(values), ordered)
+    return Dimension(name, tuple(sorted(values)) if ordered else tuple(values), ordered)

@@ -204,13 +204,13 @@ def _limits(top: Section) -> SweepLimits:
 
 
 def _check_normalisation(top: Section, spec: SweepSpec) -> None:
-    """By the conversion's own rules, which name its options."""
+    """By the conversion's own rules, which name its options. They apply to the data of fine-tuning, too."""
     names = ("mean", "std", "scale", "offset")
     try:
         ConvertRequest(
             path=Path(),
             calibration=spec.calibration,
-            evaluate=spec.evaluate,
+            evaluate=spec.evaluate or (spec.fine_tune.data if spec.fine_tune is not None else None),
             **{name: getattr(spec, name) for name in names},
         )
     except UsageError as error:

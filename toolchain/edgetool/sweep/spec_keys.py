@@ -54,7 +54,7 @@ def list_of(section: Section, name: str, parse: Callable[[object], T], example: 
     if not isinstance(items, list) or not items:
         section.note(name, "is an empty list" if items == [] else f"must be a list, not {_shown(items)}", example)
         return None
-    before, found = len(section.problems), list[T]()
+    before, found, shown = len(section.problems), list[T](), list[str]()
     for i, item in enumerate(items):
         place = f"{name}[{i}]"
         try:
@@ -63,8 +63,12 @@ def list_of(section: Section, name: str, parse: Callable[[object], T], example: 
             section.note(place, error.what, error.fix)
             continue
         if parsed in found:
-            section.note(place, f"{_shown(item)} is there twice", "leave one out")
+            # 1, 1.0 and true are equal: tables and fronts would take their variants for one.
+            same = shown[found.index(parsed)]
+            as_what = f": it equals {same}" if same != _shown(item) else ""
+            section.note(place, f"{_shown(item)} is there twice{as_what}", "leave one out")
         found.append(parsed)
+        shown.append(_shown(item))
     return tuple(found) if len(section.problems) == before else None
 
 

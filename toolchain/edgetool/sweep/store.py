@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from edgetool.errors import InternalError, OutputError, UsageError
 from edgetool.sweep.job import Job, Outcome
-from edgetool.sweep.lock import exclusive
+from edgetool.sweep.lock import Lock, exclusive
 from edgetool.sweep.record import SweepRecord, record_from_json, record_to_json
 from edgetool.sweep.store_errors import damaged, telling
 from edgetool.sweep.store_file import connect
@@ -65,7 +65,7 @@ class Store:
         """Close the file; again does nothing."""
         self._connection.close()
 
-    def exclusive(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[Lock]:
         """One running sweep per store. Raises UsageError where another holds it."""
         return exclusive(self.path)
 

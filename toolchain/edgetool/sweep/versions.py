@@ -15,8 +15,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "ai-edge-litert": ("ai-edge-litert",),
     "numpy": ("numpy",),
 }
-# With it the search for a layout has one more stage.
-OPTIONAL: Mapping[str, tuple[str, ...]] = {"ortools": ("ortools",)}
+# With OR-Tools the search for a layout has one more stage; Pillow reads calibration images.
+OPTIONAL: Mapping[str, tuple[str, ...]] = {"ortools": ("ortools",), "pillow": ("pillow",)}
 
 
 def installed_versions() -> dict[str, str]:

@@ -38,7 +38,7 @@ def do(task: Task, *, progress: child.Progress | None = None, on_start: child.On
     """
     started = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="edgetool-", ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(prefix="edgetool-", dir=task.folder, ignore_cleanup_errors=True) as name:
             folder = Path(name)
             value, blobs, reason = _done(task, folder, progress, on_start)
             if reason is not None and shutil.disk_usage(folder).free < FULL_BYTES:

@@ -57,8 +57,8 @@ def groups(trace: Trace) -> tuple[Group, ...]:
 
 
 def count_to_remove(level: float, units: int) -> int:
-    """The whole number of units in a share, which is meant as it is written in decimal; at least one unit stays."""
-    return min(math.floor(Fraction(repr(float(level))) * units), units - 1)
+    """The whole number of units in a share below 1, which is meant as it is written in decimal: one at least stays."""
+    return math.floor(Fraction(repr(float(level))) * units)
 
 
 def choose(trace: Trace, level: float, method: str) -> Choice:

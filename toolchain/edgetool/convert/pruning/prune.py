@@ -42,12 +42,21 @@ class Pruned:
     notes: tuple[str, ...]
 
 
-def prune(keras: Any, model: Any, level: float, *, method: str = "l1", exclude: Sequence[str] = ()) -> Pruned:
+def prune(
+    keras: Any,
+    model: Any,
+    level: float,
+    *,
+    method: str = "l1",
+    exclude: Sequence[str] = (),
+    may_lack: bool = False,
+) -> Pruned:
     """Remove floor(level * n) of the n channels of every group of layers that must keep the same ones.
 
     The model computes what it did with all parameters of the removed channels set to zero, kernels, biases and batch
     normalization alike; level 0 is the identity. level: a share from 0, below 1. method: l1 or batch-norm.
-    exclude: names of layers that keep their channels, or patterns with * and ?.
+    exclude: names of layers that keep their channels, or patterns with * and ?. may_lack: a pattern that no layer
+    matches is noted, not refused.
 
     Raises UsageError for an impossible level, an unknown method or a pattern that no layer matches,
     UnsupportedModelError for a model without a graph of layers.
@@ -58,7 +67,10 @@ def prune(keras: Any, model: Any, level: float, *, method: str = "l1", exclude: 
         )
     if method not in METHODS:
         raise UsageError(f"unknown method of pruning {method!r}", fix=f"use {' or '.join(METHODS)}")
-    _check_exclude(exclude, [path for path, _ in layers_of(keras, model)])
+    paths = [path for path, _ in layers_of(keras, model)]
+    lacking = [pattern for pattern in exclude if not any(matches(pattern, path) for path in paths)]
+    if lacking and not may_lack:
+        raise _no_layer(lacking[0], paths)
     found = trace(keras, model, exclude)
     choice = choose(found, level, method)
     result = rebuild(keras, model, found, choice.removed)
@@ -66,7 +78,7 @@ def prune(keras: Any, model: Any, level: float, *, method: str = "l1", exclude: 
     if shapes != before:
         raise InternalError(f"pruning changed the outputs of model {model.name!r} from {before} to {shapes}")
     removed = _removed(found, choice.removed)
-    notes = choice.notes
+    notes = (*choice.notes, *(f"exclude: no layer is called {pattern!r}" for pattern in lacking))
     if level > 0 and not removed:
         notes = (*notes, "no channel can be removed at this level: every layer is left alone")
     return Pruned(
@@ -79,16 +91,14 @@ def prune(keras: Any, model: Any, level: float, *, method: str = "l1", exclude: 
     )
 
 
-def _check_exclude(patterns: Sequence[str], paths: Sequence[tuple[str, ...]]) -> None:
-    for pattern in patterns:
-        if not any(matches(pattern, path) for path in paths):
-            names = sorted({path[-1] for path in paths} | {SEPARATOR.join(path) for path in paths})
-            near = difflib.get_close_matches(pattern, names, 3)
-            raise UsageError(
-                f"no layer is called {pattern!r}",
-                where="exclude",
-                fix=f"did you mean {' or '.join(map(repr, near))}?" if near else f"layers are {', '.join(names[:8])}",
-            )
+def _no_layer(pattern: str, paths: Sequence[tuple[str, ...]]) -> UsageError:
+    names = sorted({path[-1] for path in paths} | {SEPARATOR.join(path) for path in paths})
+    near = difflib.get_close_matches(pattern, names, 3)
+    return UsageError(
+        f"no layer is called {pattern!r}",
+        where="exclude",
+        fix=f"did you mean {' or '.join(map(repr, near))}?" if near else f"layers are {', '.join(names[:8])}",
+    )
 
 
 def _removed(found: Trace, units: frozenset[int]) -> dict[str, tuple[int, ...]]:

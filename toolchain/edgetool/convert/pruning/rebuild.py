@@ -87,7 +87,7 @@ class _Builder:
             for key, (position, symbols) in facts.sizes.items():
                 if position is None and len(symbols):
                     config[key] = len(self._kept(symbols))
-                elif position is not None and config[key][position] != -1:
+                elif position is not None:
                     sizes = list(config[key])
                     sizes[position] = len(self._kept(symbols))
                     config[key] = tuple(sizes)

@@ -1,0 +1,86 @@
+"""The directory of a run: made, noted, gone; and that of a killed run removed by the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import OutputError
+from edgetool.sweep.lock import SUFFIX, Lock, exclusive
+from edgetool.sweep.workplace import PREFIX, workplace
+
+pytest.importorskip("fcntl", reason="the system has no flock")
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from edgetool.sweep.lock import exclusive
+from edgetool.sweep.workplace import workplace
+with exclusive(Path(sys.argv[1])) as lock, workplace(lock) as folder:
+    (folder / "data.npz").write_bytes(b"the user's")
+    Path(sys.argv[2]).write_text(str(folder))
+    time.sleep(300)
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_it_is_gone_at_the_end_and_after_an_error(tmp_path: Path, temporary: Path) -> None:
+    with exclusive(tmp_path / "s.sqlite") as lock, workplace(lock) as folder:
+        assert folder.parent == temporary
+        (folder / "file").write_bytes(b"x")
+        assert (tmp_path / f"s.sqlite{SUFFIX}").read_text() == str(folder)
+    with pytest.raises(KeyboardInterrupt), exclusive(tmp_path / "s.sqlite") as lock, workplace(lock):
+        raise KeyboardInterrupt
+    assert list(temporary.iterdir()) == []
+    assert not (tmp_path / f"s.sqlite{SUFFIX}").exists()
+
+
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path, temporary: Path) -> None:
+    told = tmp_path / "told"
+    environment = dict(os.environ, TMPDIR=str(temporary))
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "s.sqlite"), str(told)], env=environment)
+    while not told.exists() or not told.read_text():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    left = Path(told.read_text())
+    assert (left / "data.npz").exists()
+    with exclusive(tmp_path / "s.sqlite") as lock:
+        assert lock.left == str(left)
+        with workplace(lock) as folder:
+            assert folder != left
+            assert not left.exists()
+
+
+@pytest.mark.parametrize("name", ["mine", f"{PREFIX}file", f"{PREFIX}link", "relative"])
+def test_nothing_else_is_removed_whatever_is_noted(name: str, tmp_path: Path) -> None:
+    kept = tmp_path / "mine"
+    kept.mkdir()
+    (kept / "file").write_bytes(b"x")
+    (tmp_path / f"{PREFIX}file").write_bytes(b"x")
+    (tmp_path / f"{PREFIX}link").symlink_to(kept)
+    noted = f"{PREFIX}relative" if name == "relative" else str(tmp_path / name)
+    before = sorted(tmp_path.rglob("*"))
+    with workplace(Lock(noted, None)) as folder:
+        assert folder.is_dir()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(OutputError, match="no directory can be made"), workplace(Lock("", None)):
+        pass
