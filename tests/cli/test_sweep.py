@@ -108,6 +108,28 @@ def test_without_a_store_it_says_what_to_do(name: str) -> None:
     assert done.err == f"edgetool: error: {said}\n"
 
 
+@pytest.mark.parametrize("content", [b"PK\x03\x04\xff", b"this = is = no TOML", b"x" * 2**21])
+def test_what_is_neither_a_sweep_toml_nor_a_store_is_told_as_that(content: bytes) -> None:
+    Path("cnn.keras").write_bytes(content)
+    done = sweep("show", "cnn.keras")
+    assert done.code == 2
+    assert done.err.startswith("edgetool: error: cnn.keras: is neither a sweep.toml (")
+    assert "first" not in done.err
+
+
+def test_suggested_commands_can_be_typed(store: Path) -> None:
+    Path("my sweep.toml").write_text("")
+    said = sweep("show", "my sweep.toml", "--store", "my own.sqlite").err
+    assert "run 'edgetool sweep run 'my sweep.toml' --store 'my own.sqlite'' first" in said
+    store.rename("my own.sqlite")
+    assert "--store 'my own.sqlite'" in sweep("run", "my own.sqlite").err
+
+
+def test_a_picture_in_the_way_names_the_option_of_pictures(store: Path) -> None:
+    Path("p.svg").write_bytes(b"")
+    assert "or another --plot" in sweep("pareto", store, "--plot", "p.svg").err
+
+
 def test_run_takes_no_store_and_two_stores_are_refused(store: Path) -> None:
     assert "is a store, not a sweep.toml" in sweep("run", store).err
     assert "two stores" in sweep("show", store, "--store", "other.sqlite").err

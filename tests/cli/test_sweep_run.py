@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from edgetool.cli.errors import Terminated
+from edgetool.errors import ClusterError
 from edgetool.report.document import QuantizationInfo
 from edgetool.report.serialize import plain
 from edgetool.sweep import run as library
@@ -117,6 +118,16 @@ def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: t
     assert "running the float original: it is no model" in " ".join((done.out + done.err).split())
     if form:
         assert done.err.startswith("edgetool: error: sweep.toml: every variant failed, the first running")
+
+
+def test_where_the_cluster_goes_away_it_exits_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(task: Task, **others: Any) -> Outcome:
+        raise ClusterError("the scheduler went away", where="tcp://host:1")
+
+    instead(monkeypatch, gone)
+    done = sweep("run")
+    assert (done.code, done.out) == (4, "")
+    assert "tcp://host:1: the scheduler went away" in done.err
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, Terminated])

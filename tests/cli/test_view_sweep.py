@@ -57,6 +57,18 @@ def test_a_table_per_target_with_memories_and_budgets() -> None:
     assert any(line.startswith("nucleo: ") for line in lines[place:])
 
 
+def test_the_mark_says_in_what_also_where_less_is_known_of_a_target() -> None:
+    every = sweep_rows()
+    whole = text(view(marked(every)))
+    assert "is as good in accuracy, latency, arena and model, and better in one" in whole
+    free = SweepLimits()
+    rows = [row(1), row(2, target="nucleo", limits=free, metrics=Metrics(quality(), cost(1.0, latency_ms=None)))]
+    assert "is as good in accuracy, latency (where known), arena and model, and" in text(view(marked(rows)))
+    rows = [row(1), row(2, target="nucleo", metrics=Metrics(quality(accuracy=None, agreement=None), cost(1.0)))]
+    said = text(view(marked(rows)))
+    assert "in accuracy (where known), SQNR (where no accuracy is known), latency, arena and model, and" in said
+
+
 def test_every_variant_has_its_line_with_mark_and_verdict() -> None:
     rows = sweep_rows()
     lines = view(rows)
@@ -69,7 +81,7 @@ def test_every_variant_has_its_line_with_mark_and_verdict() -> None:
     assert table_of(lines, 11).endswith("accepted")
     assert table_of(lines, 1).endswith("  SRAM, +2")
     assert table_of(lines, 15).endswith("pending")
-    assert "failed: the" in table_of(lines, 16)
+    assert "  failed conve" in table_of(lines, 16)
 
 
 def test_a_failure_is_told_once_with_all_who_had_it() -> None:
@@ -155,8 +167,15 @@ def test_an_arena_that_is_only_a_lower_bound_says_so() -> None:
 
 
 def test_equal_outputs_have_no_ratio() -> None:
-    rows = [row(1, metrics=Metrics(quality(sqnr_db=None), cost(1.0)))]
+    rows = [row(1, metrics=Metrics(quality(sqnr_db=None, equal=True), cost(1.0)))]
     assert "equal" in table_of(view(rows, everything=True), 1)
+
+
+def test_a_ratio_that_is_not_known_is_not_equal() -> None:
+    rows = [row(n, metrics=Metrics(quality(sqnr_db=value), cost(1.0))) for n, value in ((1, None), (2, 30.0))]
+    line = table_of(view(rows, everything=True), 1)
+    assert "equal" not in line
+    assert " - " in line
 
 
 def test_savings_are_against_the_same_variant_unpruned() -> None:
@@ -275,7 +294,7 @@ def test_an_empty_front_says_why() -> None:
 
 
 def test_equal_outputs_make_no_step_in_sqnr() -> None:
-    equal = Metrics(quality(sqnr_db=None), cost(1.0))
+    equal = Metrics(quality(sqnr_db=None, equal=True), cost(1.0))
     worse = Metrics(quality(sqnr_db=20.0), cost(0.5))
     shown = text(front_view([row(1, metrics=equal), row(2, metrics=worse)], ("latency_ms", "sqnr_db")))
     assert "equal" in shown
@@ -292,6 +311,23 @@ def test_progress_in_words() -> None:
     )
     assert progress_text(Advance(0, 36, 0, ("a", "b"), None)) == "0/36 jobs: a, b"
     assert progress_text(Advance(36, 36, 0, (), 0.0)) == "36/36 jobs"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (100, "12/36 jobs, about 3 min left: convert level 0.25, int8, prune level 0.5"),
+        (75, "12/36 jobs, about 3 min left: convert level 0.25, int8, +1"),
+        (55, "12/36, 3 min: convert level 0.25, int8, +1"),
+        (50, "12/36 jobs, about 3 min left"),
+        (30, "12/36, 3 min"),
+        (20, "12/36, 3 m"),
+    ],
+)
+def test_a_narrow_line_names_a_job_as_a_whole_or_not(columns: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    running = ("convert level 0.25, int8", "prune level 0.5")
+    assert progress_text(Advance(12, 36, 0, running, 170.0)) == said
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -105,6 +105,21 @@ def test_a_file_system_that_takes_no_files() -> None:
         check_writable(Path("/proc/self"), ("a.h",), force=False, inputs=())
 
 
+def test_messages_name_the_option_that_chooses_another_place(tmp_path: Path) -> None:
+    (tmp_path / "a.svg").write_bytes(b"old")
+    (tmp_path / "b").mkdir()
+    for name, fix in (("a.svg", "use --force to replace it, or another --plot"), ("b", "choose another --plot")):
+        for refused in (
+            lambda name=name: check_writable(tmp_path, (name,), force=False, inputs=(), option="--plot"),
+            lambda name=name: write_file(tmp_path / name, b"", option="--plot"),
+        ):
+            with pytest.raises(OutputError) as caught:
+                refused()
+            assert caught.value.fix == fix
+    with pytest.raises(OutputError, match="or another --output"):
+        write_file(tmp_path / "a.svg", b"")
+
+
 def test_a_file_where_a_directory_must_be(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"")
     with pytest.raises(OutputError, match="not a directory"):

@@ -92,6 +92,12 @@ class ConversionError(EdgetoolError):
     exit_code = 4
 
 
+class ClusterError(EdgetoolError):
+    """A cluster that went away, or has nobody who works."""
+
+    exit_code = 4
+
+
 class InternalError(EdgetoolError):
     """An invariant of edgetool's own does not hold."""
 

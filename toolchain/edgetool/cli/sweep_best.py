@@ -11,7 +11,7 @@ from edgetool.cli.options import PATH, firmware_options, force_option, json_opti
 from edgetool.cli.output import ProgressLine, deliver, print_lines
 from edgetool.cli.settings import read_by_name
 from edgetool.cli.sweep_options import AXIS, axes_help
-from edgetool.cli.sweep_source import find_store, read_rows, source_options
+from edgetool.cli.sweep_source import find_store, named, read_rows, source_options
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,5 +89,5 @@ def _only_target(record: SweepRecord) -> str:
     """The label of the sweep's target. Raises UsageError where there are several."""
     labels = [target.label for target in record.targets]
     if len(labels) != 1:
-        raise UsageError(f"the sweep has {len(labels)} targets", fix=f"give --target, one of {', '.join(labels)}")
+        raise UsageError(f"the sweep has {len(labels)} targets", fix=f"give --target, one of {named(labels)}")
     return labels[0]

@@ -58,14 +58,15 @@ def command(
     path = find_store(source, store)
     form = picture_format(plot)
     if plot is not None:
-        check_writable(plot.parent, (plot.name,), force=force, inputs=(path,))
+        check_writable(plot.parent, (plot.name,), force=force, inputs=(path,), option="--plot")
     record, every = read_rows(path, axes)
     rows = of_targets(record, every, target)
     front = tuple(row for row in rows if row.on_front)
     if plot is not None:
         from edgetool.sweep.plot import plot as drawn
 
-        write_file(plot, drawn(record, rows, x, y, format=form), force=force, inputs=(path,))
+        picture = drawn(record, rows, x, y, format=form)
+        write_file(plot, picture, force=force, inputs=(path,), option="--plot")
     if as_json:
         from edgetool.report.serialize import to_json
         from edgetool.sweep.table import rows_json

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from edgetool.cli.options import PATH, stacked
-from edgetool.errors import UsageError
+from edgetool.errors import EdgetoolError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.sweep.metrics import Row
@@ -44,7 +45,9 @@ def spec_path(source: Path | None) -> Path:
     path = source or DEFAULT
     if is_store(path):
         raise UsageError(
-            "is a store, not a sweep.toml", where=str(path), fix=f"give the sweep.toml, and --store {path}"
+            "is a store, not a sweep.toml",
+            where=str(path),
+            fix=f"give the sweep.toml, and --store {shlex.quote(str(path))}",
         )
     if not path.exists():
         raise UsageError(
@@ -68,23 +71,46 @@ def find_store(source: Path | None, store: Path | None) -> Path:
         return source
     found = store if source is None and store is not None else store_path(spec_path(source), store)
     if not found.exists():
-        again = "" if source is None else f" {source}"
-        option = "" if store is None else f" --store {store}"
+        if source is not None:
+            _check_toml(source)
+        again = "" if source is None else f" {shlex.quote(str(source))}"
+        option = "" if store is None else f" --store {shlex.quote(str(store))}"
         raise UsageError(
             "there is no such store yet", where=str(found), fix=f"run 'edgetool sweep run{again}{option}' first"
         )
     return found
 
 
-def read_rows(path: Path, axes: tuple[str, ...] | None = None) -> tuple[SweepRecord, tuple[Row, ...]]:
+def _check_toml(source: Path) -> None:
+    """Raise UsageError where 'sweep run' could make nothing of the file."""
+    from edgetool.sweep.toml_file import read_toml
+
+    try:
+        read_toml(source, what="a sweep.toml")
+    except EdgetoolError as error:
+        raise UsageError(
+            f"is neither a sweep.toml ({error.what}) nor a store",
+            where=str(source),
+            fix="give the sweep.toml, or the store that 'edgetool sweep run' made of it",
+        ) from error
+
+
+def read_rows(
+    path: Path, axes: tuple[str, ...] | None = None, *, notes: bool = True
+) -> tuple[SweepRecord, tuple[Row, ...]]:
     """The sweep of a store and all its rows, judged, the front of the axes marked (by default the usual ones)."""
     from edgetool.sweep.rows import rows
     from edgetool.sweep.store import open_store
 
     with open_store(path) as store:
-        found = store.sweep(), rows(store, axes)
+        found = store.sweep(), rows(store, axes, notes=notes)
     gc.freeze()  # of hundreds of thousands of objects none is garbage: do not look for it while they are shown
     return found
+
+
+def named(labels: Iterable[str]) -> str:
+    """The labels as they are given in a shell: pico, 'slow pico'."""
+    return ", ".join(map(shlex.quote, labels))
 
 
 def of_targets(record: SweepRecord, rows: tuple[Row, ...], labels: tuple[str, ...]) -> tuple[Row, ...]:
@@ -92,5 +118,5 @@ def of_targets(record: SweepRecord, rows: tuple[Row, ...], labels: tuple[str, ..
     known = tuple(target.label for target in record.targets)
     for label in labels:
         if label not in known:
-            raise UsageError(f"the sweep has no target {label!r}", fix=f"use one of {', '.join(known)}")
+            raise UsageError(f"the sweep has no target {label!r}", fix=f"use one of {named(known)}")
     return tuple(row for row in rows if row.variant.target in labels) if labels else rows

@@ -11,6 +11,7 @@ import click
 from edgetool.cli.text import duration, energy, fact, printable, width, wrapped
 from edgetool.cli.view_sweep_table import Layout, layout, plain, same_everywhere, share, table_lines
 from edgetool.gate.budgets import WHAT
+from edgetool.sweep.cautions import cautions
 from edgetool.sweep.front import default_axes
 from edgetool.sweep.metrics import Row
 from edgetool.sweep.record import SweepRecord
@@ -29,6 +30,8 @@ AXIS_WORDS = {
     "macs": "MACs",
     "model_parameters": "parameters",
 }
+
+WHEN = {"sqnr_db": "no accuracy is known"}  # an axis of a front stands for another; others where they are known
 
 
 def sweep_view(
@@ -79,9 +82,7 @@ def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
     """What the mark and the columns say, and what there was no room for."""
     texts = []
     if any(row.on_front for row in rows):
-        axes = default_axes([row for row in rows if row.judged is not None and row.judged.accepted])
-        words = [AXIS_WORDS[name] for name in axes]
-        texts.append(f"*: no other accepted variant of the target is as good in {_listed(words)}, and better in one")
+        texts.append(f"*: no other accepted variant of the target is as good in {_front_axes(rows)}, and better in one")
     texts += [column.legend for column in chosen.columns if column.legend]
     if any(row.judged is not None and row.judged.causes for row in rows):
         texts.append("verdict: accepted, or the limits that are not kept")
@@ -91,11 +92,29 @@ def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
     return lines
 
 
+def _front_axes(rows: Sequence[Row]) -> str:
+    """What the targets' fronts are of: each is of what is known of its variants."""
+    groups: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.judged is not None and row.judged.accepted:
+            groups[row.variant.target].append(row)
+    fronts = [default_axes(group) for group in groups.values()]
+    words = [
+        AXIS_WORDS[name] + ("" if all(name in axes for axes in fronts) else f" (where {WHEN.get(name, 'known')})")
+        for name in AXIS_WORDS
+        if any(name in axes for axes in fronts)
+    ]
+    return _listed(words)
+
+
 def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
     """Why variants failed, what to know of others, and with everything each reason why one is rejected; each once."""
     failed = _grouped((row.reason or "for an unknown reason", row.number) for row in rows if row.status == "failed")
     notes = _grouped((note, row.number) for row in rows for note in row.notes)
     lines = [_remark("warning", "yellow", f"{_subject(numbers)} failed: {plain(text)}") for text, numbers in failed]
+    lines += [
+        _remark("warning", "yellow", f"{plain(item.message)} ({_subject(item.numbers)})") for item in cautions(rows)
+    ]
     shown = notes if everything else notes[:MOST_NOTES]
     lines += [_remark("note", "cyan", f"{plain(text)} ({_subject(numbers)})") for text, numbers in shown]
     if everything:

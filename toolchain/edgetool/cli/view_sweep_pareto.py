@@ -11,7 +11,7 @@ import click
 
 from edgetool.cli.text import duration, energy, printable, short_size, table, width, wrapped
 from edgetool.cli.view_latency import counted
-from edgetool.cli.view_sweep import by_target, target_heading, variants
+from edgetool.cli.view_sweep import AXIS_WORDS, by_target, target_heading, variants
 from edgetool.cli.view_sweep_table import UNKNOWN, accuracy_word, cut, state, variant_text
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Row
@@ -30,21 +30,12 @@ TEXTS: Mapping[str, Callable[[float], str]] = {
     "macs": lambda value: counted(round(value)),
     "model_parameters": lambda value: counted(round(value)),
 }
-HEADERS = {
-    "sqnr_db": "SQNR",
-    "latency_ms": "latency",
-    "energy_uj": "energy",
-    "arena_bytes": "arena",
-    "model_bytes": "model",
-    "macs": "MACs",
-    "model_parameters": "parameters",
-}
 
 
 def pareto_view(record: SweepRecord, rows: Sequence[Row], axes: Sequence[str]) -> list[str]:
     """rows: all of the targets shown, the front of the axes marked. Sorted by the first axis."""
     word = accuracy_word(rows)
-    headers = [HEADERS.get(name, word) for name in axes]
+    headers = [word if name == "accuracy" else AXIS_WORDS[name] for name in axes]
     name = click.style(printable(record.name), bold=True)
     lines = [f"{name}: front of {', '.join(headers[:-1])} and {headers[-1]}"]
     for label, group in by_target(record, rows):

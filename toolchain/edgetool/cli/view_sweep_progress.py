@@ -10,14 +10,21 @@ CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it
 
 
 def progress_text(advance: Advance) -> str:
-    """12/36 jobs, 1 failed, about 3 min left: converting p25 int8; as much of it as fits one line."""
-    parts = [f"{advance.done}/{advance.total} jobs"]
-    if advance.failed:
-        parts.append(f"{advance.failed} failed")
-    if advance.seconds_left is not None and advance.done < advance.total:
-        parts.append(f"about {time_text(advance.seconds_left)} left")
-    text = ", ".join(parts) + (f": {', '.join(advance.running)}" if advance.running else "")
-    return printable(text, 400)[: max(width() - CLOCK_COLUMNS, 1)]
+    """12/36 jobs, 1 failed, about 3 min left: convert level 0.25 int8; of the jobs that run those that fit one line."""
+    room = max(width() - CLOCK_COLUMNS, 1)
+    count = f"{advance.done}/{advance.total}"
+    failed = [f"{advance.failed} failed"] if advance.failed else []
+    is_timed = advance.seconds_left is not None and advance.done < advance.total
+    left = [time_text(advance.seconds_left or 0.0)] if is_timed else []
+    long = ", ".join([f"{count} jobs", *failed, *(f"about {text} left" for text in left)])
+    short = ", ".join([count, *failed, *left])
+    running = [printable(name, 400) for name in advance.running]
+    some = [
+        f"{', '.join(running[:shown])}{f', +{len(running) - shown}' if shown < len(running) else ''}"
+        for shown in range(len(running), 0, -1)
+    ]
+    choices = [*(f"{long}: {names}" for names in some), *(f"{short}: {names}" for names in some[-1:]), long, short]
+    return next((text for text in choices if len(text) <= room), short[:room])
 
 
 def time_text(seconds: float) -> str:

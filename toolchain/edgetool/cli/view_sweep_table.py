@@ -122,7 +122,7 @@ def state(row: Row) -> str:
 def verdict(row: Row) -> str:
     """Accepted, or the limits that it does not keep."""
     if row.status == "failed":
-        return f"failed: {plain(row.reason or 'for an unknown reason')}"
+        return f"failed {plain((row.reason or '').partition(':')[0])}".rstrip()  # the reason is told below
     if row.judged is None:
         return row.status
     if row.judged.accepted:

@@ -20,7 +20,7 @@ WHAT: Mapping[Of, str] = {
     "flash": "the model with the flash reserve",
 }
 
-EXPECTED = 'a budget such as "64KiB", "256KiB:flash" or, in edgetool.toml, {size = "256KiB", of = "flash"}'
+EXPECTED = 'a budget such as "64KiB", "256KiB:flash" or, in a TOML file, {size = "256KiB", of = "flash"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,24 @@ def parse_budget(value: object) -> Budget:
         of = of.strip() if colon else "arena"
     kind = next((kind for kind in get_args(Of) if kind == of), None)
     if kind is None:
-        raise UsageError(f"a budget is of {', '.join(get_args(Of))}, not of {str(of)[:40]!r}")
+        raise UsageError(f"a budget is of {', '.join(get_args(Of))}, not of {_told(of)}")
     return Budget(size.strip(), parse_size(size), kind)
 
 
 def _size_text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise UsageError(f"{str(value)[:40]!r} is not {EXPECTED}")
+        raise UsageError(f"{_told(value)} is not {EXPECTED}")
     return str(value)
+
+
+def _told(value: object) -> str:
+    """A value as the user knows it: 'true', '1.5', 'kib'; lists and tables by what they are."""
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, Mapping):
+        return "a table"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{text[:40]!r}"
 
 
 def budget_names(budgets: Sequence[Budget]) -> tuple[str, ...]:

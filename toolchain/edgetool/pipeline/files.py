@@ -52,23 +52,28 @@ def _refuse_special(path: Path) -> None:
 
 
 def write_files(
-    directory: Path, files: Mapping[str, bytes], *, force: bool = False, inputs: tuple[Path, ...] = ()
+    directory: Path,
+    files: Mapping[str, bytes],
+    *,
+    force: bool = False,
+    inputs: tuple[Path, ...] = (),
+    option: str = "--output",
 ) -> tuple[Path, ...]:
     """Write the files into the directory, made if need be; their paths.
 
     They are written to a temporary directory beside their place and renamed, so an error or a signal leaves
     either the old files or the new ones. Raises OutputError when a file exists (unless force), would
-    replace one of `inputs`, or cannot be written.
+    replace one of `inputs`, or cannot be written; `option` is what chooses another place.
     """
     for name in files:
-        _refuse_collision(directory / name, force=force, inputs=inputs)
+        _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
     existing = directory if directory.exists() else None
     try:
         base = existing or directory.resolve().parent
         base.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=".edgetool-", dir=base))
     except OSError as error:
-        raise _unwritable(directory, error) from error
+        raise _unwritable(directory, error, option) from error
     try:
         new = staging / "new"
         new.mkdir()
@@ -80,48 +85,57 @@ def write_files(
             else:
                 _swap_in(new, directory, list(files), staging / "old")
     except OSError as error:
-        raise _unwritable(directory, error) from error
+        raise _unwritable(directory, error, option) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return tuple(directory / name for name in files)
 
 
-def write_file(path: Path, content: bytes, *, force: bool = False, inputs: tuple[Path, ...] = ()) -> Path:
+def write_file(
+    path: Path,
+    content: bytes,
+    *,
+    force: bool = False,
+    inputs: tuple[Path, ...] = (),
+    option: str = "--output",
+) -> Path:
     """Write one file by the same rules."""
     directory = path.parent
     if not directory.is_dir():
         raise OutputError("the directory does not exist", where=str(directory), fix="create it, or choose another")
-    return write_files(directory, {path.name: content}, force=force, inputs=inputs)[0]
+    return write_files(directory, {path.name: content}, force=force, inputs=inputs, option=option)[0]
 
 
-def check_writable(directory: Path, names: tuple[str, ...], *, force: bool, inputs: tuple[Path, ...]) -> None:
+def check_writable(
+    directory: Path, names: tuple[str, ...], *, force: bool, inputs: tuple[Path, ...], option: str = "--output"
+) -> None:
     """Raise the OutputError that write_files would raise for these names, before any long work is done."""
     for name in names:
-        _refuse_collision(directory / name, force=force, inputs=inputs)
+        _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
     nearest = directory.resolve()
     while not nearest.exists():
         nearest = nearest.parent
     if not nearest.is_dir():
-        raise OutputError("is not a directory", where=str(nearest), fix="choose another --output")
+        raise OutputError("is not a directory", where=str(nearest), fix=f"choose another {option}")
     try:
         Path(tempfile.mkdtemp(prefix=".edgetool-", dir=nearest)).rmdir()
     except OSError as error:
-        raise _unwritable(directory, error) from error
+        raise _unwritable(directory, error, option) from error
 
 
-def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...]) -> None:
+def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...], option: str) -> None:
     if not os.path.lexists(path):
         return
     for source in inputs:
         with contextlib.suppress(OSError):
             if path.samefile(source):
-                raise OutputError("would replace the input", where=str(path), fix="choose another --output")
+                raise OutputError("would replace the input", where=str(path), fix=f"choose another {option}")
     if path.is_dir() and not path.is_symlink():
-        raise OutputError("is a directory", where=str(path), fix="choose another --output")
+        raise OutputError("is a directory", where=str(path), fix=f"choose another {option}")
     if path.exists() and not path.is_file():  # root may rename over a device, which then is none any more
-        raise OutputError("is a pipe or a device, not a file", where=str(path), fix="choose another --output")
+        raise OutputError("is a pipe or a device, not a file", where=str(path), fix=f"choose another {option}")
     if not force:
-        raise OutputError("exists already", where=str(path), fix="use --force to replace it, or another --output")
+        raise OutputError("exists already", where=str(path), fix=f"use --force to replace it, or another {option}")
 
 
 def _write_through(path: Path, content: bytes) -> None:
@@ -172,7 +186,7 @@ def _signals_deferred() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _unwritable(directory: Path, error: OSError) -> OutputError:
+def _unwritable(directory: Path, error: OSError, option: str) -> OutputError:
     return OutputError(
-        f"cannot be written: {error.strerror or error}", where=str(directory), fix="choose another --output"
+        f"cannot be written: {error.strerror or error}", where=str(directory), fix=f"choose another {option}"
     )
