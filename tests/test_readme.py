@@ -1,4 +1,4 @@
-"""The README shows real output: every console block is run and compared.
+"""The README and the page on sweeps show real output: every console block is run and compared.
 
 To renew the blocks after a wanted change: EDGETOOL_UPDATE_README=1 pytest tests/test_readme.py
 """
@@ -19,16 +19,18 @@ from edgetool.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
+PAGES = (README, ROOT / "docs" / "sweep.md")
 BLOCK = re.compile(r"```console\n\$ (?P<command>edgetool [^\n]+)\n(?P<output>.*?)```\n", re.DOTALL)
 FILE = re.compile(r"```toml\n# (?P<name>\S+\.toml)\n(?P<text>.*?)```\n", re.DOTALL)
 UPDATE = bool(os.environ.get("EDGETOOL_UPDATE_README"))
 KNOWN = list(main.COMMANDS)
-COMMANDS = [found["command"] for found in BLOCK.finditer(README.read_text(encoding="utf-8"))]
+COMMANDS = [(page, found["command"]) for page in PAGES for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
 def output_of(command: str, folder: Path) -> str:
     """What the command prints in a directory with the examples and the README's own files."""
-    (folder / "examples").symlink_to(ROOT / "examples")
+    for name in ("examples", "docs"):
+        (folder / name).symlink_to(ROOT / name)
     for file in FILE.finditer(README.read_text(encoding="utf-8")):
         (folder / file["name"]).write_text(file["text"], encoding="utf-8")
     _, *arguments = shlex.split(command)
@@ -39,17 +41,17 @@ def output_of(command: str, folder: Path) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_console_block_is_what_the_command_prints(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=[command for _, command in COMMANDS])
+def test_console_block_is_what_the_command_prints(page: Path, command: str, tmp_path: Path) -> None:
     if " convert " in command and importlib.util.find_spec("tensorflow") is None:
         pytest.skip("needs the extra 'convert'")
     if " verify " in command and importlib.util.find_spec("tflite_micro") is None:
         pytest.skip("needs the extra 'verify'")
-    text = README.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
     found = next(block for block in BLOCK.finditer(text) if block["command"] == command)
     printed = output_of(command, tmp_path)
     if UPDATE:
-        README.write_text(text[: found.start("output")] + printed + text[found.end("output") :], encoding="utf-8")
+        page.write_text(text[: found.start("output")] + printed + text[found.end("output") :], encoding="utf-8")
     elif " convert " in command:
         # Another version of TensorFlow may place a tensor or round a weight otherwise: the words must be the same.
         assert re.sub(r"[\d.,]+", "#", printed).split() == re.sub(r"[\d.,]+", "#", found["output"]).split()
@@ -63,7 +65,7 @@ def test_the_readme_names_every_command_and_option_it_uses() -> None:
         assert f"`{name}`" in text or f"edgetool {name}" in text
     helps = "".join(
         subprocess.run([sys.executable, "-m", "edgetool", *name, "--help"], capture_output=True, text=True).stdout
-        for name in (*([name] for name in KNOWN), ["targets", "list"], [])
+        for name in (*([name] for name in KNOWN), ["targets", "list"], ["sweep", "run"], ["sweep", "pareto"], [])
     )
     for option in set(re.findall(r"`?(--[a-z][a-z-]+)", text)):
         assert option in helps, option
