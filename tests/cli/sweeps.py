@@ -108,7 +108,7 @@ def sweep_rows() -> tuple[Row, ...]:
         row(number, level=level, precision=precision, target=target)
         for number, (level, precision, target) in enumerate(combinations, 1)
     ]
-    rows[-1] = row(16, level=0.75, target="nucleo", status="failed", reason="converting: the process was killed: out of memory")
+    rows[-1] = row(16, level=0.75, target="nucleo", status="failed", reason="converting: the process was killed")
     rows[-2] = row(15, level=0.75, target="pico", status="pending")
     return marked(rows)
 
