@@ -115,6 +115,7 @@ def pairwise_cp_sat(problem: LayoutProblem, capacity: int | None, seconds: float
     else:
         model.add(top <= capacity // unit)
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from Python for good
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = seconds
     status = solver.solve(model)

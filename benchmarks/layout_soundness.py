@@ -151,6 +151,7 @@ def best_height(problem: LayoutProblem) -> int | None:
                 model.add(offsets[j] + other.size <= offsets[i]).only_enforce_if(~below)
     model.minimize(top)
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from Python for good
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = JUDGE_SECONDS
     status = solver.solve(model)
