@@ -132,7 +132,7 @@ def test_waiting_can_be_interrupted() -> None:
         pool.submit(task("00000a"))
         begun = time.monotonic()
         alarm = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        alarm.start()
         with pytest.raises(KeyboardInterrupt):
-            alarm.start()
             pool.wait(300)
     assert time.monotonic() - begun < 200
