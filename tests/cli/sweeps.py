@@ -11,6 +11,7 @@ from typing import Any
 
 from edgetool.cli.errors import exit_code_of
 from edgetool.cli.main import cli
+from edgetool.convert.request import Value
 from edgetool.gate.budgets import Budget
 from edgetool.report.document import QuantizationInfo
 from edgetool.report.estimate import Band
@@ -22,7 +23,7 @@ from edgetool.sweep.metrics import Cost, Metrics, Quality, Row
 from edgetool.sweep.record import SweepRecord
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, open_store
-from edgetool.sweep.variant import Value, Variant
+from edgetool.sweep.variant import Variant
 
 TARGETS = ("pico", "nucleo")
 LIMITS = SweepLimits(

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from edgetool.child import Limits
-from edgetool.convert import pruning
 from edgetool.convert.training import (
-    METHODS,
     BuildRequest,
     FineTuneRequest,
     PruneRequest,
@@ -191,7 +189,3 @@ def test_missing_files_are_told_before_a_process_starts(tmp_path: Path) -> None:
         build_model(
             BuildRequest(tmp_path / "a.keras", "f", (tmp_path / "blocks.py",)), workdir=tmp_path, limits=Limits()
         )
-
-
-def test_both_sides_know_the_same_methods() -> None:
-    assert METHODS == pruning.METHODS

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetool.convert.request import Value
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.budgets import parse_budget
 from edgetool.report.estimate import Band
@@ -24,7 +25,7 @@ from edgetool.sweep.metrics import Metrics, Row
 from edgetool.sweep.search import OptunaProposer, constraints
 from edgetool.sweep.space import space_of
 from edgetool.sweep.spec import Builder, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
-from edgetool.sweep.variant import Value, Variant
+from edgetool.sweep.variant import Variant
 from tests.sweep.made_rows import metrics as made_metrics
 
 pytest.importorskip("optuna")

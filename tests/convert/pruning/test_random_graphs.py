@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetool.convert.pruning import METHODS, prune
+from edgetool.convert.pruning import prune
+from edgetool.convert.request import METHODS
 from tests.convert.pruning.checks import assert_same, outputs, randomised, samples, zeroed_outputs
 from tests.convert.pruning.networks import keras, layers
 

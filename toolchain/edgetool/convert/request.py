@@ -28,6 +28,13 @@ IO_TYPES: dict[str, tuple[str, ...]] = {
 }
 # Schemes whose activations are integers: they need the range of every tensor, and so samples.
 INTEGER = frozenset(["int8", "int16x8"])
+# Fields of requests that normalise data; in JSON they are lists or null.
+NORMALISATION = ("mean", "std", "scale", "offset")
+# How channels are ranked for pruning.
+Method = Literal["l1", "batch-norm"]
+METHODS: tuple[Method, ...] = ("l1", "batch-norm")
+# What a builder may be called with.
+Value = int | float | str | bool
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
 

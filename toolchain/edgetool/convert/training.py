@@ -6,21 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from edgetool import child
-from edgetool.convert.request import check_normalisation
+from edgetool.convert.request import METHODS, NORMALISATION, Value, check_normalisation
 from edgetool.convert.run_child import check_exists, run_on_model
 from edgetool.errors import CalibrationError, UsageError
 
 WORKER = "edgetool.convert.training_worker"
-# What a builder may be called with.
-Value: TypeAlias = int | float | str | bool
-Method = Literal["l1", "batch-norm"]
-METHODS: tuple[Method, ...] = ("l1", "batch-norm")
 MOST_EPOCHS = 100_000
-# Fields of FineTuneRequest that JSON gives back as lists.
-TUPLES = ("mean", "std", "scale", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +213,7 @@ def _fine_tune_message(request: FineTuneRequest) -> dict[str, Any]:
 
 def fine_tune_request(message: Mapping[str, Any]) -> FineTuneRequest:
     """The request back from its JSON, in the child."""
-    numbers = {name: None if (value := message[name]) is None else tuple(value) for name in TUPLES}
+    numbers = {name: None if (value := message[name]) is None else tuple(value) for name in NORMALISATION}
     return FineTuneRequest(**{**message, "data": Path(message["data"]), **numbers})
 
 

@@ -17,7 +17,7 @@ from edgetool.convert.load_keras import load_keras
 from edgetool.convert.load_saved_model import load_saved_model
 from edgetool.convert.opening import READ_SECONDS, checked_config, library_versions, located, start_keras, time_limit
 from edgetool.convert.quality import class_indices
-from edgetool.convert.request import INTEGER
+from edgetool.convert.request import INTEGER, NORMALISATION
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store
 from edgetool.convert.source import read_source
 from edgetool.convert.synthetic import synthetic_samples
@@ -40,7 +40,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     else:
         model = load_keras(keras, source, config, workdir, trust_model_code=trust)
     progress("reading the samples")
-    normalisation = Normalisation.of(*(request[name] for name in ("mean", "std", "scale", "offset")))
+    normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
     samples = _samples(request, model)
     applied = normalisation if request["calibration"] else None
     inputs = len(model.specs)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from edgetool.convert.request import NORMALISATION
 from edgetool.errors import InternalError
 from edgetool.report.serialize import plain
 from edgetool.sweep.job import InputFile, Job, Kind, Made
@@ -128,7 +129,7 @@ class Chains:
         return {**synthetic, **(self._normalisation() if has_data else {}), **self._trust()}
 
     def _normalisation(self) -> dict[str, list[float] | None]:
-        values = {name: getattr(self._spec, name) for name in ("mean", "std", "scale", "offset")}
+        values = {name: getattr(self._spec, name) for name in NORMALISATION}
         return {name: None if value is None else [float(item) for item in value] for name, value in values.items()}
 
 

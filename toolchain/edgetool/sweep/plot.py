@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from edgetool.convert.request import Value
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.sweep.front import AXES, axis
 from edgetool.sweep.metrics import Row
@@ -20,7 +21,6 @@ from edgetool.sweep.plot_text import broken, measure
 from edgetool.sweep.plot_view import Panel, View, Way, extent
 from edgetool.sweep.plot_writer import draw_labels
 from edgetool.sweep.record import SweepRecord
-from edgetool.sweep.variant import Value
 
 Format = Literal["svg", "png"]
 

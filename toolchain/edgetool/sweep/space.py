@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from edgetool.convert.request import Value
 from edgetool.sweep.spec import SweepSpec
-from edgetool.sweep.variant import Value, Variant
+from edgetool.sweep.variant import Variant
 
 Point = tuple[int, ...]  # an index into the values of each dimension
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from edgetool.convert.request import DEFAULT_SAMPLES
+from edgetool.convert.request import DEFAULT_SAMPLES, Method, Value
 from edgetool.gate.budgets import Budget
-from edgetool.sweep.variant import Value
 
-Method = Literal["l1", "batch-norm"]
 Strategy = Literal["grid", "search"]
 
 

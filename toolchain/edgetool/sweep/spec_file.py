@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from edgetool.convert.request import MAX_SAMPLES, ConvertRequest
+from edgetool.convert.request import MAX_SAMPLES, METHODS, NORMALISATION, ConvertRequest, Value
 from edgetool.errors import SettingsError, UsageError
 from edgetool.gate.budgets import parse_budget
 from edgetool.sweep import spec_keys as keys
@@ -15,7 +15,6 @@ from edgetool.sweep.front import AXES
 from edgetool.sweep.spec import (
     Builder,
     FineTune,
-    Method,
     Pruning,
     Search,
     Strategy,
@@ -24,7 +23,7 @@ from edgetool.sweep.spec import (
 )
 from edgetool.sweep.spec_targets import read_targets
 from edgetool.sweep.toml_file import read_toml
-from edgetool.sweep.variant import PRECISIONS, Value
+from edgetool.sweep.variant import PRECISIONS
 from edgetool.target.profile import problems_as_error
 from edgetool.target.schema import Section
 
@@ -92,7 +91,7 @@ def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
             {
                 "calibration": ("calibration", file),
                 "evaluate": ("evaluate", data),
-                **{name: (name, keys.numbers) for name in ("mean", "std", "scale", "offset")},
+                **{name: (name, keys.numbers) for name in NORMALISATION},
                 "samples": ("samples", keys.whole(1, MAX_SAMPLES)),
                 "seed": ("seed", keys.whole(0, MAX_SEED)),
                 "strategy": ("strategy", keys.word(get_args(Strategy))),
@@ -158,7 +157,7 @@ def _pruning(top: Section, model: Path | None) -> Pruning:
         return Pruning()
     levels = keys.list_of(section, "levels", keys.level, "as in levels = [0, 0.25, 0.5]")
     exclude = keys.list_of(section, "exclude", keys.pattern, 'as in exclude = ["head_*"]')
-    method = _given(section, {"method": ("method", keys.word(get_args(Method)))})
+    method = _given(section, {"method": ("method", keys.word(METHODS))})
     section.finish()
     if model is not None and model.is_dir() and any(levels or ()):
         section.note("levels", "a SavedModel cannot be pruned", "give the model as .keras or .h5, or leave levels out")
@@ -205,16 +204,15 @@ def _limits(top: Section) -> SweepLimits:
 
 def _check_normalisation(top: Section, spec: SweepSpec) -> None:
     """By the conversion's own rules, which name its options. They apply to the data of fine-tuning, too."""
-    names = ("mean", "std", "scale", "offset")
     try:
         ConvertRequest(
             path=Path(),
             calibration=spec.calibration,
             evaluate=spec.evaluate or (spec.fine_tune.data if spec.fine_tune is not None else None),
-            **{name: getattr(spec, name) for name in names},
+            **{name: getattr(spec, name) for name in NORMALISATION},
         )
     except UsageError as error:
-        key = (error.where or next(name for name in names if getattr(spec, name) is not None)).lstrip("-")
+        key = (error.where or next(name for name in NORMALISATION if getattr(spec, name) is not None)).lstrip("-")
         top.note(key, error.what.replace("--", ""), error.fix.replace("--", "") if error.fix else None)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
+from edgetool.convert.request import Value
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.gate.limits import parse_percent
 from edgetool.pipeline.files import check_readable
-from edgetool.sweep.variant import Value
 from edgetool.target.quantity import (
     ENERGY_EXPECTED,
     LONG_TIME_EXPECTED,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetool.convert.request import Quantize
-
-Value = int | float | str | bool
+from edgetool.convert.request import Quantize, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +11,10 @@ from typing import Any
 from edgetool import child
 from edgetool.child import Limits
 from edgetool.convert.convert import convert_model
-from edgetool.convert.request import ConvertRequest
+from edgetool.convert.opening import room_in
+from edgetool.convert.request import NORMALISATION, ConvertRequest
 from edgetool.convert.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
-from edgetool.errors import OutputError, UsageError
+from edgetool.errors import UsageError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.report.serialize import plain
 from edgetool.sweep.answers import gives_one_answer
@@ -26,9 +26,6 @@ from edgetool.sweep.spec import TargetSpec
 from edgetool.sweep.targets import resolved, target_sha256
 from edgetool.sweep.versions import installed_versions
 from edgetool.sweep.work import BLOBS
-
-FULL = frozenset([errno.ENOSPC, errno.EDQUOT])
-NORMALISATION = ("mean", "std", "scale", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ def serve_job(request: dict[str, Any], workdir: Path, progress: child.Progress) 
     """Do the job; its blobs are left in the folder BLOBS of `workdir`."""
     check_versions(request["kind"], request["request"]["versions"], installed_versions())
     own = workdir / "work"
-    try:
+    with room_in(workdir.resolve().parents[1]):  # above the folder of this job, which nobody knows
         for folder in (own, workdir / BLOBS):
             folder.mkdir()
         return KINDS[request["kind"]](
@@ -159,12 +156,6 @@ def serve_job(request: dict[str, Any], workdir: Path, progress: child.Progress) 
                 progress=progress,
             )
         )
-    except OSError as error:
-        if error.errno in FULL:
-            # Above the folder of this job, which nobody knows.
-            where = str(workdir.resolve().parents[1])
-            raise OutputError("the disk is full", where=where, fix="free space, or set TMPDIR") from error
-        raise
 
 
 def check_versions(kind: Kind, wanted: Mapping[str, str], installed: Mapping[str, str]) -> None:

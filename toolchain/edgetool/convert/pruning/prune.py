@@ -12,9 +12,8 @@ import numpy as np
 from edgetool.convert.pruning.choose import choose, count_to_remove, groups, made_units, makers
 from edgetool.convert.pruning.rebuild import rebuild
 from edgetool.convert.pruning.trace import SEPARATOR, Trace, layers_of, matches, trace
+from edgetool.convert.request import METHODS
 from edgetool.errors import InternalError, UsageError
-
-METHODS = ("l1", "batch-norm")
 
 
 @dataclass(frozen=True, slots=True)
