@@ -62,6 +62,12 @@ def _tensors_in_graph_where(odd: Callable[[Graph], Iterable[int]]) -> Callable[[
     return places
 
 
+def _empty(graph: Graph) -> Iterator[int]:
+    """Tensors without elements; an operator's intermediates are so by nature."""
+    inner = {index for operator in graph.operators for index in operator.intermediates}
+    return (tensor.index for tensor in graph.tensors if 0 in tensor.shape and tensor.index not in inner)
+
+
 def _odd_quantized_dimension(tensor: Tensor) -> bool:
     quantization = tensor.quantization
     return quantization is not None and not 0 <= quantization.axis < max(1, len(tensor.shape))
@@ -241,7 +247,7 @@ _RULES = (
         "empty-tensors",
         "note",
         "tensors with a dimension of 0, and so without elements",
-        _tensors_where(lambda tensor: 0 in tensor.shape),
+        _tensors_in_graph_where(_empty),
     ),
     _Rule(
         "unnamed-tensors",

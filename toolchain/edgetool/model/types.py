@@ -103,6 +103,13 @@ class Quantization:
         """Whether each index of `axis` has a scale of its own."""
         return len(self.scales) > 1
 
+    @property
+    def per_tensor(self) -> tuple[float, int] | None:
+        """The one scale and zero point; None where each channel has its own, and where only the range is recorded."""
+        if len(self.scales) != 1:
+            return None
+        return self.scales[0], self.zero_points[0] if self.zero_points else 0
+
 
 @dataclass(frozen=True, slots=True)
 class SparseDimension:
@@ -169,9 +176,18 @@ class Tensor:
         return (self.element_count * self.dtype.bits + 7) // 8
 
     @property
+    def per_tensor(self) -> tuple[float, int] | None:
+        """The one scale and zero point of all its elements; None without them."""
+        return None if self.quantization is None else self.quantization.per_tensor
+
+    @property
     def is_constant(self) -> bool:
         """Whether the file holds its contents."""
         return self.data is not None
+
+
+# Operators that only change how numbers are stored.
+CONVERSIONS = frozenset(["DEQUANTIZE", "QUANTIZE"])
 
 
 @dataclass(frozen=True, slots=True)
