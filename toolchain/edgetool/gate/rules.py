@@ -22,6 +22,9 @@ RULES = {
     "lock": "The lock file is there and holds for this model and target.",
     "max-arena": "The arena is no larger than --max-arena.",
     "max-latency": "An inference takes no longer than --max-latency.",
+    "operator-limit-in-runtime": "No operator is beyond what its kernel takes.",
+    "operator-scales-in-runtime": "No kernel takes different quantizations for equal ones.",
+    "operator-type-not-in-runtime": "The runtime has every operator in the types that the model uses.",
     "operators": "The runtime has every operator of the model.",
 }
 

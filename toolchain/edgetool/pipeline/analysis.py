@@ -19,6 +19,7 @@ from edgetool.operators.cost import operator_costs
 from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.arena_findings import arena_findings, counted
+from edgetool.pipeline.legality_findings import legality_findings
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
@@ -56,7 +57,10 @@ def analyse(
     plan = plan or plan_memory(model, platform, custom=custom, wanted=wanted, options=options)
     findings = [*model_findings(model), *_cost_findings(model, custom), *_control_flow_findings(model)]
     findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
-    findings += arena_findings(plan, target)
+    illegal, mistyped = (
+        legality_findings(model, target, custom, plan.account) if target is not None else ([], frozenset())
+    )
+    findings += [*illegal, *arena_findings(plan, target, told=mistyped)]
     estimate = estimate_model(model, target, custom) if target is not None and with_estimate else None
     if estimate is not None and target is not None:
         findings += _silent_findings(estimate, target)

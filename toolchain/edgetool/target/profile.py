@@ -11,6 +11,7 @@ from edgetool.target.layout import read_abis, read_field_lists, read_structs
 from edgetool.target.quantity import format_clock, parse_clock
 from edgetool.target.regions import COLD_RANGE, read_arena_region, read_regions, refuse_regions, region_figures
 from edgetool.target.schema import Problem, Section, did_you_mean
+from edgetool.target.takes import DTYPES, read_takes
 from edgetool.target.timing import CPI_RANGE, KERNELS, read_band, read_bandwidth, read_power, read_timings
 from edgetool.target.types import (
     Core,
@@ -18,6 +19,7 @@ from edgetool.target.types import (
     Kernels,
     LimitQuantity,
     OperatorLimit,
+    RankLimit,
     Runtime,
     Source,
     Target,
@@ -41,7 +43,17 @@ FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a l
 CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
 BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and those of every region
 STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
-RUNTIME_FIGURES = ("tflm", "cmsis_nn", "resolver", "custom_resolver", "limit", *STRUCT_FIGURES)
+RUNTIME_FIGURES = (
+    "tflm",
+    "cmsis_nn",
+    "resolver",
+    "custom_resolver",
+    "limit",
+    "rank_limit",
+    "types",
+    "scales",
+    *STRUCT_FIGURES,
+)
 
 
 def read_core(section: Section) -> Core:
@@ -91,6 +103,8 @@ def read_runtime(section: Section) -> Runtime:
         resolver=resolver,
         custom_resolver=custom_resolver,
         limits=tuple(_limit(item) for item in section.sections("limit")),
+        rank_limits=tuple(_rank_limit(item) for item in section.sections("rank_limit")),
+        takes=read_takes(section, operators),
         abis=read_abis(section, known),
         structs=structs,
         options=read_field_lists(section, "options", operators, known),
@@ -219,6 +233,17 @@ def _limit(section: Section) -> OperatorLimit:
         operator=section.text("operator"),
         quantity=_choice(section, "quantity", LIMIT_QUANTITIES),
         maximum=section.integer("maximum", 1, 10**6),
+    )
+    section.finish()
+    return limit
+
+
+def _rank_limit(section: Section) -> RankLimit:
+    limit = RankLimit(
+        operator=section.text("operator"),
+        maximum=section.integer("maximum", 1, 10**6),
+        kernels=_choice(section, "kernels", KERNELS) if section.has("kernels") else None,
+        dtype=DTYPES.get(section.choice("type", DTYPES, required=False) or ""),
     )
     section.finish()
     return limit

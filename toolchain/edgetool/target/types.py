@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetool.model.types import DType
 from edgetool.target.abi import Abi
+from edgetool.target.takes import Takes
 
 RegionKind = Literal["sram", "itcm", "flash", "external-ram", "external-flash"]
 Fpu = Literal["none", "sp", "dp"]
@@ -149,11 +151,25 @@ class OperatorLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class RankLimit:
+    """The most dimensions that a kernel takes without Prepare telling: Invoke fails or does nothing.
+
+    kernels: the set whose kernel it is, None for every set; dtype: the first input's type, None for any.
+    """
+
+    operator: str
+    maximum: int
+    kernels: Kernels | None = None
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself brings.
+    custom_resolver: the same for the custom operators that TFLM itself brings. takes: what their kernels take; for an
+    operator without an entry nothing is known.
 
     Structs are field lists for edgetool.target.abi.struct_size, "" where there is none. structs: by name, each
     made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
@@ -168,12 +184,18 @@ class Runtime:
     resolver: tuple[tuple[str, str], ...]
     custom_resolver: tuple[tuple[str, str], ...] = ()
     limits: tuple[OperatorLimit, ...] = ()
+    rank_limits: tuple[RankLimit, ...] = ()
+    takes: tuple[Takes, ...] = ()
     abis: tuple[Abi, ...] = ()
     structs: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     op_data: tuple[tuple[str, str], ...] = ()
     cmsis_nn_op_data: tuple[tuple[str, str], ...] = ()
     sources: tuple[Source, ...] = ()
+
+    def __hash__(self) -> int:
+        """Of what tells runtimes apart: hashing every table would take milliseconds."""
+        return hash((self.name, self.tflm_commit))
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -205,6 +227,17 @@ class Runtime:
         for item in self.limits:
             if (item.operator, item.quantity) == (code, quantity):
                 return item.maximum
+        return None
+
+    def kernel_takes(self, code: str) -> Takes | None:
+        """What the kernel of a built-in operator takes; None where nothing is known."""
+        return next((item for item in self.takes if item.operator == code), None)
+
+    def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
+        """That of an operator in these kernels whose first input is of this type; None where none is known."""
+        for item in self.rank_limits:
+            if item.operator == code and item.kernels in (None, kernels) and item.dtype in (None, dtype):
+                return item
         return None
 
 

@@ -1,0 +1,62 @@
+"""Findings on operators that the runtime has, but not as the model uses them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgetool.model.types import DType, Model, Quantization
+from edgetool.model.writer import write_model
+from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.source import Source
+from edgetool.target.load import load_target
+from tests.memory.account_net import Net
+
+
+def findings(model: Model, target: str = "cortex-m4") -> dict[str, str]:
+    """The messages of errors by rule."""
+    made = analyse(Source("x.tflite", write_model(model), model), load_target(target), with_estimate=False)
+    return {item.rule: item.message for item in made.findings if item.level == "error"}
+
+
+@pytest.mark.parametrize("code", ["EXP", "NEG"])  # refused in Prepare, and in Invoke
+def test_a_type_that_a_kernel_does_not_take(code: str) -> None:
+    net = Net(1)
+    x = net.arena(1, 4)
+    y = net.op(code, [net.op(code, [net.op("RELU", [x])])])
+    assert findings(net.model([x], [y])) == {
+        "operator-type-not-in-runtime": f"{code} takes float32, not int8 in tflm-2026-08: the device will refuse to "
+        "run the model (operators 1, 2)"
+    }
+
+
+def test_many_operators_are_counted() -> None:
+    net = Net(2)
+    x = y = net.arena(1, 4)
+    for _ in range(9):
+        y = net.op("EXP", [y])
+    assert findings(net.model([x], [y]))["operator-type-not-in-runtime"].endswith(
+        "(operators 0, 1, 2, 3, 4, 5 and 3 more)"
+    )
+
+
+def test_scales_that_a_kernel_ignores() -> None:
+    net = Net(3)
+    x = net.arena(1, 4)
+    made = net.model([x], [net.op("RELU6", [x], scale=1 / 40, zero_point=-128)])
+    assert "outputs will be wrong" in findings(made)["operator-scales-in-runtime"]
+    graph = made.main
+    same = tuple(replace(tensor, quantization=Quantization((0.1,), (0,), 0)) for tensor in graph.tensors)
+    assert not findings(replace(made, subgraphs=(replace(graph, tensors=same),)))
+
+
+def test_a_limit_that_only_invoke_meets_and_one_that_the_account_knows() -> None:
+    net = Net(4)
+    x = net.arena(1, 2, 3, 4, 5)
+    made = net.model([x], [net.op("TRANSPOSE", [x, net.constant([0, 4, 1, 2, 3])], 1, 5, 2, 3, 4)])
+    assert list(findings(made)) == ["operator-limit-in-runtime"]
+    net = Net(5)
+    x = net.arena(1, 2, 2, 2, 2, 2, dtype=DType.FLOAT32)
+    made = net.model([x], [net.op("TRANSPOSE", [x, net.constant([0, 5, 1, 2, 3, 4])])])
+    assert list(findings(made)) == ["kernel-refuses"]

@@ -1,0 +1,194 @@
+"""What the kernels of a runtime take: element types by operand, and which quantizations must be equal."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from edgetool.model.types import DType
+from edgetool.target.schema import Section, did_you_mean
+
+SAME_AS = re.compile(r"=(\d?)")
+REPEATED = "..."
+DTYPES = {dtype.name.lower(): dtype for dtype in DType}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What one operand may be: one of some types, or (same_as) of the type of an input; neither: anything."""
+
+    types: tuple[DType, ...] = ()
+    same_as: int | None = None
+
+    def takes(self, dtype: DType, inputs: Sequence[DType | None]) -> bool:
+        """Whether a tensor of the type will do; inputs: the types of the operator's inputs, None where left out."""
+        if self.same_as is None:
+            return not self.types or dtype in self.types
+        return self.same_as < len(inputs) and inputs[self.same_as] in (dtype, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One combination of types that a kernel takes. A tail that is repeated is the last operand's, any number of times.
+
+    Operands beyond those listed may be anything, as may inputs that are left out.
+    """
+
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    repeats_inputs: bool = False
+    repeats_outputs: bool = False
+
+    def takes(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
+        """Whether the kernel takes tensors of these types; None for one that is left out."""
+        return self.misfit(inputs, outputs) is None
+
+    def misfit(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
+        """The position of the first operand that does not fit, inputs before outputs; None when all do."""
+        given = [*_operands(self.inputs, len(inputs), self.repeats_inputs)]
+        given += _operands(self.outputs, len(outputs), self.repeats_outputs)
+        for position, (operand, dtype) in enumerate(zip(given, (*inputs, *outputs), strict=True)):
+            if dtype is not None and not operand.takes(dtype, inputs):
+                return position
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class EqualScales:
+    """A kernel that takes quantized values as they are: operands of the output's type must share its quantization.
+
+    tolerance: by how much scales may differ, as a part of the output's. refuses: whether the kernel fails beyond it.
+    """
+
+    types: tuple[DType, ...]
+    tolerance: float
+    refuses: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FixedScale:
+    """A kernel that writes one scale and zero point whatever the tensor says."""
+
+    dtype: DType
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What the kernel of one operator takes; kernels differ where `cmsis_nn` says something else than `reference`."""
+
+    operator: str
+    reference: tuple[Signature, ...]
+    cmsis_nn: tuple[Signature, ...]
+    equal_scales: tuple[EqualScales, ...] = ()
+    fixed_scales: tuple[FixedScale, ...] = ()
+
+
+# A scale that is off by so much moves no int8 value by half a step.
+IGNORED_TOLERANCE = 1 / 512
+
+
+def read_takes(section: Section, operators: Collection[str]) -> tuple[Takes, ...]:
+    """The tables [types] and [scales] of a runtime; problems are noted in the section."""
+    if not section.has("types"):
+        return ()
+    tables = section.section("types")
+    reference = _signatures(tables, "reference", operators)
+    cmsis_nn = _signatures(tables, "cmsis-nn", operators)
+    tables.finish()
+    scales = dict(section.entries("scales", required=False))
+    for name in {*cmsis_nn, *scales} - set(reference):
+        section.note(f"types.{name}", "has no entry in types.reference")
+    found = []
+    for name, signatures in reference.items():
+        equal, fixed = _scale_rules(section, f"scales.{name}", scales.get(name, ""))
+        found.append(Takes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
+    return tuple(found)
+
+
+def parse_signature(text: str) -> Signature:
+    """ "float32|int8 = int32 > =" as a signature. Raises ValueError with the reason.
+
+    Operands are separated by blanks, inputs from outputs by ">"; "=" is the first input's type, "=1" the second's;
+    "*" is any type; "..." after the last operand of either side repeats it.
+    """
+    inputs, arrow, outputs = text.partition(">")
+    if not arrow or ">" in outputs:
+        raise ValueError("has not one '>' between inputs and outputs")
+    taken, repeats_inputs = _side(inputs)
+    made, repeats_outputs = _side(outputs)
+    for operand in (*taken, *made):
+        if operand.same_as is not None and operand.same_as >= len(taken):
+            raise ValueError(f"refers to an input {operand.same_as} that it has not")
+    return Signature(taken, made, repeats_inputs, repeats_outputs)
+
+
+def _side(text: str) -> tuple[tuple[Operand, ...], bool]:
+    words = text.split()
+    repeats = bool(words) and words[-1].endswith(REPEATED)
+    if repeats:
+        words[-1] = words[-1].removesuffix(REPEATED)
+    return tuple(_operand(word) for word in words), repeats
+
+
+def _operand(word: str) -> Operand:
+    if word == "*":
+        return Operand()
+    if same := SAME_AS.fullmatch(word):
+        return Operand(same_as=int(same[1] or 0))
+    return Operand(tuple(_dtype(name) for name in word.split("|")))
+
+
+def _dtype(name: str) -> DType:
+    if name not in DTYPES:
+        raise ValueError(f"{name[:80]!r} is no type; {did_you_mean(name, DTYPES) or 'as in int8 or float32'}")
+    return DTYPES[name]
+
+
+def _operands(listed: tuple[Operand, ...], count: int, repeats: bool) -> list[Operand]:
+    filler = listed[-1] if repeats and listed else Operand()
+    return [*listed[:count], *[filler] * (count - len(listed))]
+
+
+def _signatures(section: Section, kernels: str, operators: Collection[str]) -> dict[str, tuple[Signature, ...]]:
+    found = {}
+    for name, text in section.entries(kernels, required=kernels == "reference"):
+        if name not in operators:
+            section.note(f"{kernels}.{name}", "is no operator of this runtime", did_you_mean(name, operators))
+            continue
+        try:
+            found[name] = tuple(parse_signature(part) for part in text.split(","))
+        except ValueError as problem:
+            section.note(f"{kernels}.{name}", str(problem))
+    return found
+
+
+def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScales, ...], tuple[FixedScale, ...]]:
+    """ "int8: equal, int16: ignores" or "int8: writes 0.0078125 0"."""
+    equal, fixed = [], []
+    for part in text.split(",") if text else ():
+        names, _, rule = part.partition(":")
+        try:
+            types = tuple(_dtype(name) for name in names.split())
+            match rule.split():
+                case ["equal"]:
+                    equal.append(EqualScales(types, 0.0, refuses=True))
+                case ["ignores"]:
+                    equal.append(EqualScales(types, IGNORED_TOLERANCE, refuses=False))
+                case ["writes", scale, zero_point] if len(types) == 1:
+                    fixed.append(FixedScale(types[0], _positive(scale), int(zero_point)))
+                case _:
+                    section.note(key, f"{part.strip()[:80]!r} is no rule", "as in 'int8: equal'")
+        except ValueError as problem:
+            section.note(key, str(problem))
+    return tuple(equal), tuple(fixed)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{text[:80]!r} is no positive number")
+    return value
