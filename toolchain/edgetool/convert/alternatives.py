@@ -1,0 +1,158 @@
+"""What to use instead of a layer or operator that TFLM cannot run: a clause for the user, by name."""
+
+from __future__ import annotations
+
+_IN_FIRMWARE = "compute it in the firmware, and give the model its result"
+_BEFORE = "do it before the model, in the firmware"
+_NO_VOLUMES = "TFLM has no operators on volumes: use 2D layers with the frames as channels, or TimeDistributed"
+_CONDITION = "multiply by 0 and 1 in place of a condition (x * mask + y * (1 - mask))"
+_ROUNDED = "leave it to the firmware, after the model's output"
+_BITS = "use +, * and comparisons on numbers, or compute it in the firmware"
+_DYNAMIC = "give every input a fixed size (--input-shape), so that sizes are known when converting"
+_SORTED = "end the model before it and sort in the firmware; the largest value alone is GlobalMaxPooling or argmax"
+_RANDOM = "draw the numbers in the firmware and give them to the model as an input"
+_COMPLEX = (
+    "compute the spectrum in the firmware (TFLM's signal library, or CMSIS-DSP), and give the model its magnitudes"
+)
+_STRINGS = "map strings to numbers before the model: microcontrollers' models take numbers only"
+
+# By the class of a Keras layer, for layers that have no equal graph: of others the operator that is left tells more.
+LAYERS = {
+    "Bidirectional": "use --rnn unrolled, or the layer in one direction",
+    "Conv3DTranspose": _NO_VOLUMES,
+    "ConvLSTM3D": _NO_VOLUMES,
+    "Hashing": _STRINGS,
+    "HashedCrossing": _STRINGS,
+    "IntegerLookup": "look the index up in the firmware, and give it to Embedding",
+    "StringLookup": _STRINGS,
+    "TextVectorization": _STRINGS,
+}
+
+# By the operator of TensorFlow Lite.
+OPERATORS = {
+    "ATAN2": _IN_FIRMWARE,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "use --rnn unrolled",
+    "BITCAST": _BITS,
+    "BITWISE_XOR": _BITS,
+    "BUCKETIZE": "compare with the boundaries in the firmware, and give the model the index",
+    "COMPLEX_ABS": _COMPLEX,
+    "CONV_3D": _NO_VOLUMES,
+    "CONV_3D_TRANSPOSE": _NO_VOLUMES,
+    "CUMSUM": "multiply by a triangular matrix of ones (a Dense layer with fixed weights)",
+    "DILATE": "use Conv2DTranspose, or UpSampling2D with zeros between",
+    "ELU": "use relu or leaky_relu",
+    "EXP": "use softmax or sigmoid, or leave the layer in float with --keep-float",
+    "FLOOR": _ROUNDED,
+    "GELU": "use silu or relu, or allow a cheaper form with --allow-approximation",
+    "HASHTABLE": _STRINGS,
+    "HASHTABLE_FIND": _STRINGS,
+    "IMAG": _COMPLEX,
+    "LOCAL_RESPONSE_NORMALIZATION": "use BatchNormalization",
+    "LOG": "use sigmoid or tanh, or leave the layer in float with --keep-float",
+    "LSTM": "use --rnn unrolled",
+    "MULTINOMIAL": _RANDOM,
+    "NEG": "subtract from zero, or leave the layer in float with --keep-float",
+    "NON_MAX_SUPPRESSION_V4": "end the model before it, and suppress boxes in the firmware",
+    "NON_MAX_SUPPRESSION_V5": "end the model before it, and suppress boxes in the firmware",
+    "ONE_HOT": "use Embedding on the index, or encode in the firmware",
+    "POW": "use squares and products",
+    "RANDOM_STANDARD_NORMAL": _RANDOM,
+    "RANDOM_UNIFORM": _RANDOM,
+    "RANGE": _DYNAMIC,
+    "RANK": _DYNAMIC,
+    "REAL": _COMPLEX,
+    "REDUCE_ANY": "leave masks out (mask_zero=False, no Masking), or pad sequences to one length",
+    "REDUCE_PROD": "sum logarithms, or multiply step by step",
+    "REVERSE_SEQUENCE": "pad sequences to one length, or give the model the reversed one",
+    "RFFT2D": _COMPLEX,
+    "RIGHT_SHIFT": _BITS,
+    "RNN": "use --rnn unrolled",
+    "SCATTER_ND": "write the places in the firmware, or multiply by a fixed matrix",
+    "SEGMENT_SUM": "use a pooling layer",
+    "SELECT": _CONDITION,
+    "SIGN": "use clip(x * large, -1, 1)",
+    "SPARSE_TO_DENSE": "give the model the dense tensor",
+    "SQRT": "use squares, or leave the layer in float with --keep-float",
+    "STABLEHLO_SORT": _SORTED,
+    "TILE": "use UpSampling2D, or Concatenate of the same tensor",
+    "TOPK_V2": _SORTED,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "use --rnn unrolled",
+    "UNIQUE": _IN_FIRMWARE,
+    "UNSORTED_SEGMENT_SUM": "use a pooling layer",
+    "WHERE": _CONDITION,
+    "WHILE": "unroll the loop (unroll=True in recurrent layers, or --rnn unrolled)",
+}
+
+# By the operation of TensorFlow, for what its converter has no TensorFlow Lite operator for.
+OPERATIONS = {
+    "AdjustContrastv2": _BEFORE,
+    "AdjustHue": _BEFORE,
+    "AdjustSaturation": _BEFORE,
+    "BitwiseAnd": _BITS,
+    "BitwiseOr": _BITS,
+    "BitwiseXor": _BITS,
+    "CropAndResize": _BEFORE,
+    "Cumprod": "multiply step by step, or sum logarithms",
+    "Digamma": _IN_FIRMWARE,
+    "Einsum": "write it as matmul, transpose and reshape",
+    "Erf": "use gelu with approximate=True, or tanh",
+    "Erfc": "use gelu with approximate=True, or tanh",
+    "Erfinv": _IN_FIRMWARE,
+    "ExtractImagePatches": "use Conv2D with a fixed one-hot kernel",
+    "FFT": _COMPLEX,
+    "FFT2D": _COMPLEX,
+    "HashTableV2": _STRINGS,
+    "IFFT": _COMPLEX,
+    "ImageProjectiveTransformV3": "augment when training: at inference the layer does nothing",
+    "Inv": "divide 1 by it",
+    "IRFFT": _COMPLEX,
+    "LeftShift": _BITS,
+    "Lgamma": _IN_FIRMWARE,
+    "LookupTableFindV2": _STRINGS,
+    "MatrixInverse": _IN_FIRMWARE,
+    "MatrixSolve": _IN_FIRMWARE,
+    "MaxPool3D": _NO_VOLUMES,
+    "AvgPool3D": _NO_VOLUMES,
+    "MaxPoolWithArgmax": "use MaxPooling2D without the indices",
+    "Multinomial": _RANDOM,
+    "NonMaxSuppressionV3": OPERATORS["NON_MAX_SUPPRESSION_V4"],
+    "PartitionedCall": "replace the layer of the user's own by stock layers",
+    "Qr": _IN_FIRMWARE,
+    "RandomStandardNormal": _RANDOM,
+    "RandomUniform": _RANDOM,
+    "ResizeArea": "use AveragePooling2D, or Resizing with interpolation='bilinear'",
+    "ResizeBicubic": "use interpolation='bilinear' or 'nearest'",
+    "RFFT": _COMPLEX,
+    "RightShift": _BITS,
+    "ScaleAndTranslate": "use interpolation='bilinear' or 'nearest', without antialias",
+    "SelfAdjointEigV2": _IN_FIRMWARE,
+    "Sinh": "build it of exponentials",
+    "StatelessMultinomial": _RANDOM,
+    "StatelessRandomGetKeyCounter": _RANDOM,
+    "StatelessRandomNormalV2": _RANDOM,
+    "StatelessRandomUniformV2": _RANDOM,
+    "StatelessTruncatedNormalV2": _RANDOM,
+    "AsString": _STRINGS,
+    "StringLength": _STRINGS,
+    "StringToHashBucketFast": _STRINGS,
+    "StringToNumber": _STRINGS,
+    "Svd": _IN_FIRMWARE,
+    "Tan": "divide sin by cos",
+    "TensorScatterAdd": "multiply by a fixed matrix",
+    "TopKV2": _SORTED,
+    "UniqueV2": _IN_FIRMWARE,
+    "Where": _CONDITION,
+    "Xdivy": "divide, after adding a small number",
+}
+UNKNOWN = "build it of layers whose operators the runtime has ('edgetool inspect' lists a model's operators)"
+
+
+def alternative_to(operator: str, layer_class: str = "") -> str:
+    """What to use instead of an operator of TensorFlow Lite ("TILE") or TensorFlow ("ResizeBicubic").
+
+    layer_class: the Keras class that it came from ("UpSampling1D"), "" where that is not known; it goes first.
+    """
+    for table, name in ((LAYERS, layer_class), (OPERATORS, operator), (OPERATIONS, operator)):
+        if name in table:
+            return table[name]
+    return UNKNOWN

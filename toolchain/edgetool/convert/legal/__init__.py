@@ -1,0 +1,1 @@
+"""Rewrites of a .tflite graph into operators that the runtime has."""
