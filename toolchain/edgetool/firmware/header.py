@@ -14,6 +14,7 @@ from edgetool.firmware.c_names import comment_text
 from edgetool.firmware.c_text import comment, defines
 from edgetool.firmware.limits import assertions, target_memory
 from edgetool.firmware.spec import ARENA_ALIGNMENT, HeaderSpec, IoSpec
+from edgetool.firmware.state import state_section
 from edgetool.firmware.tensor_table import tensor_section
 
 NOTE_LENGTH = 1000
@@ -32,6 +33,7 @@ def header(spec: HeaderSpec) -> str:
         _arena(spec, macro) if shared is None else buffers.declarations(spec, shared, name, macro),
         _fit(spec, name, macro),
         *_io(spec, name, macro),
+        *state_section(spec, name, macro),
         *([tensor_section(spec, name, macro)] if spec.tensors else []),
         f"#endif /* {guard} */\n",
     ]

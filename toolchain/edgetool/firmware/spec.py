@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetool import errors
+from edgetool.memory.carried import CarriedState
 from edgetool.model.types import DType
 
 ARENA_ALIGNMENT = 16  # TFLM's MicroArenaBufferAlignment()
@@ -152,6 +153,9 @@ class BuffersSpec:
         return sum(self.sizes)
 
 
+StateSpec = CarriedState  # the header's word for it
+
+
 @dataclass(frozen=True, slots=True)
 class HeaderSpec:
     """Everything that NAME.h says.
@@ -165,6 +169,7 @@ class HeaderSpec:
     tensors: every tensor in the arena, of all subgraphs. inputs, outputs: in the model's order.
     uncalibrated: quantized without the user's data. notes: further sentences for the banner.
     buffers: what the tensors lie in instead of an arena; each of them then has its buffer.
+    state: what lives from one invocation to the next, empty or None for nothing.
     """
 
     name: str
@@ -182,6 +187,7 @@ class HeaderSpec:
     uncalibrated: bool = False
     notes: tuple[str, ...] = ()
     buffers: BuffersSpec | None = None
+    state: StateSpec | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):

@@ -22,7 +22,8 @@ from edgetool.firmware.ops import ops_header
 from edgetool.firmware.profile_program import profile_source
 from edgetool.firmware.program import Data, ProgramSpec
 from edgetool.firmware.runner import runner_header, runner_source
-from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, StateSpec, TargetSpec, TensorSpec
+from edgetool.memory.carried import carried_state
 from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout
@@ -201,6 +202,7 @@ def header_spec(
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
         notes=(COMPILED,) if offsets and keeps_own_plan(source.model) else (),
+        state=StateSpec(state.tensors, state.resources) if (state := carried_state(source.model)) else None,
     )
 
 

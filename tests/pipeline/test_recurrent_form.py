@@ -1,0 +1,72 @@
+"""No refusal where one form of the recurrent layers works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgetool.convert.request import ConvertRequest
+from edgetool.errors import ConversionError
+from edgetool.pipeline import recurrent_form
+from edgetool.pipeline.recurrent_form import Form, best_form
+from edgetool.report.document import QuantizationInfo
+from edgetool.target.load import load_target
+
+FUSED, UNROLLED = ConversionError("layer 'lstm' (LSTM) fails"), ConversionError("too many steps")
+
+
+def form_of(request: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: dict[str, Any]) -> Form:
+    made = Form.__new__(Form)
+    scopes = ("around/forward_lstm", "around/backward_lstm", "lstm")
+    conversion = SimpleNamespace(fused=scopes, layers={"around": "Bidirectional", **dict.fromkeys(scopes, "LSTM")})
+    for name, value in (("findings", ()), ("quality", QuantizationInfo), ("conversion", conversion), ("source", None)):
+        object.__setattr__(made, name, value)
+
+    def converted(wanted: ConvertRequest, *args: Any) -> Form:
+        if wanted.rnn in failing:
+            raise failing[wanted.rnn]
+        return made
+
+    monkeypatch.setattr(recurrent_form, "_converted", converted)
+    return best_form(request, load_target("cortex-m4"), name="m.tflite", workdir=tmp_path, progress=lambda step: None)
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> ConvertRequest:
+    model = tmp_path / "m.keras"
+    model.write_bytes(b'...{"class_name": "LSTM"}...')
+    return ConvertRequest(model)
+
+
+def test_unrolled_where_fused_fails(request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = form_of(request_, tmp_path, monkeypatch, {"auto": FUSED})
+    (told,) = found.findings
+    assert told.rule == "rnn-form"
+    assert FUSED.what in told.message
+
+
+def test_the_first_refusal_where_both_fail(
+    request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConversionError, match="fails"):
+        form_of(request_, tmp_path, monkeypatch, {"auto": FUSED, "unrolled": UNROLLED})
+
+
+def test_why_there_is_no_price_to_compare_with(
+    request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = form_of(request_, tmp_path, monkeypatch, {"unrolled": UNROLLED})
+    (told,) = found.findings
+    assert told.message.startswith("layers 'around' and 'lstm' became")
+    assert told.message.endswith(UNROLLED.what)
+
+
+def test_no_second_try_without_an_lstm(
+    request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request_.path.write_bytes(b"a model of dense layers")
+    with pytest.raises(ConversionError, match="fails"):
+        form_of(request_, tmp_path, monkeypatch, {"auto": FUSED})

@@ -1,0 +1,226 @@
+"""Recurrent layers: one operator where the runtime has it, a copy for each time step elsewhere; never a loop."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
+from edgetool.convert.lowering.cuts import LstmCut, StateCut
+from edgetool.convert.lowering.stateful import stored_states
+from edgetool.convert.request import INTEGER
+
+# About 16 operators and 8 KB of flash for each step of an LSTM or GRU: 2 MB, more than most microcontrollers have.
+MAX_STEPS = 256
+CONVOLUTIONAL = ("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "ConvLSTM", "ConvRNN")
+SHORTER = "shorten the sequence, or make the layer stateful and feed it a few time steps at a time"
+# Schemes for which TensorFlow Lite and TFLM have one operator for a whole LSTM.
+FUSED_SCHEMES = frozenset(["int8", "float32"])
+
+
+def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    """A layer that becomes a copy for each time step, with its state cut out where it is stateful.
+
+    In float it may stay a loop, which TFLM runs: TensorFlow leaves loops in float, or crashes when it calibrates them.
+    """
+    if context.options.rnn == "fused":
+        context.refuse("has no single operator: only LSTM has one", "use --rnn auto or --rnn unrolled")
+    if layer.stateful:
+        return _carried(context, layer)
+    may_loop = context.options.quantize not in INTEGER and context.options.rnn == "auto"
+    return None if may_loop else _unrolled(context, layer)
+
+
+def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    """An LSTM: cut out, to become one operator, where nothing of it stands against that."""
+    obstacle = "--rnn unrolled asks for it" if context.options.rnn == "unrolled" else _obstacle(context, layer)
+    demanded = context.options.rnn == "fused"
+    if obstacle is not None:
+        if demanded:
+            context.refuse(f"cannot become one operator: {obstacle}", "use --rnn auto or --rnn unrolled")
+        return _recurrent(context, layer)
+    name, cuts = context.scope, context.cuts
+    cell = layer.cell
+    kernel, recurrent = (weights.numpy().astype(np.float32) for weights in (cell.kernel, cell.recurrent_kernel))
+    bias = cell.bias.numpy().astype(np.float32) if layer.use_bias else np.zeros(kernel.shape[1], np.float32)
+    cuts.lstms[name] = LstmCut(name, kernel, recurrent, bias, bool(layer.stateful), demanded)
+    plain = _carried(context, layer) if layer.stateful else _unrolled(context, layer)
+
+    def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
+        mode = cuts.mode(name)
+        if mode == "off" or name not in cuts.lstms:
+            return plain(sequence, *args, **kwargs)
+        if mode == "recording":
+            made = plain(sequence, *args, **kwargs)
+            cuts.record(name, _in_order(context, layer, sequence), made, obstacle=_obstacle_of_call(args, kwargs))
+            return made
+        cuts.take(name, _in_order(context, layer, sequence))
+        (outputs,) = cuts.given(name)
+        return outputs if layer.return_sequences else outputs[:, -1]
+
+    return call
+
+
+def _in_order(context: LowerContext, layer: Any, sequence: Any) -> Any:
+    """The sequence, (batch, steps, features), as the layer walks through it."""
+    if getattr(layer, "time_major", False):
+        sequence = context.tf.transpose(sequence, (1, 0, 2))
+    if not layer.go_backwards:
+        return sequence
+    return (
+        _flipped(context.tf, sequence, 1) if context.options.quantize in INTEGER else context.tf.reverse(sequence, [1])
+    )
+
+
+def _flip(context: FunctionContext) -> Callable[..., Any]:
+    """What Bidirectional does to the outputs of its backward layer."""
+
+    def flip(x: Any, axis: Any = None) -> Any:
+        known = isinstance(axis, int) and getattr(x, "shape", None) is not None and x.shape[axis] is not None
+        if context.options.quantize not in INTEGER or not known:
+            return context.original(x, axis=axis)
+        return _flipped(context.tf, x, axis)
+
+    return flip
+
+
+def _flipped(tf: Any, x: Any, axis: int) -> Any:
+    """The tensor backwards, by GATHER: the converter lets the scale of REVERSE_V2's result differ from that of what it
+    reverses, as a CONCATENATION after it demands, but no kernel then converts the values."""
+    return tf.gather(x, np.arange(x.shape[axis])[::-1].astype(np.int32), axis=axis)
+
+
+def _obstacle(context: LowerContext, layer: Any) -> str | None:
+    """Why this LSTM cannot be one operator, by what it is."""
+    if context.options.quantize not in FUSED_SCHEMES:
+        return f"TensorFlow Lite has none for {context.options.quantize}"
+    cell = type(layer.cell)
+    if cell.__name__ != "LSTMCell" or not cell.__module__.startswith(("keras.", "tf_keras.")):
+        return "its cell is one of the user's own"
+    names = [getattr(function, "__name__", "") for function in (layer.activation, layer.recurrent_activation)]
+    if names != ["tanh", "sigmoid"]:
+        return f"its activations are {names[0]} and {names[1]}, not tanh and sigmoid"
+    if layer.return_state:
+        return "it gives its state to other layers"
+    if getattr(layer, "time_major", False):
+        return "its first dimension is time"
+    return None
+
+
+def _obstacle_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """Why it cannot, by how the model calls it."""
+    given = dict(zip(("initial_state", "mask"), args, strict=False)) | kwargs
+    if given.get("initial_state") is not None:
+        return "another layer gives its state"
+    if given.get("mask") is not None:
+        return "its sequence is masked"
+    return None
+
+
+def _unrolled(context: LowerContext, layer: Any) -> Callable[..., Any]:
+    """The layer's own call with a copy for each step; with its loop where it only computes."""
+    original, cuts, name = context.original, context.cuts, context.scope
+
+    def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
+        if cuts.mode(name) == "recording":
+            return original(sequence, *args, **kwargs)
+        _check_steps(context, sequence.shape[0 if getattr(layer, "time_major", False) else 1])
+        with _as_inference(layer):
+            return original(sequence, *args, **kwargs)
+
+    return call
+
+
+def _carried(context: LowerContext, layer: Any) -> Callable[..., Any]:
+    """The layer's own call with its states cut out."""
+    original, cuts, name = context.original, context.cuts, context.scope
+    states = stored_states(layer)
+    if not states or any(state.shape[0] != 1 for state in states):
+        context.refuse(
+            f"keeps a state for a batch of {states[0].shape[0] if states else 'unknown size'}",
+            "build the model with batch_shape=(1, steps, features)",
+        )
+    cuts.states[name] = StateCut(name, tuple(tuple(int(size) for size in state.shape) for state in states))
+    unrolled = _unrolled(context, layer)
+
+    def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
+        mode = cuts.mode(name)
+        if mode == "recording" and name not in cuts.lstms:
+            eager = hasattr(sequence, "numpy")
+            obstacle = None if eager else "another layer calls it in a graph of its own"
+            cuts.record(name, *(state.numpy() for state in stored_states(layer) if eager), obstacle=obstacle)
+        if mode != "open":
+            return original(sequence, *args, **kwargs)
+        before = context.tf.nest.pack_sequence_as(layer.states, list(cuts.given(name)))
+        given = dict(zip(("initial_state", "mask", "training"), args, strict=False)) | kwargs
+        with _with(layer, stateful=False, return_state=True):
+            output, *after = unrolled(sequence, **{**given, "initial_state": before})
+        cuts.take(name, *context.tf.nest.flatten(after))
+        return (output, *after) if layer.return_state else output
+
+    return call
+
+
+def _only_loops(context: LowerContext, layer: Any) -> None:
+    """A layer that cannot be unrolled: a loop, which only float can keep."""
+    if layer.stateful or context.options.quantize in INTEGER:
+        context.refuse("of tf_keras runs in a loop only", "save the model with Keras 3, or use --quantize float32")
+
+
+def _bidirectional(context: LowerContext, layer: Any) -> None:
+    """Its two layers are lowered by themselves."""
+    if layer.forward_layer.stateful:
+        context.refuse(
+            "cannot carry a state from one invocation to the next: its backward layer starts at the end of a sequence "
+            "that never ends",
+            "make the layer inside not stateful, or leave the Bidirectional out",
+        )
+
+
+def _check_steps(context: LowerContext, steps: int | None) -> None:
+    if steps is None:
+        context.refuse("takes sequences of no fixed length", "give the input a fixed number of time steps")
+    if steps > MAX_STEPS:
+        context.refuse(f"would become {steps} copies, one for each time step; {MAX_STEPS} are the limit", SHORTER)
+
+
+@contextlib.contextmanager
+def _as_inference(layer: Any) -> Iterator[None]:
+    """The layer unrolled, and without the random masks that dropout makes even where it does not apply them."""
+    with contextlib.ExitStack() as changes:
+        changes.enter_context(_with(layer, unroll=True, _could_use_gpu_kernel=False))
+        for cell in _cells(layer.cell):
+            changes.enter_context(_with(cell, dropout=0.0, recurrent_dropout=0.0))
+        yield
+
+
+def _cells(cell: Any) -> list[Any]:
+    """The cell, or all of a stack."""
+    inner = getattr(cell, "cells", None)
+    return [one for item in inner for one in _cells(item)] if inner else [cell]
+
+
+@contextlib.contextmanager
+def _with(owner: Any, **values: Any) -> Iterator[None]:
+    """Attributes that the owner has, changed until the block ends."""
+    old = {name: getattr(owner, name) for name in values if hasattr(owner, name)}
+    try:
+        for name in old:
+            setattr(owner, name, values[name])
+        yield
+    finally:
+        for name, value in old.items():
+            setattr(owner, name, value)
+
+
+RULES: dict[str, Lower] = {
+    "LSTM": _lstm,
+    "Bidirectional": _bidirectional,
+    **dict.fromkeys(("GRU", "SimpleRNN", "RNN", *CONVOLUTIONAL), _recurrent),
+}
+FUNCTIONS: dict[str, LowerFunction] = {"numpy.flip": _flip}
+# tf_keras's layers have the same attributes, but its convolutional ones always loop.
+TF_KERAS_RULES: dict[str, Lower] = RULES | dict.fromkeys(CONVOLUTIONAL, _only_loops)

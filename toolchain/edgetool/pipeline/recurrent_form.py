@@ -1,0 +1,120 @@
+"""A model converted in the form of its recurrent layers that takes the least of the device."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetool.child import Progress
+from edgetool.convert.lowering.recurrent import FUSED_SCHEMES
+from edgetool.convert.request import Conversion, ConvertRequest, Rnn
+from edgetool.errors import ConversionError, UnsupportedModelError
+from edgetool.finding import Finding
+from edgetool.operators.types import OperatorEntry
+from edgetool.pipeline.compare import measure_quality
+from edgetool.pipeline.conversion import convert_for
+from edgetool.pipeline.rnn_price import cheapest, fallback_finding, only_finding, price_of, rnn_finding
+from edgetool.pipeline.source import Source
+from edgetool.report.document import QuantizationInfo
+from edgetool.target.types import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A converted model, how far it is from the original, and what is to be said of that."""
+
+    conversion: Conversion
+    source: Source
+    quality: QuantizationInfo
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """That of the worst output; None where none is known."""
+        return min((item.sqnr_db for item in self.quality.outputs if item.sqnr_db is not None), default=None)
+
+
+def best_form(
+    request: ConvertRequest,
+    target: Target,
+    *,
+    name: str,
+    workdir: Path,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    progress: Progress,
+) -> Form:
+    """Convert and compare; where layers may be fused or unrolled and neither is asked for, both, and take one.
+
+    name: of the file. workdir: an empty directory that outlives the use of the arrays. Raises as convert_for does, for
+    the form that comes first where no form works.
+    """
+    unrolled: Rnn = "unrolled"
+    other = replace(request, rnn=unrolled)
+    apart = workdir / "unrolled"
+    try:
+        first = _converted(request, target, name, workdir, custom, progress)
+    except (ConversionError, UnsupportedModelError) as error:
+        if not _may_be_fused(request):
+            raise
+        apart.mkdir()
+        try:
+            second = _converted(other, target, name, apart, custom, progress)
+        except (ConversionError, UnsupportedModelError):
+            raise error from None
+        return replace(second, findings=(*second.findings, fallback_finding(error.what)))
+    if request.rnn != "auto" or not first.conversion.fused:
+        return first
+    layers = _own_names(first.conversion)
+    apart.mkdir()
+    try:
+        second = _converted(other, target, name, apart, custom, progress)
+    except (ConversionError, UnsupportedModelError) as error:  # too many steps, or operators
+        return replace(first, findings=(*first.findings, only_finding(layers, error.what)))
+    progress("pricing recurrent layers")
+    forms = {"fused": first, "unrolled": second}
+    prices = [price_of(kind, form.source, target, custom=custom, sqnr_db=form.sqnr_db) for kind, form in forms.items()]
+    chosen = cheapest(prices)
+    others = [price for price in prices if price is not chosen]
+    taken = forms[chosen.form]
+    told = rnn_finding(chosen, others, layers)
+    return replace(taken, findings=(*taken.findings, told))
+
+
+def _own_names(conversion: Conversion) -> tuple[str, ...]:
+    """The layers that were fused, as the user made them: Bidirectional has two inside."""
+    around = ((scope.rpartition("/")[0], scope) for scope in conversion.fused)
+    names = (outer if conversion.layers.get(outer) == "Bidirectional" else scope for outer, scope in around)
+    return tuple(dict.fromkeys(names))
+
+
+def _may_be_fused(request: ConvertRequest) -> bool:
+    """Whether a layer of the file may have been one operator: both formats keep the names of classes as plain text."""
+    if request.rnn != "auto" or request.quantize not in FUSED_SCHEMES or not request.path.is_file():
+        return False
+    with request.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(b"LSTM") >= 0
+
+
+def _converted(
+    request: ConvertRequest,
+    target: Target,
+    name: str,
+    workdir: Path,
+    custom: Mapping[str, OperatorEntry] | None,
+    progress: Progress,
+) -> Form:
+    made = convert_for(
+        request,
+        target.runtime,
+        name=name,
+        workdir=workdir,
+        kernels=target.kernels,
+        custom=custom,
+        progress=progress,
+    )
+    conversion = made.conversion
+    progress("comparing with the float model")
+    quality, findings = measure_quality(conversion, made.model, scheme=request.quantize, workdir=workdir)
+    return Form(conversion, Source(name, conversion.tflite, made.model), quality, findings)
