@@ -1,0 +1,68 @@
+"""Activations without a choice between two tensors.
+
+SELECT_V2 gives what it chooses from one scale, and a tensor has but one: an input that is also used otherwise would be
+clipped to the range of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
+
+
+def _relu(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    """With a slope below a limit or a threshold: Keras adds up two rectified halves, each with a scale of its own."""
+    tf, slope, limit, threshold = context.tf, layer.negative_slope, layer.max_value, layer.threshold
+    if threshold and context.options.quantize == "int16x8":
+        # Measured: 10 dB from GREATER of 16 bits, on LiteRT too.
+        context.refuse("has a threshold, which int16x8 cannot compare with", "use threshold=0, or --quantize int8")
+    if not slope or (limit is None and not threshold):
+        return None
+
+    def call(inputs: Any) -> Any:
+        outputs = tf.nn.leaky_relu(inputs - threshold if threshold else inputs, slope)
+        if threshold:
+            outputs += tf.cast(inputs > threshold, inputs.dtype) * threshold
+        return outputs if limit is None else tf.minimum(outputs, limit)
+
+    return call
+
+
+def _sparse_plus(context: FunctionContext) -> Callable[..., Any]:
+    """0 below -1, (x + 1)**2 / 4, x above 1: w * w / 4 - w + relu(x + 1) with w = x + 1 cut to between 0 and 2.
+
+    No part of it is constant for inputs of one branch only, whose scale would be 0; w is made by RELU6.
+    """
+    tf = context.tf
+
+    def sparse_plus(x: Any) -> Any:
+        x = tf.convert_to_tensor(x)
+        threefold = tf.nn.relu6(x * 3.0 + 3.0)
+        return threefold * (threefold / 36.0 - 1 / 3) + tf.nn.relu(x + 1.0)
+
+    return sparse_plus
+
+
+def _erf(context: FunctionContext) -> Callable[..., Any]:
+    """To 1.5e-7, by formula 7.1.26 of Abramowitz and Stegun: TensorFlow Lite has no Erf."""
+    tf = context.tf
+
+    def erf(x: Any) -> Any:
+        x = tf.convert_to_tensor(x)
+        distance = tf.abs(x)
+        t = 1.0 / (1.0 + 0.3275911 * distance)
+        series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+        return tf.sign(x) * (1.0 - series * tf.exp(-distance * distance))
+
+    return erf
+
+
+def _erfc(context: FunctionContext) -> Callable[..., Any]:
+    erf = _erf(context)
+    return lambda x: 1.0 - erf(x)
+
+
+FUNCTIONS: dict[str, LowerFunction] = {"math.erf": _erf, "math.erfc": _erfc, "nn.sparse_plus": _sparse_plus}
+RULES: dict[str, Lower] = {"ReLU": _relu}

@@ -1,0 +1,185 @@
+"""Looking up by index and turning numbers into indices, with the operators that TFLM has."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
+
+# So many indices survive int8: the number and the sum that rounds it are each half a step of indices/255 off.
+INT8_INDICES = 127
+
+
+def whole(tf: Any, x: Any) -> Any:
+    """Whole numbers of any type as int32. Keras cuts off, but what was 5 may be 4.99 after quantization."""
+    x = _source(x)
+    return tf.cast(tf.floor(x + 0.5) if x.dtype.is_floating else x, "int32")
+
+
+def _source(x: Any) -> Any:
+    """The integers that Keras made floats of, as it does with the input of a layer whose type is float."""
+    maker: Any = getattr(x, "op", None)  # an eager tensor has none
+    if maker is not None and maker.type == "Cast" and maker.inputs[0].dtype.is_integer:
+        return maker.inputs[0]
+    return x
+
+
+def _embedding(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    """Plain GATHER: an Embedding takes no negative indices, which keras.ops.take would count from the end."""
+    tf = context.tf
+    if layer.lora_enabled or getattr(layer, "quantization_mode", None):
+        return None
+
+    def call(inputs: Any) -> Any:
+        narrow = context.options.quantize == "int8" and layer.input_dim > INT8_INDICES
+        if narrow and _source(inputs).dtype.is_floating:
+            context.refuse(
+                f"takes {layer.input_dim} indices as {inputs.dtype.name}, and int8 cannot tell so many apart",
+                "declare the model's input with dtype='int32'",
+            )
+        outputs = tf.gather(tf.convert_to_tensor(layer.embeddings), whole(tf, inputs))
+        return tf.cast(outputs, layer.compute_dtype)
+
+    return call
+
+
+def _take(context: FunctionContext) -> Callable[..., Any]:
+    tf = context.tf
+
+    def take(x: Any, indices: Any, axis: int | None = None) -> Any:
+        if isinstance(indices, tf.SparseTensor | tf.RaggedTensor):
+            return context.original(x, indices, axis=axis)
+        x = tf.convert_to_tensor(x)
+        if axis is None:
+            x, axis = tf.reshape(x, (-1,)), 0
+        size = x.shape[axis]
+        indices = tf.convert_to_tensor(indices)
+        known = tf.get_static_value(indices)
+        if size is None:
+            return context.original(x, indices, axis=axis)
+        if known is not None:
+            return tf.gather(x, tf.constant(known % size if (known < 0).any() else known, "int32"), axis=axis)
+        # SELECT_V2 has no int32, which sums do have.
+        indices = tf.cast(indices, "int32")
+        return tf.gather(x, indices + tf.cast(indices < 0, "int32") * size, axis=axis)
+
+    return take
+
+
+def _one_hot(context: FunctionContext) -> Callable[..., Any]:
+    tf = context.tf
+
+    def one_hot(x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False) -> Any:
+        x = tf.convert_to_tensor(x)
+        if sparse or not x.shape.is_fully_defined():
+            return context.original(x, num_classes, axis=axis, dtype=dtype, sparse=sparse)
+        x = tf.cast(x, "int32")
+        rank = x.shape.rank + 1
+        axis %= rank
+        classes = tf.reshape(tf.range(num_classes), [num_classes if place == axis else 1 for place in range(rank)])
+        shape = x.shape.as_list()
+        x = tf.reshape(x, [*shape[:axis], 1, *shape[axis:]])
+        # Two comparisons: out of a single one the converter makes ONE_HOT, which TFLM lacks.
+        same = tf.logical_and(x >= classes, x <= classes)
+        return same if dtype == "bool" else tf.cast(same, dtype or "float32")
+
+    return one_hot
+
+
+def _digitize(context: FunctionContext) -> Callable[..., Any]:
+    tf = context.tf
+
+    def digitize(x: Any, bins: Sequence[float]) -> Any:
+        if isinstance(x, tf.SparseTensor | tf.RaggedTensor):
+            return context.original(x, bins)
+        x = tf.convert_to_tensor(x)
+        x = x if x.dtype.is_floating else tf.cast(x, "float32")
+        boundaries = [float(value) for value in bins]
+        if not boundaries:
+            return tf.zeros_like(x, dtype="int32")
+        steps = [tf.cast(x >= tf.constant(value, x.dtype), "int32") for value in boundaries]
+        return functools.reduce(tf.add, steps)
+
+    return digitize
+
+
+def _extreme(name: str) -> LowerFunction:
+    """argmax or argmin without the bit tricks with which Keras tells -0.0 from 0.0."""
+
+    def lower(context: FunctionContext) -> Callable[..., Any]:
+        tf = context.tf
+        search = getattr(tf, name)
+
+        def find(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+            x = tf.convert_to_tensor(x)
+            if x.shape.rank == 0:
+                return context.original(x, axis=axis, keepdims=keepdims)
+            shape = x.shape.as_list()
+            flat = tf.reshape(x, (-1,)) if axis is None else x
+            found = search(flat, axis=axis if axis is not None else 0, output_type="int32")
+            if not keepdims:
+                return found
+            return tf.reshape(found, [1] * len(shape)) if axis is None else tf.expand_dims(found, axis)
+
+        return find
+
+    return lower
+
+
+def _encoded(tf: Any, one_hot: Callable[..., Any], x: Any, mode: str, depth: int, dtype: Any, weights: Any) -> Any:
+    """CategoryEncoding's modes out of one-hot vectors: bincount is no operator of TensorFlow Lite."""
+    x = whole(tf, tf.convert_to_tensor(x))
+    if mode == "one_hot":
+        return one_hot(tf.squeeze(x, -1) if x.shape.rank > 1 and x.shape[-1] == 1 else x, depth, dtype=dtype)
+    vectors = one_hot(x, depth, dtype=dtype if weights is None else weights.dtype)
+    if weights is not None:
+        vectors *= tf.expand_dims(weights, -1)
+    axis = 1 if x.shape.rank > 1 else 0
+    return tf.reduce_max(vectors, axis) if mode == "multi_hot" else tf.reduce_sum(vectors, axis)
+
+
+def _category_encoding(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    if layer.sparse or layer.output_mode not in ("one_hot", "multi_hot", "count"):
+        return None
+    tf = context.tf
+    one_hot = _one_hot(FunctionContext(tf, context.options, {}, context.keras.ops.one_hot))
+
+    def call(inputs: Any, count_weights: Any = None) -> Any:
+        if count_weights is not None:
+            count_weights = tf.cast(count_weights, layer.compute_dtype)
+        return _encoded(tf, one_hot, inputs, layer.output_mode, layer.num_tokens, layer.dtype, count_weights)
+
+    return call
+
+
+def _discretization(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    if layer.sparse or layer.bin_boundaries is None:
+        return None
+    tf = context.tf
+    one_hot = _one_hot(FunctionContext(tf, context.options, {}, context.keras.ops.one_hot))
+    digitize = _digitize(FunctionContext(tf, context.options, {}, context.keras.ops.digitize))
+
+    def call(inputs: Any) -> Any:
+        indices = digitize(inputs, layer.bin_boundaries)
+        if layer.output_mode == "int":
+            return tf.cast(indices, layer.output_dtype)
+        depth = len(layer.bin_boundaries) + 1
+        return _encoded(tf, one_hot, indices, layer.output_mode, depth, layer.output_dtype, None)
+
+    return call
+
+
+RULES: dict[str, Lower] = {
+    "CategoryEncoding": _category_encoding,
+    "Discretization": _discretization,
+    "Embedding": _embedding,
+}
+FUNCTIONS: dict[str, LowerFunction] = {
+    "nn.one_hot": _one_hot,
+    "numpy.argmax": _extreme("argmax"),
+    "numpy.argmin": _extreme("argmin"),
+    "numpy.digitize": _digitize,
+    "numpy.take": _take,
+}

@@ -1,0 +1,186 @@
+"""The plan of what is traced instead of a model's own calls, and the block in which it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from edgetool.convert.lowering import (
+    activations,
+    copies,
+    lookup,
+    masks,
+    normalization,
+    pooling,
+    recurrent,
+    reductions,
+    resizing,
+    spectrogram,
+    time_distributed,
+    volumes,
+)
+from edgetool.convert.lowering.channels import normalize_by_channel
+from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction, LoweringOptions
+from edgetool.convert.lowering.cuts import Cuts
+from edgetool.convert.lowering.gelu import keep_gelu
+from edgetool.convert.lowering.own_scales import give_own_scales
+from edgetool.convert.lowering.scopes import sanitised
+from edgetool.convert.lowering.walk import output_scopes, places
+from edgetool.convert.request import INTEGER
+
+__all__ = ["LOWERINGS", "TF_KERAS_LOWERINGS", "Lower", "LowerContext", "Lowering", "LoweringOptions", "plan_lowering"]
+
+
+_ROOMS: tuple[ModuleType, ...] = (
+    activations,
+    copies,
+    lookup,
+    masks,
+    normalization,
+    pooling,
+    recurrent,
+    reductions,
+    resizing,
+    spectrogram,
+    time_distributed,
+    volumes,
+)
+
+
+def _table(name: str) -> dict[str, Any]:
+    return {key: lower for room in _ROOMS for key, lower in getattr(room, name, {}).items()}
+
+
+# By the class of Keras whose `call` the layer runs: Keras 3's layers and operations, and tf_keras's layers.
+LOWERINGS: dict[str, Lower] = _table("RULES")
+TF_KERAS_LOWERINGS: dict[str, Lower] = _table("TF_KERAS_RULES")
+# By module and name in Keras 3's TensorFlow backend: what layers, keras.ops and layers of the user's own call.
+FUNCTIONS: dict[str, LowerFunction] = _table("FUNCTIONS")
+BACKEND = "keras.src.backend.tensorflow"
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """An attribute of an instance while the model is traced."""
+
+    owner: Any
+    name: str
+    value: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """What tracing sees of a model.
+
+    layers: the Keras class of each layer and operation by its scope. output_layers: the scope of what makes each
+    output of the model, "" unknown. notes: sentences for the user, one per lowering that has something to tell. cuts:
+    the layers that are put in after the conversion. finish: what is done to the graph that was traced.
+    """
+
+    layers: dict[str, str]
+    output_layers: tuple[str, ...]
+    notes: tuple[str, ...]
+    patches: tuple[_Patch, ...]
+    cuts: Cuts = field(default_factory=Cuts)
+    finish: Callable[[], None] = lambda: None
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Let calls of the layers be the lowered ones, each in its name scope, until the block ends."""
+        with contextlib.ExitStack() as restoring:
+            for patch in self.patches:
+                # Past __setattr__, with which Keras tracks what a layer holds.
+                attributes = vars(patch.owner)
+                if patch.name in attributes:
+                    restoring.callback(attributes.__setitem__, patch.name, attributes[patch.name])
+                else:
+                    restoring.callback(attributes.pop, patch.name)
+                attributes[patch.name] = patch.value
+            yield
+            self.finish()
+
+
+def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> Lowering:
+    """The lowering of a keras.Model of Keras 3 or tf_keras; nothing changes yet.
+
+    Raises UnsupportedModelError naming the layer that has no form which TFLM runs.
+    """
+    modern = hasattr(keras, "ops")
+    table = LOWERINGS if modern else TF_KERAS_LOWERINGS
+    notes: dict[str, None] = {}
+    layers: dict[str, str] = {}
+    patches: list[_Patch] = []
+    scopes: dict[int, str] = {}
+    cuts = Cuts()
+    for place in places(model):
+        layer, scope = place.layer, place.scope
+        layers[scope] = layer_class = type(layer).__name__
+        scopes[id(layer)] = scope
+        original: Callable[..., Any] = layer.call
+        note: Callable[[str], None] = notes.setdefault
+        context = LowerContext(tf, keras, options, scope, layer_class, original, note, cuts)
+        rule = table.get(_class_of_call(layer))
+        lowered = rule(context, layer) if rule else None
+        if modern:
+            patches.append(_Patch(layer, "call", _in_scope(tf, scope, lowered or original)))
+        elif lowered is not None:
+            # autograph would convert a wrapper around the calls of tf_keras: there a scope is only told.
+            patches.append(_Patch(layer, "call", lowered))
+        patches += _scope_patches(tf, layer, scope)
+    patches += _scope_patches(tf, model, sanitised(str(model.name)))
+    if modern:
+        patches += _function_patches(tf, options, layers)
+        # With it on, Keras raises what a call raises as another exception, which has lost all but its text.
+        patches.append(_Patch(keras.src.utils.traceback_utils, "is_traceback_filtering_enabled", lambda: False))
+
+    def finish() -> None:
+        if tf.executing_eagerly():
+            return
+        graph = tf.compat.v1.get_default_graph()
+        if options.quantize in INTEGER:
+            normalize_by_channel(tf, graph)
+            give_own_scales(tf, graph)
+        keep_gelu(tf, graph)
+
+    return Lowering(layers, output_scopes(model, scopes), tuple(notes), tuple(patches), cuts, finish)
+
+
+def _class_of_call(layer: Any) -> str:
+    """The name of the class of Keras whose `call` this layer runs; "" when it is the user's own."""
+    owner = next((kind for kind in type(layer).__mro__ if "call" in vars(kind)), None)
+    if owner is None or not owner.__module__.startswith(("keras.", "tf_keras.")):
+        return ""
+    # Its own class of Keras tells more than the base class that holds the call (Conv3D, not BaseConv).
+    kind = next(kind for kind in type(layer).__mro__ if kind.__module__.startswith(("keras.", "tf_keras.")))
+    return f"ops.{kind.__name__}" if kind.__module__.startswith("keras.src.ops.") else kind.__name__
+
+
+def _in_scope(tf: Any, scope: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def scoped(*args: Any, **kwargs: Any) -> Any:
+        with tf.name_scope(f"{scope}/"):  # the slash makes it absolute
+            return call(*args, **kwargs)
+
+    return scoped
+
+
+def _scope_patches(tf: Any, layer: Any, scope: str) -> Iterator[_Patch]:
+    """What has the layer open our scope and not its name, which TensorFlow's graphs may not take."""
+    if hasattr(layer, "_open_name_scope"):  # Keras 3
+        yield _Patch(layer, "_open_name_scope", lambda: tf.name_scope(f"{scope}/"))
+    for name in ("_name_scope", "_get_unnested_name_scope"):  # tf_keras
+        if hasattr(layer, name):
+            yield _Patch(layer, name, lambda: f"{scope}/")
+
+
+def _function_patches(tf: Any, options: LoweringOptions, layers: dict[str, str]) -> Iterator[_Patch]:
+    for key, lower in FUNCTIONS.items():
+        module_name, _, name = key.rpartition(".")
+        module = importlib.import_module(f"{BACKEND}.{module_name}")
+        if hasattr(module, name):  # not each is public, and Keras may rename it
+            yield _Patch(module, name, lower(FunctionContext(tf, options, layers, getattr(module, name))))
