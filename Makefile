@@ -47,10 +47,11 @@ $(VENV)/.demo-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install -qq --editable '.[convert]'
 	@touch $@
 
-# tf-keras is the independent peer for legacy files; without its dependencies it sits beside tensorflow-cpu.
+# tf-keras loads what Keras 3 cannot, and is the independent peer for legacy files; model-optimization quantizes in
+# training. Without their dependencies they sit beside tensorflow-cpu.
 $(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install -qq --editable '.[convert,verify,cp-sat,fast,sweep,dev]'
-	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21'
+	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21' 'tensorflow-model-optimization>=0.8.1'
 	@touch $@ $(VENV)/.demo-installed
 
 # Schemas that others publish, for tests of what we write for them: taken out of their packages, never committed.

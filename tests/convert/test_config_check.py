@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.config_check import CARRIES_CODE, UNSUPPORTED, check_config, check_unrolled
+from edgetool.convert.config_check import CARRIES_CODE, UNSUPPORTED, check_config
 from edgetool.errors import UnsupportedModelError
 
 
@@ -30,6 +30,11 @@ def test_stock_models_pass() -> None:
     assert check_config(STOCK, "keras") == ()
 
 
+def test_layers_of_keras_own_applications_pass() -> None:
+    own = layer("LayerScale", "scale") | {"module": "keras.src.applications.convnext", "registered_name": "LayerScale"}
+    assert check_config(model(own), "keras") == ()
+
+
 @pytest.mark.parametrize("class_name", sorted(CARRIES_CODE))
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_code_is_refused_at_any_depth_by_name_and_reason(class_name: str, depth: int) -> None:
@@ -52,6 +57,9 @@ def test_code_is_refused_at_any_depth_by_name_and_reason(class_name: str, depth:
         layer("Dense", "hidden") | {"module": "os"},
         layer("Dense", "hidden") | {"module": "keras_evil.layers"},
         layer("Dense", "hidden") | {"module": 3},
+        layer("LayerScale", "hidden"),
+        layer("LayerScale", "hidden") | {"module": "mine"},
+        layer("LayerScale", "hidden") | {"module": None},
         layer("Dense", "hidden", activation="wave"),
         layer("Dense", "hidden", activation=FUNCTION),
         layer("LSTM", "hidden", recurrent_activation="wave"),
@@ -71,7 +79,9 @@ def test_what_keras_3_cannot_rebuild_is_refused_even_on_trust(class_name: str) -
     config = model(layer(class_name, "old", function="math.sin"))
     with pytest.raises(UnsupportedModelError, match=f"'old' \\({class_name}\\)") as caught:
         check_config(config, "h5", trust_model_code=True)
-    assert UNSUPPORTED[class_name] in caught.value.what
+    reason, instead = UNSUPPORTED[class_name]
+    assert reason in caught.value.what
+    assert caught.value.fix == instead
 
 
 def test_the_raw_tensorflow_call_is_named() -> None:
@@ -103,7 +113,47 @@ def test_bottomless_nesting_is_refused() -> None:
         check_config({"config": config}, "keras")
 
 
-def test_loops_are_refused_and_unrolled_ones_are_not() -> None:
-    check_unrolled(model(layer("LSTM", "state", unroll=True)))
-    with pytest.raises(UnsupportedModelError, match=r"'state' \(GRU\).*unroll=True"):
-        check_unrolled(model(layer("Bidirectional", "both", layer=layer("GRU", "state", unroll=False))))
+RAW = {"name": "call", "trainable": True, "dtype": "float32"}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("class_name", "bad", "good"),
+    [
+        ("TFOpLambda", {"function": "io.write_file"}, {"function": "math.sin"}),
+        ("TFOpLambda", {"function": "py_function"}, {"function": "nn.relu"}),
+        ("TFOpLambda", {"function": "raw_ops.ReadFile"}, {"function": "concat"}),
+        ("TFOpLambda", {"function": "saved_model.load"}, {"function": "image.resize"}),
+        ("TFOpLambda", {"function": ["math.sin"]}, {"function": "linalg.matmul"}),
+        ("SlicingOpLambda", {"function": "load_library"}, {"function": "__operators__.getitem"}),
+        ("TensorFlowOpLayer", {"node_def": {"op": "ReadFile"}}, {"node_def": {"op": "AddV2"}}),
+        ("TensorFlowOpLayer", {"node_def": "\n\x04AddV2"}, {"node_def": {"op": "Reshape"}}),
+    ],
+)
+def test_tf_keras_gets_only_calls_that_compute(
+    class_name: str, bad: dict[str, Any], good: dict[str, Any], depth: int
+) -> None:
+    def nested(inner: dict[str, Any]) -> dict[str, Any]:
+        config = {"class_name": class_name, "config": RAW | inner}
+        for level in range(depth):
+            config = model(layer("TimeDistributed", f"wrapper_{level}", layer=config))
+        return config
+
+    assert check_config(nested(good), "h5", tf_keras=True) == ()
+    for trust in (False, True):  # there is no flag for what is not in the list
+        with pytest.raises(UnsupportedModelError, match="only compute"):
+            check_config(nested(bad), "h5", tf_keras=True, trust_model_code=trust)
+
+
+@pytest.mark.parametrize("class_name", sorted(CARRIES_CODE))
+def test_code_is_refused_for_tf_keras_too(class_name: str) -> None:
+    wrapped = layer("QuantizeWrapperV2", "outside", layer=layer(class_name, "hidden"))
+    with pytest.raises(UnsupportedModelError, match="--trust-model-code"):
+        check_config(model(wrapped), "h5", tf_keras=True)
+
+
+@pytest.mark.parametrize("name", ["TFOpLambda", "QuantizeWrapperV2", "LocallyConnected1D"])
+def test_an_allowed_name_from_elsewhere_is_refused(name: str) -> None:
+    config = layer(name, "odd", function="math.sin") | {"module": "evil.module"}
+    with pytest.raises(UnsupportedModelError, match=r"evil\.module"):
+        check_config(model(config), "keras", tf_keras=True, trust_model_code=True)

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.legacy import DROPPED_KEYS, modernise
+from edgetool.convert.legacy import modernise
+from edgetool.convert.legacy_keys import DROPPED_KEYS
+from edgetool.convert.legacy_layers import HARD_SIGMOID
 from edgetool.convert.stock_names import LAYERS
 from edgetool.errors import UnsupportedModelError
 
@@ -69,7 +71,8 @@ def test_every_class_of_the_table_is_a_keras_layer() -> None:
 
 def test_the_oldest_sequential_is_a_bare_list() -> None:
     new, _ = modernise({"class_name": "Sequential", "config": [layer("LSTM", time_major=False)]}, legacy=True)
-    assert new["config"] == {"name": "sequential", "layers": [layer("LSTM")]}
+    named = layer("LSTM") | {"module": "keras.layers", "registered_name": None}
+    assert new["config"] == {"name": "sequential", "layers": [named]}
 
 
 @pytest.mark.parametrize(
@@ -132,3 +135,106 @@ def test_nested_compile_configs_are_not_loaded() -> None:
     inner = layer("Sequential", layers=[]) | {"compile_config": {"loss": "own"}}
     new, _ = modernise(model(inner) | {"compile_config": {}}, legacy=False)
     assert new == model(layer("Sequential", layers=[]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (layer("ThresholdedReLU", theta=0.5), layer("ReLU", threshold=0.5)),
+        (layer("RandomHeight", factor=0.2), layer("Identity")),
+        (layer("CuDNNGRU", units=3, kernel_constraint=None), layer("GRU", units=3, reset_after=True)),
+        (layer("CuDNNLSTM", units=3), layer("LSTM", units=3)),
+        (layer("GRU", units=3), layer("GRU", units=3, reset_after=False)),
+        (layer("BatchNormalizationV1", axis=[3]), layer("BatchNormalization", axis=3)),
+        (layer("PruneLowMagnitude", layer=layer("Dense", "inner", units=2)), layer("Dense", "inner", units=2)),
+        (
+            layer("Dense", kernel_initializer={"class_name": "Zeros", "config": {"dtype": "float32"}}),
+            layer("Dense", kernel_initializer={"class_name": "Zeros", "config": {}}),
+        ),
+    ],
+)
+def test_layers_of_keras_2_are_said_in_keras_3(old: dict[str, Any], new: dict[str, Any]) -> None:
+    changed, _ = modernise(model(old), legacy=True)
+    got = changed["config"]["layers"][0]
+    assert got["class_name"] == new["class_name"]
+    assert new["config"].items() <= got["config"].items()
+    assert "pruning_schedule" not in got["config"]
+
+
+def test_the_hard_sigmoid_of_keras_2_is_another_function() -> None:
+    new, _ = modernise(model(layer("LSTM", recurrent_activation="hard_sigmoid", activation="tanh")), legacy=True)
+    assert first_layer(new)["recurrent_activation"]["config"] == HARD_SIGMOID
+    assert first_layer(new)["activation"] == "tanh"
+    new, _ = modernise(model(layer("LSTM", recurrent_activation="hard_sigmoid")), legacy=False)
+    assert first_layer(new)["recurrent_activation"] == "hard_sigmoid"
+
+
+def connected(name: str, calls: list[Any], class_name: str = "Dense") -> dict[str, Any]:
+    return layer(class_name, name) | {"name": name, "inbound_nodes": calls}
+
+
+def histories(value: Any) -> list[Any]:
+    """Every tensor that a call takes, in order."""
+    if isinstance(value, dict):
+        if value.get("class_name") == "__keras_tensor__":
+            return [value["config"]["keras_history"]]
+        value = list(value.values())
+    return [found for item in value for found in histories(item)] if isinstance(value, list) else []
+
+
+def test_calls_of_nested_models_are_counted_from_nought() -> None:
+    old = layer(
+        "Functional",
+        "whole",
+        layers=[
+            connected("in", [], "InputLayer"),
+            connected("body", [[["in", 0, 0, {}]], [["body", 1, 0, {"training": False}]]], "Sequential"),
+            connected("head", [[["body", 2, 0, {}]]], "Functional"),
+            connected("dense", [[["head", 1, 1, {}]]]),
+        ],
+        input_layers=[["in", 0, 0]],
+        output_layers=[["dense", 0, 0], ["body", 1, 0], ["head", 1, 0]],
+    )
+    new, _ = modernise(old, legacy=True)
+    layers = {entry["name"]: entry["inbound_nodes"] for entry in new["config"]["layers"]}
+    assert [histories(call) for call in layers["body"]] == [[["in", 0, 0]], [["body", 0, 0]]]
+    assert layers["body"][1]["kwargs"] == {"training": False}
+    assert histories(layers["head"]) == [["body", 1, 0]]
+    assert histories(layers["dense"]) == [["head", 0, 1]]
+    # Keras 3 takes one off for nested functional models, and for them alone.
+    assert new["config"]["output_layers"] == [["dense", 0, 0], ["body", 0, 0], ["head", 1, 0]]
+
+
+def test_tensors_among_keywords_and_states_are_found() -> None:
+    old = layer(
+        "Functional",
+        "whole",
+        layers=[
+            connected("a", [], "InputLayer"),
+            connected("b", [], "InputLayer"),
+            connected("attend", [[["a", 0, 0, {"value": ["b", 0, 0], "key": None}]]], "MultiHeadAttention"),
+            connected("run", [[["attend", 0, 0, {}], ["b", 0, 0, {}]]], "GRU"),
+            connected("pair", [{"left": ["a", 0, 0, {}], "right": ["b", 0, 0, {}]}]),
+        ],
+        input_layers=[["a", 0, 0], ["b", 0, 0]],
+        output_layers=[["run", 0, 0], ["pair", 0, 0]],
+    )
+    new, _ = modernise(old, legacy=True)
+    calls = {entry["name"]: entry["inbound_nodes"] for entry in new["config"]["layers"]}
+    assert histories(calls["attend"][0]["args"]) == [["a", 0, 0]]
+    assert histories(calls["attend"][0]["kwargs"]["value"]) == [["b", 0, 0]]
+    assert histories(calls["run"][0]["args"]) == [["attend", 0, 0]]
+    assert histories(calls["run"][0]["kwargs"]["initial_state"]) == [["b", 0, 0]]
+    assert set(calls["pair"][0]["args"][0]) == {"left", "right"}
+
+
+def test_a_constant_among_the_inputs_is_refused_by_name() -> None:
+    old = layer(
+        "Functional",
+        "whole",
+        layers=[connected("a", [], "InputLayer"), connected("sum", [[["_CONSTANT_VALUE", -1, 3.0, {}]]], "Add")],
+        input_layers=[["a", 0, 0]],
+        output_layers=[["sum", 0, 0]],
+    )
+    with pytest.raises(UnsupportedModelError, match=r"'sum' \(Add\).*constant"):
+        modernise(old, legacy=True)

@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 from edgetool.convert.config_check import CARRIES_CODE, UNSUPPORTED
-from edgetool.convert.stock_names import ACTIVATIONS, LAYERS, OPERATIONS, PARTS
+from edgetool.convert.stock_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
 
 keras = pytest.importorskip("keras")
 # Models without a public name in keras.layers, and what only Keras 2 wrote.
@@ -49,3 +49,8 @@ def test_every_operation_is_one_of_keras() -> None:
 
 def test_nothing_is_allowed_and_refused_at_once() -> None:
     assert not (LAYERS | OPERATIONS | PARTS) & (set(CARRIES_CODE) | set(UNSUPPORTED))
+
+
+def test_every_layer_of_an_application_is_one_of_keras() -> None:
+    for name, module in APPLICATION_LAYERS.items():
+        assert issubclass(getattr(importlib.import_module(module), name), keras.layers.Layer)

@@ -19,6 +19,7 @@ from edgetool.errors import OutputError, UnsupportedModelError, UsageError
 
 FRAMES_SHOWN = 5
 MESSAGE_LENGTH = 300
+NAME_FILES = "run it by itself; files that it imports or reads must be named with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ def call_builder(keras: Any, workshop: Workshop, function: str, parameters: Mapp
     line when the code raises or returns something else.
     """
     with _inside(workshop):
-        with _told(workshop, f"importing {workshop.source.name}"):
+        with told(workshop, f"importing {workshop.source.name}"):
             module = _imported(workshop)
         builder = _function(module, workshop, function)
         _check_parameters(builder, workshop, function, parameters)
-        with _told(workshop, f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"):
+        with told(workshop, f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"):
             model = builder(**parameters)
     if not isinstance(model, keras.Model):
         raise UnsupportedModelError(
@@ -101,8 +102,11 @@ def _inside(workshop: Workshop) -> Iterator[None]:
 
 
 @contextmanager
-def _told(workshop: Workshop, doing: str) -> Iterator[None]:
-    """Let whatever the user's code raises, exits and interrupts included, name its file and line."""
+def told(workshop: Workshop, doing: str, *, missing: str = NAME_FILES) -> Iterator[None]:
+    """Let whatever the user's code raises, exits and interrupts included, name its file and line.
+
+    missing: what to do about a module or a file that it does not find.
+    """
     process = os.getpid()
     try:
         yield
@@ -111,20 +115,18 @@ def _told(workshop: Workshop, doing: str) -> Iterator[None]:
     except BaseException as error:
         if os.getpid() != process:
             os._exit(1)
-        lines = _lines(error, workshop)
+        lines = lines_of(error, workshop)
         raise UnsupportedModelError(
-            f"{doing} failed: {type(error).__name__}: {_message(error)}",
+            f"{doing} failed: {type(error).__name__}: {message_of(error)}",
             where=lines[-1].partition(" in ")[0] if lines else str(workshop.source),
-            fix="run it by itself; files that it imports or reads must be named with it"
-            if isinstance(error, ImportError | FileNotFoundError)
-            else "run it by itself to find out why",
+            fix=missing if isinstance(error, ImportError | FileNotFoundError) else "run it by itself to find out why",
             details=lines[-FRAMES_SHOWN:],
         ) from error
     if os.getpid() != process:  # it forked, and this is the copy: the answer is not this one's to give
         os._exit(0)
 
 
-def _lines(error: BaseException, workshop: Workshop) -> tuple[str, ...]:
+def lines_of(error: BaseException, workshop: Workshop) -> tuple[str, ...]:
     """ "model.py:12 in build: x = 1 / 0" for every frame of the user's own, outermost first."""
     lines = [
         f"{place}:{frame.lineno} in {frame.name}: {frame.line}"
@@ -146,7 +148,8 @@ def _original(path: Path, workshop: Workshop) -> Path | None:
     return workshop.originals.get(name, Path(name)).joinpath(*rest)
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """The first line of what an error says."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except Exception as failure:  # the user's own class, whose __str__ fails

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edgetool.convert.stock_names import ACTIVATIONS, LAYERS, OPERATIONS, PARTS
+from edgetool.convert.legacy_layers import HARD_SIGMOID
+from edgetool.convert.stock_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
+from edgetool.convert.tf_keras_needs import ALLOWED, CALLS, TF_KERAS, TFMOT_MODULE, TFMOT_PARTS, forbidden_call
+from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS as QUANTIZED
 from edgetool.errors import UnsupportedModelError
 
 TRUST = "use --trust-model-code if you trust whoever made the file"
-DEFINE = "write a SavedModel with model.export() where it is defined"
-EXPORT = "replace it with a Keras layer, or write a SavedModel with model.export() from the Keras that made it"
+DEFINE = (
+    "give its code with --custom-objects module.py and --trust-model-code, "
+    "or write a SavedModel with model.export() where it is defined"
+)
+EXPORT = "write a SavedModel with model.export() from the Keras that made it"
+OPERATIONS_OF_KERAS = f"use keras.ops, or {EXPORT}"
+CLUSTERED = (
+    "its weights are clustered in a way that only tensorflow-model-optimization can take off",
+    "save tfmot.clustering.keras.strip_clustering(model)",
+)
+OUTSIDE = "do it outside the model, and give the model what comes of it"
 
 # Class -> why a file with it runs code that the file or its author brings.
 CARRIES_CODE = {
@@ -29,27 +41,33 @@ CARRIES_CODE = {
     "Cond": "it takes functions",
     "Switch": "it takes functions",
 }
-# Class -> why no flag helps.
+# Class -> why no flag helps, and what to use instead.
 UNSUPPORTED = {
-    "TFOpLambda": "it is a raw TensorFlow call, which Keras 3 cannot rebuild",
-    "SlicingOpLambda": "it is a raw TensorFlow slice, which Keras 3 cannot rebuild",
-    "TensorFlowOpLayer": "it is a raw TensorFlow operation, which Keras 3 cannot rebuild",
-    "ClassMethod": "it is a raw TensorFlow call, which Keras 3 cannot rebuild",
-    "InstanceMethod": "it is a raw TensorFlow call, which Keras 3 cannot rebuild",
-    "InstanceProperty": "it is a raw TensorFlow call, which Keras 3 cannot rebuild",
-    "ThresholdedReLU": "Keras 3 has no such layer",
-    "LocallyConnected1D": "Keras 3 has no such layer",
-    "LocallyConnected2D": "Keras 3 has no such layer",
-    "RandomHeight": "Keras 3 has no such layer",
-    "RandomWidth": "Keras 3 has no such layer",
-    "DenseFeatures": "Keras 3 has no such layer",
-    "CuDNNLSTM": "Keras 3 has no such layer",
-    "CuDNNGRU": "Keras 3 has no such layer",
-    "StringLookup": "it works on strings, which TensorFlow Lite Micro does not have",
-    "IntegerLookup": "it needs a hash table, which TensorFlow Lite Micro does not have",
-    "TextVectorization": "it works on strings, which TensorFlow Lite Micro does not have",
-    "Hashing": "it works on strings, which TensorFlow Lite Micro does not have",
-    "HashedCrossing": "it works on strings, which TensorFlow Lite Micro does not have",
+    "TFOpLambda": ("it is a raw TensorFlow call, which Keras 3 cannot rebuild", OPERATIONS_OF_KERAS),
+    "SlicingOpLambda": ("it is a raw TensorFlow slice, which Keras 3 cannot rebuild", f"use Cropping, or {EXPORT}"),
+    "TensorFlowOpLayer": (
+        "it is a raw TensorFlow operation, which Keras 3 cannot rebuild",
+        f"use keras.ops, or {EXPORT}",
+    ),
+    "ClassMethod": ("it is a raw TensorFlow call, which no Keras rebuilds safely", OPERATIONS_OF_KERAS),
+    "InstanceMethod": ("it is a raw TensorFlow call, which no Keras rebuilds safely", OPERATIONS_OF_KERAS),
+    "InstanceProperty": ("it is a raw TensorFlow call, which no Keras rebuilds safely", OPERATIONS_OF_KERAS),
+    "ThresholdedReLU": ("Keras 3 has no such layer", "use ReLU(threshold=...)"),
+    "LocallyConnected1D": ("Keras 3 has no such layer", f"use Conv1D, or {EXPORT}"),
+    "LocallyConnected2D": ("Keras 3 has no such layer", f"use Conv2D, or {EXPORT}"),
+    "RandomHeight": ("Keras 3 has no such layer", "remove it: outside training it does nothing"),
+    "RandomWidth": ("Keras 3 has no such layer", "remove it: outside training it does nothing"),
+    "DenseFeatures": ("Keras 3 has no such layer", f"give its columns as inputs of their own, and {OUTSIDE}"),
+    "CuDNNLSTM": ("Keras 3 has no such layer", "use LSTM"),
+    "CuDNNGRU": ("Keras 3 has no such layer", "use GRU(reset_after=True)"),
+    "ClusterWeights": CLUSTERED,
+    "ClusterWeightsMHA": CLUSTERED,
+    "ClusterWeightsRNN": CLUSTERED,
+    "StringLookup": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
+    "IntegerLookup": ("it needs a hash table, which TensorFlow Lite Micro does not have", OUTSIDE),
+    "TextVectorization": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
+    "Hashing": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
+    "HashedCrossing": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
 }
 # What Keras writes for plain values.
 VALUES = frozenset(
@@ -57,16 +75,17 @@ VALUES = frozenset(
     __tuple__ __tensor__ __keras_tensor__ __numpy__ __bytes__ __ellipsis__ __slice__ __complex__ TensorShape
     """.split()
 )
-# Recurrent layers: a WHILE loop in the graph unless they are unrolled.
-RECURRENT = frozenset(["LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"])
+FUNCTIONS = ACTIVATIONS | {HARD_SIGMOID}
 FUNCTION_KEYS = ("activation", "recurrent_activation")
 # The whole model's optimizer, loss and metrics: never loaded.
 NOT_LOADED = frozenset(["compile_config", "training_config"])
 DEPTH_LIMIT = 200
 
 
-def check_config(config: dict[str, Any], kind: str, *, trust_model_code: bool = False) -> tuple[str, ...]:
-    """Check a model's JSON configuration; kind is "h5" or "keras".
+def check_config(
+    config: dict[str, Any], kind: str, *, trust_model_code: bool = False, tf_keras: bool = False
+) -> tuple[str, ...]:
+    """Check a model's JSON configuration; kind is "h5" or "keras", tf_keras says that this library is to load it.
 
     Returns what only trust_model_code let pass, one sentence each. Raises UnsupportedModelError that names
     layer and reason.
@@ -75,14 +94,20 @@ def check_config(config: dict[str, Any], kind: str, *, trust_model_code: bool = 
     for layer, node in _objects(config, None, 0):
         name = str(node["class_name"])
         where = _where(layer, name)
+        if tf_keras and name in ALLOWED:
+            _check_allowed(where, node)
+            continue
         if name in UNSUPPORTED:
-            raise UnsupportedModelError(f"{where} cannot be converted: {_reason(name, node)}", fix=EXPORT)
+            reason, instead = UNSUPPORTED[name]
+            raise UnsupportedModelError(f"{where} cannot be converted: {reason}{_called(name, node)}", fix=instead)
+        if name in QUANTIZED:
+            raise UnsupportedModelError(f"{where} is trained for quantization, which Keras 3 cannot load", fix=TF_KERAS)
         if name in OPERATIONS - LAYERS and kind == "h5" and name not in PARTS:
             raise UnsupportedModelError(
                 f"{where} is an operation outside a layer, which Keras cannot load from .h5",
                 fix="save the model as .keras",
             )
-        code = _code(name, node)
+        code = _code(name, node, tf_keras=tf_keras)
         if code is None:
             continue
         if not trust_model_code:
@@ -91,16 +116,18 @@ def check_config(config: dict[str, Any], kind: str, *, trust_model_code: bool = 
     return tuple(trusted.values())
 
 
-def check_unrolled(config: dict[str, Any]) -> None:
-    """Refuse recurrent layers that loop: TensorFlow 2.21 dies of a segmentation fault when it calibrates one."""
-    for layer, node in _objects(config, None, 0):
-        name = str(node["class_name"])
-        inner = node.get("config")
-        if name in RECURRENT and isinstance(inner, dict) and not inner.get("unroll"):
-            raise UnsupportedModelError(
-                f"{_where(layer, name)} runs in a loop, at which TensorFlow's integer calibration crashes",
-                fix="build the layer with unroll=True and save the model again, or use --quantize float32",
-            )
+def _check_allowed(where: str, node: dict[str, Any]) -> None:
+    """Refuse a raw call of anything but mathematics, and a class that only bears the name of one that is allowed."""
+    name, module = node["class_name"], node.get("module")
+    call = forbidden_call(node)
+    if call is not None:
+        raise UnsupportedModelError(
+            f"{where} is refused: it calls {call}, which is none of the TensorFlow functions that only compute",
+            fix=f"use a Keras layer, or {EXPORT}",
+        )
+    own = TFMOT_MODULE if name in QUANTIZED | TFMOT_PARTS else "tf_keras."
+    if not (_is_keras(module, tf_keras=True) or (isinstance(module, str) and module.startswith(own))):
+        raise UnsupportedModelError(f"{where} is refused: its class comes from {module}", fix=EXPORT)
 
 
 def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | None, dict[str, Any]]]:
@@ -118,7 +145,7 @@ def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | 
         elif name is not None:
             raise UnsupportedModelError(f"a class_name that is no string in {_where(layer, 'the model')}")
         for key in FUNCTION_KEYS:
-            if isinstance(value.get(key), str) and value[key] not in ACTIVATIONS:
+            if isinstance(value.get(key), str) and value[key] not in FUNCTIONS:
                 yield layer, {"class_name": "function", "config": value[key], "module": "builtins"}
         for key, item in value.items():
             if not (key in NOT_LOADED and depth == 0):
@@ -134,7 +161,7 @@ def _layer_name(class_name: str, node: dict[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _code(name: str, node: dict[str, Any]) -> str | None:
+def _code(name: str, node: dict[str, Any], *, tf_keras: bool) -> str | None:
     """Why loading this object would run code from outside stock Keras, or None."""
     if name in CARRIES_CODE:
         return CARRIES_CODE[name]
@@ -143,21 +170,23 @@ def _code(name: str, node: dict[str, Any]) -> str | None:
     module = node.get("module")
     if name == "function":
         function = node.get("config")
-        stock = function in ACTIVATIONS and _is_keras(module)
+        stock = function in FUNCTIONS and _is_keras(module, tf_keras=tf_keras)
         return None if stock else f"its function {function!r} is not part of Keras"
     if name in LAYERS or name in PARTS or name in OPERATIONS:
-        return None if _is_keras(module) else f"its class comes from {module}, which is not Keras"
-    return "its class is not part of Keras"
+        return None if _is_keras(module, tf_keras=tf_keras) else f"its class comes from {module}, which is not Keras"
+    return None if module is not None and APPLICATION_LAYERS.get(name) == module else "its class is not part of Keras"
 
 
-def _is_keras(module: Any) -> bool:
-    return module in (None, "builtins", "keras") or (isinstance(module, str) and module.startswith("keras."))
+def _is_keras(module: Any, *, tf_keras: bool) -> bool:
+    if module in (None, "builtins", "keras"):
+        return True
+    return isinstance(module, str) and module.startswith(("keras.", "tf_keras.") if tf_keras else "keras.")
 
 
-def _reason(name: str, node: dict[str, Any]) -> str:
+def _called(name: str, node: dict[str, Any]) -> str:
     config = node.get("config")
     call = config.get("function") if isinstance(config, dict) else None
-    return f"{UNSUPPORTED[name]} (tf.{call})" if name == "TFOpLambda" and isinstance(call, str) else UNSUPPORTED[name]
+    return f" (tf.{call})" if name in CALLS and isinstance(call, str) else ""
 
 
 def _where(layer: str | None, name: str) -> str:

@@ -6,86 +6,37 @@ dropped; a value that means something Keras 3 cannot do is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgetool.convert.legacy_keys import droppable, meaningful
+from edgetool.convert.legacy_layers import (
+    CLUSTERING_WRAPPER,
+    PRUNING_WRAPPER,
+    STEPS,
+    TRAINING_WRAPPERS,
+    WRAPPING_STEPS,
+)
+from edgetool.convert.legacy_nodes import connect
+from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS, objects
 from edgetool.errors import UnsupportedModelError
 
 Node = dict[str, Any]
 
-
-class _Any:
-    """Stands for every value."""
-
-
-ANY = _Any()
-Droppable = dict[str, tuple[Any, ...] | _Any]  # key -> the values that may be dropped with it
-_NO_GROUPS: Droppable = {"groups": (1, None)}
-_BATCH_MAJOR: Droppable = {"time_major": (False, None)}
-_SAMPLING: Droppable = {"rng_type": ANY, "force_generator": ANY}
-_DEPTHWISE: Droppable = {
-    **_NO_GROUPS,
-    "kernel_initializer": ANY,
-    "kernel_regularizer": ANY,
-    "kernel_constraint": ANY,
-}
-
-# Class -> keys that Keras 2 wrote and Keras 3 does not take.
-# Source: get_config of every tf_keras 2.21 layer against the constructors of Keras 3.15, and older files.
-DROPPED_KEYS: dict[str, Droppable] = {
-    "DepthwiseConv1D": _DEPTHWISE,
-    "DepthwiseConv2D": _DEPTHWISE,
-    "SeparableConv1D": _DEPTHWISE,
-    "SeparableConv2D": _DEPTHWISE,
-    "Conv1DTranspose": _NO_GROUPS,
-    "Conv2DTranspose": _NO_GROUPS,
-    "Conv3DTranspose": _NO_GROUPS,
-    "LSTM": {**_BATCH_MAJOR, "implementation": ANY},
-    "GRU": {**_BATCH_MAJOR, "implementation": ANY},
-    "SimpleRNN": {**_BATCH_MAJOR, "implementation": ANY},
-    "RNN": _BATCH_MAJOR,
-    "Bidirectional": _BATCH_MAJOR,
-    "ConvLSTM1D": _BATCH_MAJOR,
-    "ConvLSTM2D": _BATCH_MAJOR,
-    "ConvLSTM3D": _BATCH_MAJOR,
-    "LSTMCell": {"implementation": ANY},
-    "GRUCell": {"implementation": ANY},
-    "BatchNormalization": {
-        "fused": ANY,
-        "renorm": (False, None),
-        "virtual_batch_size": (None,),
-        "renorm_clipping": ANY,
-        "renorm_momentum": ANY,
-        "adjustment": (None,),
-        "beta_renorm": ANY,
-    },
-    "Embedding": {"input_length": ANY},
-    "MultiHeadAttention": {"softmax_robust_masking": ANY},
-    "SpatialDropout1D": {"noise_shape": ANY},
-    "SpatialDropout2D": {"noise_shape": ANY},
-    "SpatialDropout3D": {"noise_shape": ANY},
-    "Discretization": {"trainable": ANY},
-    "RandomBrightness": _SAMPLING,
-    "RandomContrast": _SAMPLING,
-    "RandomCrop": _SAMPLING,
-    "RandomFlip": _SAMPLING,
-    "RandomRotation": _SAMPLING,
-    "RandomTranslation": _SAMPLING,
-    "RandomZoom": _SAMPLING,
-}
-SINGLE_AXIS = frozenset(["BatchNormalization", "LayerNormalization"])
 MIXED_POLICIES = frozenset(["mixed_float16", "mixed_bfloat16"])
-FUNCTIONAL_MODULE = "keras.src.models.functional"
+# What Keras 2.12 wrapped numbers in, where Keras 3 takes numbers.
+PLAIN_VALUES = frozenset(["__numpy__", "__tensor__"])
 NAMES_SHOWN = 4
+WRAPPED_FOR = {CLUSTERING_WRAPPER: "clustering", PRUNING_WRAPPER: "pruning"}
 
 
 @dataclass(slots=True)
 class _Changes:
-    """What was changed: class -> dropped keys and the layers that had them, and sentences about the rest."""
+    """What was changed: class -> dropped keys and the layers that had them; wrapper -> layers; and sentences."""
 
     keys: dict[str, dict[str, None]] = field(default_factory=dict)
     layers: dict[str, dict[str, None]] = field(default_factory=dict)
+    unwrapped: dict[str, dict[str, None]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
 
     def drop(self, class_name: str, key: str, layer: str) -> None:
@@ -97,7 +48,11 @@ class _Changes:
             f"dropped what only Keras 2 knows ({', '.join(keys)}) from {name}: {_listed(list(self.layers[name]))}"
             for name, keys in self.keys.items()
         )
-        return (*dropped, *self.notes)
+        wrappers = tuple(
+            f"took off the {WRAPPED_FOR[kind]} wrappers of {_listed(list(names))}"
+            for kind, names in self.unwrapped.items()
+        )
+        return (*dropped, *wrappers, *self.notes)
 
 
 def modernise(config: Node, *, legacy: bool) -> tuple[Node, tuple[str, ...]]:
@@ -115,15 +70,29 @@ def modernise(config: Node, *, legacy: bool) -> tuple[Node, tuple[str, ...]]:
     return result, changes.sentences()
 
 
+def for_tf_keras(config: Node) -> Node:
+    """The same for tf_keras, which takes what Keras 2 wrote; Keras 2.12 to 2.15 named modules of their own."""
+    result, _ = modernise(config, legacy=False)
+    for node in objects(result):
+        if node["class_name"] in TRAINED_FOR_INTEGERS:
+            node.pop("build_config", None)  # built twice, it would have its variables twice
+        module = node.get("module")
+        if isinstance(module, str) and module.startswith(("keras.src.", "keras.engine.")):
+            node["module"] = f"tf_keras.src.{module.removeprefix('keras.').removeprefix('src.')}"
+    return result
+
+
 def _rewritten(value: Any, legacy: bool, batch: int | None, changes: _Changes) -> Any:
     if isinstance(value, list):
         return [_rewritten(item, legacy, batch, changes) for item in value]
     if not isinstance(value, dict):
         return value
     node = {key: _rewritten(item, legacy, batch, changes) for key, item in value.items() if key != "compile_config"}
+    if legacy and node.get("class_name") in PLAIN_VALUES and isinstance(node.get("config"), dict):
+        return node["config"].get("value")
     if isinstance(node.get("class_name"), str) and isinstance(node.get("config"), dict | list):
-        for step in _LEGACY_STEPS if legacy else ():
-            step(node, changes)
+        if legacy:
+            _translate(node, changes)
         if isinstance(node["config"], dict):
             _use_float32(node["config"], changes)
             if batch is not None:
@@ -131,65 +100,30 @@ def _rewritten(value: Any, legacy: bool, batch: int | None, changes: _Changes) -
     return node
 
 
-def _use_config_object(node: Node, _: _Changes) -> None:
-    """The first Keras 2 releases wrote a Sequential as a bare list of layers."""
-    if node["class_name"] == "Sequential" and isinstance(node["config"], list):
-        node["config"] = {"name": "sequential", "layers": node["config"]}
-
-
-def _drop_keys(node: Node, changes: _Changes) -> None:
-    name, config = node["class_name"], node["config"]
-    for key, harmless in DROPPED_KEYS.get(name, {}).items():
-        if key not in config:
-            continue
-        layer = str(config.get("name", name))
-        if not isinstance(harmless, _Any) and config[key] not in harmless:
-            raise UnsupportedModelError(
-                f"layer {layer!r} ({name}) cannot be converted: Keras 3 has no {key}={config[key]!r}",
-                fix="replace the layer, or write a SavedModel from the Keras that made it",
-            )
-        del config[key]
-        changes.drop(name, key, layer)
-
-
-def _rename_shape(node: Node, _: _Changes) -> None:
-    """Keras 2 says batch_input_shape where Keras 3 says batch_shape."""
-    config = node["config"]
-    if "batch_input_shape" in config:
-        shape = config.pop("batch_input_shape")
-        config.setdefault("batch_shape" if node["class_name"] == "InputLayer" else "batch_input_shape", shape)
-
-
-def _unwrap_axis(node: Node, _: _Changes) -> None:
-    axis = node["config"].get("axis")
-    if node["class_name"] in SINGLE_AXIS and isinstance(axis, list) and len(axis) == 1:
-        node["config"]["axis"] = axis[0]
-
-
-def _unwrap_policy(node: Node, _: _Changes) -> None:
-    """Old dtype policies become their name."""
-    policy = node["config"].get("dtype")
-    if isinstance(policy, dict) and policy.get("class_name") in ("Policy", "PolicyV1"):
-        node["config"]["dtype"] = (policy.get("config") or {}).get("name", "float32")
-
-
-def _use_module(node: Node, _: _Changes) -> None:
-    """Keras 2 kept its classes in modules that Keras 3 does not have."""
-    module = node.get("module")
-    if node["class_name"] == "Functional" and module is not None:
-        node["module"] = FUNCTIONAL_MODULE
-    elif isinstance(module, str) and module.startswith("tf_keras."):
-        node["module"] = module.removeprefix("tf_")
-
-
-_LEGACY_STEPS: tuple[Callable[[Node, _Changes], None], ...] = (
-    _use_config_object,
-    _drop_keys,
-    _rename_shape,
-    _unwrap_axis,
-    _unwrap_policy,
-    _use_module,
-)
+def _translate(node: Node, changes: _Changes) -> None:
+    """Say a node of Keras 2 in the words of Keras 3."""
+    before = node["class_name"]
+    for wrapping in WRAPPING_STEPS:
+        wrapping(node)
+    if not isinstance(node["config"], dict):
+        return
+    name = str(node["config"].get("name", node["class_name"]))
+    if before in TRAINING_WRAPPERS and node["class_name"] != before:
+        changes.unwrapped.setdefault(before, {})[name] = None
+    for key, value in meaningful(node).items():
+        raise UnsupportedModelError(
+            f"layer {name!r} ({node['class_name']}) cannot be converted: Keras 3 has no {key}={value!r}",
+            fix="replace the layer, or write a SavedModel from the Keras that made it",
+        )
+    for key in droppable(node):
+        del node["config"][key]
+        changes.drop(node["class_name"], key, name)
+    old = node["class_name"]
+    for step in STEPS:
+        step(node)
+    connect(node)
+    if node["class_name"] != old:
+        changes.notes[f"{old} {name!r} was loaded as {node['class_name']}, which does the same outside training"] = None
 
 
 def _use_float32(config: Node, changes: _Changes) -> None:

@@ -1,24 +1,34 @@
-"""Loads .h5 and .keras files with Keras: in the child process only."""
+"""Loads .h5 and .keras files with Keras, or with tf_keras what Keras 3 cannot rebuild: in the child process only."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import re
-import shutil
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.float_model import FloatModel, explain, input_spec, unique_names
-from edgetool.convert.samples import InputSpec
-from edgetool.convert.source import CONVERT_EXTRA, Source, link
-from edgetool.convert.synthetic import PIXEL_RANGE, Range, default_range
+from edgetool.convert.custom_objects import CUSTOM_OBJECTS, Code, read_code
+from edgetool.convert.float_model import explain
+from edgetool.convert.legacy_layers import HARD_SIGMOID
+from edgetool.convert.load_tf_keras import is_installed, load_with_tf_keras
+from edgetool.convert.model_copy import copy_with
+from edgetool.convert.source import CONVERT_EXTRA, Source
+from edgetool.convert.tf_keras_needs import TF_KERAS, needs_tf_keras, needs_tfmot
 from edgetool.errors import ConversionError, EdgetoolError, MissingExtraError, UnsupportedModelError
 
 MINIMUM_KERAS = (3, 15)
-CHUNK = 32  # samples per call of a model that takes any batch
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKeras:
+    """A model, the module that it belongs to (keras or tf_keras), and what the user should know."""
+
+    keras: Any
+    model: Any
+    notes: tuple[str, ...] = ()
 
 
 def import_libraries() -> tuple[Any, Any]:
@@ -46,136 +56,110 @@ def _imported(name: str) -> Any:
         ) from error
 
 
-def load_keras(
-    keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
-) -> FloatModel:
-    """The float model of an .h5 or .keras file. Raises as load_keras_model and float_model do."""
-    model = load_keras_model(keras, source, config, workdir, trust_model_code=trust_model_code)
-    return float_model(keras, model, source.path)
-
-
 def load_keras_model(
     keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
 ) -> Any:
-    """The keras.Model of an .h5 or .keras file, built from `config` with the file's weights.
+    """The keras.Model of an .h5 or .keras file that Keras 3 can load; raises as load_keras_file does."""
+    return _with_keras(keras, source, config, workdir, trust_model_code=trust_model_code, code=Code())
 
-    Raises UnsupportedModelError naming the layer where Keras tells it.
+
+def load_keras_file(
+    keras: Any,
+    source: Source,
+    config: dict[str, Any],
+    workdir: Path,
+    *,
+    trust_model_code: bool,
+    custom_objects: Path | None = None,
+) -> LoadedKeras:
+    """The model of an .h5 or .keras file with its weights.
+
+    config: what checked_config made of it. custom_objects: a Python module with the model's own classes and functions.
+    Raises UnsupportedModelError naming the layer where Keras tells it and file and line where the module's code
+    fails, UsageError when there is nothing in the module, MissingExtraError where tf_keras is needed.
     """
-    path = workdir / f"model.{source.kind}"
-    if config == source.config:
-        link(source.path, path)
+    code = Code() if custom_objects is None else read_code(custom_objects)
+    needed = next(needs_tf_keras(config), None) if source.legacy else None
+    if needed is None and not code.of_tf_keras:
+        try:
+            model = _with_keras(keras, source, config, workdir, trust_model_code=trust_model_code, code=code)
+            return LoadedKeras(keras, model)
+        except UnsupportedModelError as error:
+            if not source.legacy or not is_installed() or code.objects:
+                raise
+            refused = error
     else:
-        _copy_with_config(source, config, path)
+        refused = None
     try:
-        return keras.models.load_model(str(path), compile=False, safe_mode=not trust_model_code)
-    except EdgetoolError:
-        raise
-    except MemoryError:
+        with code.told("the model") if code.objects else nullcontext():
+            library, model = load_with_tf_keras(
+                source, workdir, trust_model_code=trust_model_code, custom_objects=code.objects
+            )
+    except UnsupportedModelError as error:
+        raise refused or error from error
+    return LoadedKeras(library, model, (_why(library, needed, refused, quantized=needs_tfmot(config)),))
+
+
+def _why(library: Any, needed: tuple[str, str, str] | None, refused: EdgetoolError | None, *, quantized: bool) -> str:
+    told = f"the model was loaded with tf_keras {library.__version__}"
+    if quantized:
+        return f"{told}: it was trained for quantization, and the ranges that it learned are used"
+    if needed is not None:
+        layer, name, reason = needed
+        return f"{told}: layer {layer!r} ({name}): {reason}"
+    return f"{told}: {refused.what}" if refused is not None else f"{told}: its own classes are made for it"
+
+
+def _with_keras(
+    keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool, code: Code
+) -> Any:
+    path = workdir / f"model.{source.kind}"
+    copy_with(source, config, path, convert_weights=source.legacy)
+    objects = {HARD_SIGMOID: _hard_sigmoid(keras), **code.objects}
+    try:
+        with code.told("the model"), keras.saving.custom_object_scope(objects):
+            model = keras.models.load_model(str(path), compile=False, safe_mode=not trust_model_code)
+    except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
         what, where = explain(error)
         raise UnsupportedModelError(
-            f"Keras {keras.__version__} cannot load {where}: {what}",
-            where=str(source.path),
-            fix="save the model again with a current Keras, or write a SavedModel with model.export()",
+            f"Keras {keras.__version__} cannot load {where}: {what}", where=str(source.path), fix=_fix(source, what)
         ) from error
     finally:
         path.unlink(missing_ok=True)
+    if source.legacy:
+        _check_order(model, config, source.path)
+    return model
 
 
-def _copy_with_config(source: Source, config: dict[str, Any], path: Path) -> None:
-    """A copy of the file with another configuration: the user's own stays as it is."""
-    text = json.dumps(config)
-    if source.kind == "h5":
-        import h5py
-
-        shutil.copyfile(source.path, path)
-        with h5py.File(path, "r+") as file:
-            del file.attrs["model_config"]
-            file.attrs["model_config"] = text
-        return
-    with zipfile.ZipFile(source.path) as old, zipfile.ZipFile(path, "w") as new:
-        for entry in old.infolist():
-            if entry.filename == "config.json":
-                new.writestr("config.json", text)
-            else:
-                with old.open(entry) as reader, new.open(entry.filename, "w", force_zip64=True) as writer:
-                    shutil.copyfileobj(reader, writer)
+def _fix(source: Source, what: str) -> str:
+    if "could not locate" in what.lower() or "unknown layer" in what.lower():
+        return f"give the code of its classes with {CUSTOM_OBJECTS}, or write a SavedModel with model.export()"
+    again = "save the model again with a current Keras, or write a SavedModel with model.export()"
+    return f"{again}; {TF_KERAS} lets edgetool try the old one" if source.legacy and not is_installed() else again
 
 
-def float_model(keras: Any, model: Any, path: Path) -> FloatModel:
-    """What a keras.Model is to this room. UnsupportedModelError at `path` when its inputs have no fixed shape."""
-    inputs = list(getattr(model, "inputs", None) or ())
-    outputs = list(getattr(model, "outputs", None) or ())
-    if not inputs or not outputs:
+def _hard_sigmoid(keras: Any) -> Any:
+    """clip(0.2 x + 0.5, 0, 1), as Keras 2 had it, in the operators that Keras 3 uses for its own."""
+
+    def keras_2_hard_sigmoid(x: Any) -> Any:
+        return keras.ops.relu6(x * 1.2 + 3.0) / 6.0
+
+    keras_2_hard_sigmoid.__name__ = HARD_SIGMOID
+    return keras_2_hard_sigmoid
+
+
+def _check_order(model: Any, config: Mapping[str, Any], path: Path) -> None:
+    """Weights are found by their order among the layers, which Keras derives anew: it must be the file's."""
+    inner = config.get("config")
+    layers = inner.get("layers", ()) if isinstance(inner, dict) else ()
+    written = [layer["config"].get("name") for layer in layers if isinstance(layer.get("config"), dict)]
+    loaded = [layer.name for layer in getattr(model, "layers", ())]
+    known = set(loaded)
+    if [name for name in written if name in known] != [name for name in loaded if name in set(written)]:
         raise UnsupportedModelError(
-            "the model does not say what its inputs are: it was never built, or it is a class of its own",
+            "Keras 3 orders the layers of this model otherwise than Keras 2 did, and would mix up their weights",
             where=str(path),
-            fix="build it with keras.Input, or write a SavedModel with model.export()",
+            fix="write a SavedModel with model.export() from the Keras that made it",
         )
-    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
-    names = _keys(keras, structure, len(inputs)) or [tensor.name for tensor in inputs]
-    specs = tuple(
-        input_spec(name, tuple(tensor.shape), tensor.dtype, path)
-        for name, tensor in zip(unique_names(names), inputs, strict=True)
-    )
-    for tensor in inputs:
-        if getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False):
-            raise UnsupportedModelError(
-                f"input {tensor.name!r} is sparse or ragged", where=str(path), fix="use a dense input"
-            )
-    output_names = _keys(keras, getattr(model, "output", None), len(outputs))
-    output_names = output_names or list(getattr(model, "output_names", None) or [model.layers[-1].name])
-    if len(output_names) != len(outputs):
-        output_names = [tensor.name for tensor in outputs]
-
-    def call(tensors: Sequence[Any]) -> list[Any]:
-        return list(keras.tree.flatten(model(packed(keras, model, tensors), training=False)))
-
-    return FloatModel(
-        specs=specs,
-        output_names=unique_names(output_names),
-        ranges=tuple(
-            _range_of(keras, model, tensor, spec) or default_range(spec)
-            for tensor, spec in zip(inputs, specs, strict=True)
-        ),
-        call=call,
-        chunk=CHUNK if all(tensor.shape[0] is None for tensor in inputs) else 1,
-        tracked=[variable.value for variable in model.variables],
-    )
-
-
-def packed(keras: Any, model: Any, tensors: Sequence[Any]) -> Any:
-    """One tensor per input, in Keras's order, in the structure that the model takes."""
-    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
-    nested = isinstance(structure, list | tuple | dict)
-    return keras.tree.pack_sequence_as(structure, list(tensors)) if nested else tensors[0]
-
-
-def _keys(keras: Any, structure: Any, count: int) -> list[str]:
-    """The names that a dictionary of inputs or outputs gives them, in Keras's order; none for other structures."""
-    if not isinstance(structure, dict) or len(structure) != count:
-        return []
-    positions = keras.tree.pack_sequence_as(structure, list(range(count)))
-    return sorted(map(str, positions), key=lambda name: positions[name])
-
-
-def _range_of(keras: Any, model: Any, tensor: Any, spec: InputSpec) -> Range | None:
-    """What the first layer behind an input says about its values: indices below input_dim, or pixels."""
-    for layer in getattr(model, "layers", ()):
-        try:
-            taken = keras.tree.flatten(layer.input)
-        except (AttributeError, ValueError):  # not called yet, or more than once
-            continue
-        for position, candidate in enumerate(taken):
-            if candidate is not tensor:
-                continue
-            if isinstance(layer, keras.layers.Embedding):
-                return Range(0, layer.input_dim - 1, whole=True)
-            if isinstance(layer, keras.layers.Rescaling) and spec.is_float:
-                return Range(*PIXEL_RANGE)
-            if isinstance(layer, keras.Model) and position < len(layer.inputs):
-                found = _range_of(keras, layer, layer.inputs[position], spec)
-                if found is not None:
-                    return found
-    return None

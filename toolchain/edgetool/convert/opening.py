@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.config_check import check_config, check_unrolled
-from edgetool.convert.legacy import modernise
+from edgetool.convert.config_check import check_config
+from edgetool.convert.keras_sums import mend_sums
+from edgetool.convert.legacy import for_tf_keras, modernise
 from edgetool.convert.load_keras import import_libraries
+from edgetool.convert.load_tf_keras import LIBRARY, check_installed
 from edgetool.convert.source import Source
+from edgetool.convert.tf_keras_needs import needs_tf_keras
 from edgetool.errors import InvalidModelError, ModelError, OutputError
 
 # Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
@@ -60,24 +63,32 @@ def room_in(workdir: Path) -> Iterator[None]:
         ) from error
 
 
-def checked_config(source: Source, trust: bool, *, integer: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """The configuration that Keras is to load, checked, and notes; None for a SavedModel, which has none.
+def checked_config(
+    source: Source, trust: bool, *, tf_keras: bool = True
+) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """The configuration that is to be loaded, checked, and notes; None for a SavedModel, which has none.
 
-    integer: refuse what an integer conversion cannot take. Raises InvalidModelError or UnsupportedModelError.
+    tf_keras: whether that library may load what Keras 3 cannot rebuild. Raises InvalidModelError or
+    UnsupportedModelError, and MissingExtraError where tf_keras is needed and not installed.
     """
     loaded_on_trust = ("the model was loaded with --trust-model-code",) if trust else ()
     if source.config is None:
         return None, loaded_on_trust
+    changes: tuple[str, ...] = ()
     try:
         with located(source.path):
-            config, changes = modernise(source.config, legacy=source.legacy)
-            trusted = check_config(config, source.kind, trust_model_code=trust)
-            if integer:
-                check_unrolled(config)
+            needed = tf_keras and source.legacy and any(needs_tf_keras(source.config))
+            if needed:
+                config = for_tf_keras(source.config)
+            else:
+                config, changes = modernise(source.config, legacy=source.legacy)
+            trusted = check_config(config, source.kind, trust_model_code=trust, tf_keras=needed)
     except RecursionError as error:
         raise InvalidModelError(
             "its configuration is nested too deeply", where=str(source.path), fix="save the model again"
         ) from error
+    if needed:
+        check_installed(config, source.path)
     return config, (*changes, *(trusted or loaded_on_trust))
 
 
@@ -91,13 +102,14 @@ def start_keras(workdir: Path) -> tuple[Any, Any]:
     tf, keras = import_libraries()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    mend_sums(tf, keras)
     return tf, keras
 
 
 def library_versions(tf: Any, keras: Any) -> dict[str, str]:
-    """What a result depends on besides its request."""
+    """What a result depends on besides its request; keras: the library of the model, Keras 3 or tf_keras."""
     return {
         "python": platform.python_version(),
         "tensorflow": str(tf.__version__),
-        "keras": str(keras.__version__),
+        LIBRARY if keras.__name__.startswith(LIBRARY) else "keras": str(keras.__version__),
     }

@@ -33,6 +33,13 @@ ZeroPadding2D ZeroPadding3D
 """.split()
 )
 
+# Layers that modules of keras.applications define for themselves; each only computes, from numbers in its config.
+APPLICATION_LAYERS = {
+    "CustomScaleLayer": "keras.src.applications.inception_resnet_v2",
+    "LayerScale": "keras.src.applications.convnext",
+    "StochasticDepth": "keras.src.applications.convnext",
+}
+
 # Operations in a functional graph: subclasses of Operation in keras.src.ops.
 OPERATIONS = frozenset(
     """
