@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -166,3 +167,31 @@ class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 POSITIVE = Positive()
+
+
+class InputShape(click.ParamType):  # type: ignore[type-arg]  # as above
+    """NAME=SIZES, or SIZES for the only input, without batch: "96,96,1", "96x96x1", or a shape as Keras prints it.
+
+    A first None, ? or -1 is the batch and left out; a first 1 is one size or the batch, which the model's rank decides.
+    """
+
+    name = "[NAME=]SIZES"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str | None, tuple[int, ...]]:
+        """The name, None without one, and the sizes, each at least 1."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).rpartition("=")
+        name = name.strip()
+        parts = re.split(r"\s*[,x×*]\s*|\s+", text.strip().strip("()[]").strip().rstrip(","), flags=re.IGNORECASE)
+        if len(parts) > 1 and parts[0] in ("None", "?", "-1"):
+            parts = parts[1:]
+        sizes = tuple(int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 10)
+        if len(sizes) != len(parts) or min(sizes) < 1 or (equals and not name):
+            self.fail(f"{value!r} is not a shape such as 96,96,1 or NAME=96,96,1: all sizes, without batch", param, ctx)
+        return name or None, sizes
+
+
+INPUT_SHAPE = InputShape()

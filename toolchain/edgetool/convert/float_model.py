@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from edgetool.convert.input_shapes import Declared, fixed
 from edgetool.convert.samples import InputSpec
 from edgetool.convert.synthetic import Range
 from edgetool.errors import UnsupportedModelError
 
 # How messages of Keras name a layer.
 LAYER_NAMES = (r"'name': '([^']{1,80})'", r"[Ll]ayer [\"']([^\"']{1,80})[\"']")
+# Keras nests its messages: of an object in a model the innermost, which stands last, tells.
+_LOADING = re.compile(r"when deserializing class '\w+' using config={'name': '([^']{1,80})'")
+# How Keras begins the message of an error inside a layer's or model's call; the reason is what follows.
+_CALLED = re.compile(
+    r"Exception encountered when calling (?:layer '[^']+' \(type )?(\w+)(?:\)|\.call\(\))\.\s*(?=\S)(.*)", re.DOTALL
+)
+# What terminals and TensorFlow add to a message: colours, where in its own graph, and which of its operations.
+_ADDED = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}\s*|\s*\[Op:\w+\](?: name:.*)?")
 MESSAGE_LENGTH = 200
-NO_FIXED_SHAPE = "save the model with a fixed input shape, keras.Input(shape=(...)) without None"
+# Types of inputs that a sample file can hold.
+NUMERIC = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +35,9 @@ class FloatModel:
 
     specs: its inputs, by the names that its maker gave. output_names: likewise. ranges: for synthetic samples.
     call: tensors in the order of specs -> tensors in the order of output_names. chunk: samples per call that
-    it takes. tracked: what holds its variables and tables, for saving.
+    it takes. tracked: what holds its variables and tables, for saving. traced: `call` with layers replaced by equal
+    ones that convert better; None for `call` itself. notes: what the user should know, one sentence each. reset:
+    puts layers that carry a state from call to call back to its start; None where there are none.
     """
 
     specs: tuple[InputSpec, ...]
@@ -33,6 +46,9 @@ class FloatModel:
     call: Callable[[Sequence[Any]], list[Any]]
     chunk: int
     tracked: Any
+    traced: Callable[[Sequence[Any]], list[Any]] | None = None
+    notes: tuple[str, ...] = ()
+    reset: Callable[[], None] | None = None
 
     @property
     def signature_inputs(self) -> tuple[str, ...]:
@@ -45,23 +61,19 @@ class FloatModel:
         return signature_names(self.output_names)
 
 
-def input_spec(name: str, shape: tuple[int | None, ...], dtype: str, path: Path) -> InputSpec:
-    """An input with its batch removed; refuses what has no fixed size."""
+def input_spec(name: str, shape: Declared, dtype: str, path: Path) -> InputSpec:
+    """An input with its batch removed. UnsupportedModelError for what has none, an open size, or holds no numbers."""
     if not shape:
         raise UnsupportedModelError(
             f"input {name!r} is a scalar without a batch", where=str(path), fix="give it a batch dimension"
         )
-    sizes = tuple(size for size in shape[1:] if size is not None)
-    if len(sizes) != len(shape) - 1:
-        text = ", ".join("None" if size is None else str(size) for size in shape)
+    if dtype not in NUMERIC:
         raise UnsupportedModelError(
-            f"input {name!r} has dimensions that are not fixed: ({text})", where=str(path), fix=NO_FIXED_SHAPE
+            f"input {name!r} is of type {dtype}",
+            where=str(path),
+            fix="use an input of float32, int32 or another number",
         )
-    if dtype in ("string", "resource", "variant") or dtype.startswith("complex"):
-        raise UnsupportedModelError(
-            f"input {name!r} is of type {dtype}", where=str(path), fix="use a model with numeric inputs"
-        )
-    return InputSpec(name, sizes, dtype)
+    return InputSpec(name, fixed(name, shape[1:], str(path)), dtype)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -82,15 +94,22 @@ def signature_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
+def _named(text: str) -> re.Match[str] | None:
+    return next((found for pattern in LAYER_NAMES if (found := re.search(pattern, text))), None)
+
+
 def explain(error: Exception) -> tuple[str, str]:
     """The heart of a Keras or TensorFlow message in one line, and the layer that it speaks of."""
-    text = str(error)
+    text = _ADDED.sub("", str(error.args[0]) if type(error) is KeyError and error.args else str(error))
     heart = text.rpartition("Exception encountered: ")[2] or text
-    layer = next(
-        (found for part in (heart, text) for pattern in LAYER_NAMES if (found := re.search(pattern, part))), None
-    )
+    called = _CALLED.match(heart)
+    heart = called[2] if called else heart
+    layer = _named(heart) or next(reversed([*_LOADING.finditer(text)]), None) or _named(text)
     lines = [line.strip() for line in heart.splitlines() if line.strip()]
     what = lines[0] if lines else type(error).__name__
+    if what.startswith("Graph execution error"):  # then comes where, the reason, and the node in double brackets
+        what = next((reason for reason, line in pairwise(lines) if line.startswith("[[")), what)
     if len(what) > MESSAGE_LENGTH:
         what = what[:MESSAGE_LENGTH].rpartition(". ")[0] or what[:MESSAGE_LENGTH]
-    return what.rstrip("."), f"layer {layer[1]!r}" if layer else "the model"
+    where = f"layer {layer[1]!r}" if layer else f"a layer of class {called[1]}" if called else "the model"
+    return what.rstrip("."), where

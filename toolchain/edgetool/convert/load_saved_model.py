@@ -1,14 +1,16 @@
-"""Loads the serving signature of a SavedModel directory: in the child process only."""
+"""Loads one signature of a SavedModel directory: in the child process only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.float_model import NO_FIXED_SHAPE, FloatModel, explain, input_spec
+from edgetool.convert.float_model import FloatModel, explain, input_spec
+from edgetool.convert.input_shapes import OPTION, Declared, Given, resolve
 from edgetool.convert.synthetic import default_range
-from edgetool.errors import InvalidModelError, UnsupportedModelError
+from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 
 SERVING = "serving_default"
 # Graph operations with which a SavedModel reaches out of itself.
@@ -18,10 +20,27 @@ REACHES_OUT = frozenset(
     TFRecordDataset TextLineDataset FixedLengthRecordDataset _Send _Recv
     """.split()
 )
+# For a module of TensorFlow's own, whose maker has to name what it is called with.
+EXPORT = "tf.saved_model.save(module, path, signatures=module.function.get_concrete_function(tf.TensorSpec(...)))"
 
 
-def load_saved_model(tf: Any, path: Path, *, trust_model_code: bool) -> FloatModel:
-    """The serving signature of a SavedModel. UnsupportedModelError says what it lacks."""
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An input of a signature as it is declared: sizes without batch."""
+
+    name: str
+    shape: Declared
+    dtype: str
+
+
+def load_saved_model(
+    tf: Any, path: Path, *, trust_model_code: bool, signature: str | None = None, input_shapes: Given = ()
+) -> FloatModel:
+    """A signature of a SavedModel: the one named, the serving one, or the only one.
+
+    input_shapes: sizes without batch for inputs that leave theirs open. Raises InvalidModelError for a damaged file,
+    UnsupportedModelError saying what the model lacks, UsageError for a signature or shape that it does not have.
+    """
     if not trust_model_code:
         _check_graph(path)
     try:
@@ -33,47 +52,123 @@ def load_saved_model(tf: Any, path: Path, *, trust_model_code: bool) -> FloatMod
         raise InvalidModelError(
             f"TensorFlow cannot load the SavedModel: {what}", where=str(path), fix="export it again"
         ) from error
-    signatures = dict(loaded.signatures)
-    if SERVING not in signatures and len(signatures) != 1:
-        raise UnsupportedModelError(
-            f"the SavedModel has no signature {SERVING!r} (it has: {', '.join(sorted(signatures)) or 'none'})",
-            where=str(path),
-            fix="write it with model.export(), or tf.saved_model.save(..., signatures=...)",
-        )
-    signature = signatures.get(SERVING) or next(iter(signatures.values()))
-    arguments: dict[str, Any] = signature.structured_input_signature[1]
-    results = list(signature.structured_outputs)
-    inputs = list(arguments)
+    function = _chosen(dict(loaded.signatures), signature, path)
+    arguments = [_argument(name, spec, path) for name, spec in sorted(function.structured_input_signature[1].items())]
+    names = [argument.name for argument in arguments]
+    if not names:
+        raise UnsupportedModelError("the signature takes no inputs", where=str(path), fix="export one that does")
+    results = sorted(function.structured_outputs)
+    shapes = resolve(names, [argument.shape for argument in arguments], input_shapes, str(path))
     specs = tuple(
-        input_spec(name, _static_shape(arguments[name], name, path), arguments[name].dtype.name, path)
-        for name in inputs
+        input_spec(argument.name, (None, *shape), argument.dtype, path)
+        for argument, shape in zip(arguments, shapes, strict=True)
     )
 
     def call(tensors: Sequence[Any]) -> list[Any]:
-        outputs = signature(**dict(zip(inputs, tensors, strict=True)))
+        outputs = function(**dict(zip(names, tensors, strict=True)))
         return [outputs[name] for name in results]
 
+    if input_shapes:
+        _check_runs(tf, call, [(1, *spec.shape) for spec in specs], [spec.dtype for spec in specs])
     return FloatModel(
         specs=specs,
         output_names=tuple(results),
         ranges=tuple(default_range(spec) for spec in specs),
         call=call,
         chunk=1,
-        tracked=loaded,
+        tracked=_used(function, loaded),
     )
 
 
-def _static_shape(spec: Any, name: str, path: Path) -> tuple[int | None, ...]:
-    if spec.shape.rank is None:
-        raise UnsupportedModelError(f"input {name!r} has no known rank", where=str(path), fix=NO_FIXED_SHAPE)
-    shape: tuple[int | None, ...] = tuple(spec.shape.as_list())
-    if shape and shape[0] not in (None, 1):
-        raise UnsupportedModelError(
-            f"input {name!r} is fixed to a batch of {shape[0]}",
-            where=str(path),
-            fix="export the model with a batch size of 1 or None",
+def _used(function: Any, loaded: Any) -> Any:
+    """What the signature reads: its variables, or all that was loaded where it reads more than those, as tables.
+
+    What other signatures read would be saved and converted with it.
+    """
+    variables = list(function.variables)
+    handles = {id(variable.handle) for variable in variables}
+    resources = [tensor for tensor in function.captured_inputs if tensor.dtype.name == "resource"]
+    return variables if all(id(tensor) in handles for tensor in resources) else loaded
+
+
+def _chosen(signatures: Mapping[str, Any], wanted: str | None, path: Path) -> Any:
+    """The signature to convert; the errors list what there is."""
+    if wanted is not None and wanted in signatures:
+        return signatures[wanted]
+    there = "; ".join(_described(name, signatures[name]) for name in sorted(signatures)) or "none"
+    if wanted is not None:
+        raise UsageError(
+            f"{path} has no signature {wanted!r}; it has {there}",
+            where="--signature",
+            fix=f"give one of {', '.join(sorted(signatures))}" if signatures else f"export it with one: {EXPORT}",
         )
-    return shape
+    if SERVING in signatures:
+        return signatures[SERVING]
+    if len(signatures) == 1:
+        return next(iter(signatures.values()))
+    if signatures:
+        raise UnsupportedModelError(
+            f"the SavedModel has several signatures and none is {SERVING!r}: {there}",
+            where=str(path),
+            fix="choose one with --signature",
+        )
+    raise UnsupportedModelError(
+        "the SavedModel has no signature, so nobody can tell what its inputs are",
+        where=str(path),
+        fix=f"write it with model.export(), or {EXPORT}",
+    )
+
+
+def _described(name: str, function: Any) -> str:
+    """ "serve(x: float32 (None, 4)) -> y: float32 (None, 2)"."""
+    inputs, outputs = (
+        ", ".join(f"{key}: {spec.dtype.name} {_shape_text(spec.shape)}" for key, spec in sorted(specs.items()))
+        for specs in (function.structured_input_signature[1], function.structured_outputs)
+    )
+    return f"{name}({inputs}) -> {outputs or 'nothing'}"
+
+
+def _shape_text(shape: Any) -> str:
+    return "of any rank" if shape.rank is None else str(tuple(shape.as_list()))
+
+
+def _argument(name: str, spec: Any, path: Path) -> _Argument:
+    if type(spec).__name__ != "TensorSpec":
+        raise UnsupportedModelError(f"input {name!r} is sparse or ragged", where=str(path), fix="use a dense input")
+    if spec.shape.rank is None:
+        raise UnsupportedModelError(
+            f"input {name!r} has no known rank",
+            where=str(path),
+            fix=f"export it with a shape, None for its batch: {EXPORT}",
+        )
+    shape: Declared = tuple(spec.shape.as_list())
+    if not shape:
+        raise UnsupportedModelError(
+            f"input {name!r} is a scalar without a batch", where=str(path), fix="give it a batch dimension"
+        )
+    if shape[0] not in (None, 1):
+        free = ", ".join(map(str, (None, *shape[1:])))
+        raise UnsupportedModelError(
+            f"input {name!r} is fixed to a batch of {shape[0]}, {shape}: a microcontroller takes one sample at a time",
+            where=str(path),
+            fix=f"export it with tf.TensorSpec(({free})), or with a first dimension of 1 where it is no batch",
+        )
+    return _Argument(name, shape[1:], spec.dtype.name)
+
+
+def _check_runs(tf: Any, call: Any, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> None:
+    """Refuse shapes with which the graph does not run, naming the operation that says so."""
+    try:
+        call([tf.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)])
+    except MemoryError:
+        raise
+    except Exception as error:
+        what, _ = explain(error)
+        raise UsageError(
+            f"the model does not run with inputs of {', '.join(map(str, shapes))}: {what}",
+            where=OPTION,
+            fix="give a shape that all its layers take",
+        ) from error
 
 
 def _check_graph(path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Which sizes a model's inputs have: its own, and those that --input-shape gives where it leaves them open. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias
+
+from edgetool.errors import UnsupportedModelError, UsageError
+
+# What a model says of an input's sizes, without its batch: None where any will do.
+Declared: TypeAlias = tuple[int | None, ...]
+# Pairs of an input's name, or None for the only one, and its sizes without batch; lists where they come from JSON.
+Given: TypeAlias = Sequence[tuple[str | None, Sequence[int]]]
+OPTION = "--input-shape"
+# A .tflite is a flatbuffer with 32-bit offsets, and no microcontroller has a hundredth of this.
+LIMIT_ELEMENTS = 2**28
+
+
+def resolve(names: Sequence[str], declared: Sequence[Declared], given: Given, where: str) -> tuple[Declared, ...]:
+    """The inputs' sizes with those given put in; None stays where nothing was given.
+
+    where: the model's path. A leading 1 beyond the rank is the batch. Raises UsageError for an unknown name, one given
+    twice, a missing name where there are several inputs, another rank, or a size that the model has otherwise.
+    """
+    sizes: dict[str, tuple[int, ...]] = {}
+    for wanted, values in given:
+        name = _named(wanted, names, where)
+        if name in sizes:
+            raise UsageError(f"input {name!r} is given twice", where=OPTION, fix="give each input once")
+        sizes[name] = tuple(values)
+    return tuple(
+        _merged(name, shape, sizes[name]) if name in sizes else shape
+        for name, shape in zip(names, declared, strict=True)
+    )
+
+
+def _named(wanted: str | None, names: Sequence[str], where: str) -> str:
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise UsageError(
+            f"{where} has {len(names)} inputs: which one has this shape?",
+            where=OPTION,
+            fix=f"give NAME=SIZES for any of {', '.join(names)}",
+        )
+    if wanted not in names:
+        raise UsageError(f"{where} has no input {wanted!r}", where=OPTION, fix=f"it has {', '.join(names)}")
+    return wanted
+
+
+def _merged(name: str, declared: Declared, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    if len(sizes) == len(declared) + 1 and sizes[0] == 1:
+        sizes = sizes[1:]
+    agree = len(sizes) == len(declared) and all(own in (None, size) for own, size in zip(declared, sizes, strict=True))
+    if not agree:
+        raise UsageError(
+            f"input {name!r} is {text(declared)} in the model, not {text(sizes)}",
+            where=OPTION,
+            fix="give the sizes without batch, and where the model has one the same",
+        )
+    if min(sizes, default=1) < 1 or prod(sizes) > LIMIT_ELEMENTS:
+        raise UsageError(
+            f"input {name!r} cannot be {text(sizes)}", where=OPTION, fix="give sizes that a device can hold"
+        )
+    return sizes
+
+
+def fixed(name: str, shape: Declared, where: str) -> tuple[int, ...]:
+    """The shape once every size is known. UnsupportedModelError at `where` names the input and the option otherwise."""
+    known = tuple(size for size in shape if size is not None)
+    if len(known) != len(shape):
+        example = ",".join("SIZE" if size is None else str(size) for size in shape)
+        raise UnsupportedModelError(
+            f"input {name!r} has dimensions that are not fixed: {text(shape)} for each sample",
+            where=where,
+            fix=f"fix them with {OPTION} {name}={example}",
+        )
+    if 0 in known:
+        raise UnsupportedModelError(
+            f"input {name!r} of shape {text(known)} holds nothing", where=where, fix="remove it from the model"
+        )
+    return known
+
+
+def text(shape: Sequence[int | None]) -> str:
+    """ "(96, 96, 1)", "(None, 3)"."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

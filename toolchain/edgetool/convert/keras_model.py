@@ -1,0 +1,276 @@
+"""What a loaded Keras model is to this room: its inputs and outputs by name, and how it is called. In the child only.
+
+Serves Keras 3 and tf_keras, which name a few things differently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetool.convert.float_model import FloatModel, explain, input_spec, unique_names
+from edgetool.convert.input_shapes import OPTION, Declared, Given, resolve
+from edgetool.convert.lowering.stateful import reset_of
+from edgetool.convert.preprocessing import all_layers, range_of, without_resizing
+from edgetool.convert.samples import InputSpec
+from edgetool.convert.synthetic import default_range
+from edgetool.errors import UnsupportedModelError, UsageError
+
+# What TensorFlow takes as a name in a graph.
+_GRAPH_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+CHUNK = 32  # samples per call of a model that takes any batch
+EXPORT = "build it with keras.Input, or write a SavedModel with model.export()"
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An input as the model declares it: its shape with batch; tensor is None in a model without symbolic inputs."""
+
+    name: str
+    shape: Declared
+    dtype: str
+    tensor: Any = None
+
+
+def float_model(keras: Any, model: Any, path: Path, input_shapes: Given = ()) -> FloatModel:
+    """A keras.Model with fixed inputs.
+
+    input_shapes: sizes without batch for inputs that leave theirs open. Raises UnsupportedModelError at `path` when
+    its inputs are unknown or of no fixed shape, UsageError when the shapes given do not fit the model.
+    """
+    if not all_layers(keras, model) and not model.variables:
+        raise UnsupportedModelError("the model has no layers", where=str(path), fix="give one that computes something")
+    if getattr(model, "inputs", None) and getattr(model, "outputs", None):
+        return _symbolic(keras, model, path, input_shapes)
+    return _by_calling(keras, model, path, input_shapes)
+
+
+def _symbolic(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatModel:
+    """A functional or Sequential model, which knows its inputs and outputs."""
+    inputs, outputs = list(model.inputs), list(model.outputs)
+    for tensor in inputs:
+        if getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False):
+            raise UnsupportedModelError(
+                f"input {tensor.name!r} is sparse or ragged", where=str(path), fix="use a dense input"
+            )
+    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
+    names = unique_names(_names(keras, structure, [tensor.name for tensor in inputs]))
+    arguments = [
+        _Argument(name, tuple(tensor.shape), _dtype(tensor), tensor) for name, tensor in zip(names, inputs, strict=True)
+    ]
+    shapes = resolve(names, [tensor.shape[1:] for tensor in inputs], input_shapes, str(path))
+    shapes, notes = without_resizing(keras, model, names, inputs, shapes, str(path))
+    specs = _specs(arguments, shapes, path)
+    own = list(getattr(model, "output_names", None) or [model.layers[-1].name])
+    own = own if len(own) == len(outputs) else [tensor.name for tensor in outputs]
+
+    def call(tensors: Sequence[Any]) -> list[Any]:
+        return _flat(keras, model(packed(keras, model, tensors), training=False))
+
+    if input_shapes:
+        _check_runs(keras, model, call, specs)
+    reset = reset_of(model)
+    return FloatModel(
+        specs=specs,
+        output_names=unique_names(_names(keras, getattr(model, "output", None), own)),
+        ranges=tuple(
+            range_of(keras, model, tensor, spec) or default_range(spec)
+            for tensor, spec in zip(inputs, specs, strict=True)
+        ),
+        call=call,
+        chunk=CHUNK if reset is None and all(tensor.shape[0] is None for tensor in inputs) else 1,
+        tracked=_tracked(model),
+        notes=notes,
+        reset=reset,
+    )
+
+
+def _by_calling(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatModel:
+    """A class of its own, or a Sequential without Input: what it was built with, or is said to take, and a call."""
+    structure = _call_structure(model, input_shapes) if getattr(model, "built", False) else None
+    if structure is None:  # one that was never built has no weights to convert, whatever shape is given
+        raise UnsupportedModelError(
+            "the model does not say what its inputs are: it was never built, or it is a class of its own",
+            where=str(path),
+            fix=EXPORT,
+        )
+    given = dict(input_shapes)
+    declared = _leaves(structure)
+    own = ["input" if len(declared) == 1 else "inputs"] * len(declared)
+    names = unique_names(_names(keras, _mapped(structure, str), own))
+    resolve(names, [(None,) * len(shape[1:]) for shape in declared], input_shapes, str(path))
+    shapes = [tuple(given.get(name, given.get(None, shape[1:]))) for name, shape in zip(names, declared, strict=True)]
+    arguments = [_Argument(name, (None, *shape), "float32") for name, shape in zip(names, shapes, strict=True)]
+    specs = _specs(arguments, shapes, path)
+
+    def call(tensors: Sequence[Any]) -> list[Any]:
+        return _flat(keras, nested(tensors))
+
+    def nested(tensors: Sequence[Any]) -> Any:
+        rest = iter(tensors)
+        return model(_mapped(structure, lambda shape: next(rest)), training=False)
+
+    try:
+        made = _check_runs(keras, model, nested, specs)
+    except UsageError as error:
+        if input_shapes:
+            raise
+        raise UnsupportedModelError(error.what, where=str(path), fix=EXPORT) from error
+    return FloatModel(
+        specs=specs,
+        output_names=unique_names(_names(keras, made, ["output"] * len(_flat(keras, made)))),
+        ranges=tuple(default_range(spec) for spec in specs),
+        call=call,
+        chunk=1,
+        tracked=_tracked(model),
+    )
+
+
+def _call_structure(model: Any, input_shapes: Given) -> Any:
+    """The shapes with batch that the model was built with, in the structure that its call takes; None if unknown."""
+    config = model.get_build_config() if hasattr(model, "get_build_config") else None
+    shapes = (config or {}).get("input_shape")
+    if shapes is not None:
+        return shapes
+    if any(name is None for name, _ in input_shapes):
+        return (None, *input_shapes[0][1])
+    return {name: (None, *sizes) for name, sizes in sorted(input_shapes, key=lambda pair: str(pair[0]))} or None
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(size is None or isinstance(size, int) for size in value)
+
+
+def _mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
+    """The structure with each shape in it changed; dictionaries in the order of their sorted keys."""
+    if _is_shape(structure):
+        return change(structure)
+    if isinstance(structure, dict):
+        return {key: _mapped(structure[key], change) for key in sorted(structure)}
+    return [_mapped(part, change) for part in structure]
+
+
+def _leaves(structure: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(structure, found.append)
+    return found
+
+
+def _specs(arguments: Sequence[_Argument], shapes: Sequence[Declared], path: Path) -> tuple[InputSpec, ...]:
+    return tuple(
+        input_spec(argument.name, (*argument.shape[:1], *shape), argument.dtype, path)
+        for argument, shape in zip(arguments, shapes, strict=True)
+    )
+
+
+def _check_runs(keras: Any, model: Any, call: Callable[[Sequence[Any]], Any], specs: Sequence[InputSpec]) -> Any:
+    """What the model gives for zeros of these shapes; UsageError naming the layer that does not take them."""
+    import tensorflow as tf
+
+    zeros = [tf.zeros((1, *spec.shape), spec.dtype) for spec in specs]
+    failed: list[str] = []
+    try:
+        with watched(all_layers(keras, model), failed.append):
+            return call(zeros)
+    except MemoryError:
+        raise
+    except Exception as error:
+        what, where = explain(error)
+        where = f"layer {failed[0]!r}" if failed and not where.startswith("layer '") else where
+        raise UsageError(
+            f"the model does not run with inputs of {', '.join(str(spec.shape) for spec in specs)}: {where}: {what}",
+            where=OPTION,
+            fix="give shapes that all its layers take",
+        ) from error
+
+
+@contextlib.contextmanager
+def watched(layers: Iterable[Any], say: Callable[[str], None]) -> Iterator[None]:
+    """Tell the name of each layer whose call raises, the innermost first: messages often hold its class alone."""
+    calls = [(layer, layer.call) for layer in layers]
+    for layer, call in calls:
+        layer.call = _telling(layer.name, call, say)
+    try:
+        yield
+    finally:
+        for layer, call in calls:
+            layer.call = call
+
+
+def _telling(name: str, call: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def told(*given: Any, **named: Any) -> Any:
+        try:
+            return call(*given, **named)
+        except Exception:
+            say(name)
+            raise
+
+    return told
+
+
+def packed(keras: Any, model: Any, tensors: Sequence[Any]) -> Any:
+    """One tensor per input, in Keras's order, in the structure that the model takes."""
+    structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
+    nested = isinstance(structure, list | tuple | dict)
+    return _tree(keras).pack_sequence_as(structure, list(tensors)) if nested else tensors[0]
+
+
+def _tree(keras: Any) -> Any:
+    """What flattens structures: keras.tree, or TensorFlow's own for tf_keras."""
+    if hasattr(keras, "tree"):
+        return keras.tree
+    import tensorflow as tf
+
+    return tf.nest
+
+
+def _flat(keras: Any, structure: Any) -> list[Any]:
+    return list(_tree(keras).flatten(structure))
+
+
+def _names(keras: Any, structure: Any, own: Sequence[str]) -> list[str]:
+    """A name for each tensor of a structure, in Keras's order: its keys in dictionaries, otherwise its own."""
+    if not isinstance(structure, list | tuple | dict) or len(_flat(keras, structure)) != len(own):
+        return list(own)
+    tree = _tree(keras)
+    places = tree.pack_sequence_as(structure, list(range(len(own))))
+    names = list(own)
+    for path, place in _paths(places):
+        keyed = next((index for index, part in enumerate(path) if isinstance(part, str)), None)
+        if keyed is not None:
+            names[place] = "_".join(str(part) for part in path[keyed:])
+    return names
+
+
+def _paths(structure: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], int]]:
+    """Every leaf with the keys and positions that lead to it."""
+    if isinstance(structure, dict):
+        items: list[tuple[str | int, Any]] = [(str(key), part) for key, part in structure.items()]
+    elif isinstance(structure, list | tuple):
+        items = list(enumerate(structure))
+    else:
+        return [(path, structure)]
+    return [found for key, part in items for found in _paths(part, (*path, key))]
+
+
+def _dtype(tensor: Any) -> str:
+    """The name of its type: a string in Keras 3, a tf.DType in tf_keras."""
+    return str(getattr(tensor.dtype, "name", tensor.dtype))
+
+
+def _tracked(model: Any) -> list[Any]:
+    """Its variables as TensorFlow's: `value` is one in Keras 3, a method in tf_keras, whose variables are.
+
+    Their names, made of the layers', become such as TensorFlow's graphs take: any letters do in Keras.
+    """
+    variables = [variable if callable(variable.value) else variable.value for variable in model.variables]
+    for number, variable in enumerate(variables):
+        if not _GRAPH_NAME.fullmatch(variable.name.partition(":")[0]):
+            variable._handle_name = f"variable_{number}:0"
+    return variables
