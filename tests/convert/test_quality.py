@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgetool.convert.quality import accuracy, class_indices, compare_outputs
+from edgetool.convert.quality import accuracy, class_indices, compare_outputs, variation_db
 from edgetool.errors import CalibrationError, InternalError
 
 ANY_FLOATS = hnp.arrays(np.float64, (4, 3), elements=st.floats(allow_nan=True, allow_infinity=True))
@@ -28,6 +28,29 @@ def test_a_tenth_of_noise_is_20_db() -> None:
     assert quality.sqnr_db == pytest.approx(20)
     assert quality.cosine == pytest.approx(1)
     assert quality.max_abs_error == pytest.approx(0.4)
+
+
+def test_the_variation_is_measured_without_what_is_constant() -> None:
+    samples = np.sin(np.arange(20.0))[:, None] * [1.0, 0.5]
+    noise = 0.1 * samples[::-1]
+    for offset in (0.0, 100.0, np.array([-3.0, 8.0])):
+        assert variation_db(samples + offset, samples + noise + offset + 1.0) == pytest.approx(
+            variation_db(samples, samples + noise)
+        )
+    assert variation_db(samples, samples * 1.1) == pytest.approx(20)
+    assert variation_db(samples + 100, np.full_like(samples, 100)) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    "values", [np.ones((20, 2)), np.ones((20, 2)) + 1e-8 * np.eye(20, 2), np.full((20, 2), np.nan)]
+)
+def test_what_does_not_vary_has_no_variation(values: Any) -> None:
+    assert variation_db(values, np.ones((20, 2)) + np.eye(20, 2)) is None
+
+
+def test_few_samples_have_no_variation() -> None:
+    assert variation_db(np.eye(7), np.zeros((7, 7))) is None
+    assert variation_db(np.eye(8), np.zeros((8, 8))) is not None
 
 
 def test_equal_outputs_have_no_noise_to_measure() -> None:

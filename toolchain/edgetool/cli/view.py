@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from edgetool.cli.text import fact, grouped, kib, printable, width, wrapped
+from edgetool.cli.view_debug import layer_lines
 from edgetool.cli.view_latency import latency_facts, slowest_facts
 from edgetool.report.document import (
     ArenaInfo,
@@ -45,7 +46,7 @@ def summary(report: Report) -> list[str]:
     if report.estimate is not None:
         lines += [*latency_facts(report.estimate), *slowest_facts(report.estimate)]
     if report.quantization is not None:
-        lines += quantization_facts(report.quantization)
+        lines += [*quantization_facts(report.quantization), *layer_lines(report.quantization.layers)]
     return lines + finding_lines(report.findings)
 
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from edgetool.errors import CalibrationError, InternalError
 
 Reals: TypeAlias = NDArray[Any]
+LEAST_SAMPLES = 8  # whose variation says something
+FLOAT32_DB = 120.0  # from a value to the rounding of what a network computes in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,25 @@ def _compare(reference: Reals, quantized: Reals) -> OutputQuality:
         top1_agreement=_agreement(expected, actual),
         max_abs_error=float(difference.max(initial=0.0)),
     )
+
+
+def variation_db(reference: Reals, quantized: Reals) -> float | None:
+    """The SQNR in dB of what varies over the samples, (N, ...) each: of both, each element's mean is taken off.
+
+    None where there are too few samples to tell, nothing varies by more than float32's own rounding, nothing of it is
+    lost, or values are not finite.
+    """
+    if len(reference) < LEAST_SAMPLES:
+        return None
+    expected, actual = (array.astype(np.float64) for array in (reference, quantized))
+    if not (np.isfinite(expected).all() and np.isfinite(actual).all()):
+        return None
+    whole_db = _power_db(expected)
+    expected, actual = (array - array.mean(axis=0) for array in (expected, actual))
+    signal_db, noise_db = _power_db(expected), _power_db(expected - actual)
+    if whole_db is None or signal_db is None or noise_db is None or whole_db - signal_db > FLOAT32_DB:
+        return None
+    return signal_db - noise_db
 
 
 def _power_db(values: Reals) -> float | None:

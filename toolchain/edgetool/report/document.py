@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edgetool.report.check import GateInfo
 from edgetool.report.estimate import EstimateInfo
+from edgetool.report.layer_loss import LayerLoss
 from edgetool.report.verification import VerifyInfo
 
 SCHEMA = "edgetool/1"
@@ -63,13 +64,14 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationInfo:
-    """How the model was quantized and what it cost."""
+    """How the model was quantized and what it cost; layers, the worst first, where they were measured."""
 
     scheme: str
     calibrated: bool
     samples: int
     outputs: tuple[OutputQuality, ...] = ()
     accuracy: Accuracy | None = None
+    layers: tuple[LayerLoss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 from edgetool.report.document import SCHEMA, Report
@@ -12,9 +13,11 @@ from edgetool.report.shared_arena import SharedArenaInfo
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses and tuples as dicts and lists, in field order."""
+    """Dataclasses and tuples as dicts and lists, in field order; members of enumerations by their names."""
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Enum):
+        return value.name
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

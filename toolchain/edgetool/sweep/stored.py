@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 from edgetool.errors import UsageError
 from edgetool.report.document import Accuracy, OutputInfo, OutputQuality, QuantizationInfo
 from edgetool.report.estimate import Band
+from edgetool.report.layer_loss import Histogram, LayerLoss
 from edgetool.sweep.metrics import Cost, Quality
 
 # From a JSON value to a field's; raises _RefusedError.
@@ -171,6 +172,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise _unlike(value, CALLED[int])
+    return value
+
+
 _texts = _list(_text)
 _pairs = _list(_pair)
 
@@ -199,4 +206,7 @@ READERS: Mapping[Any, Reader] = {
     Band | None: _or_null(_band),
     Accuracy | None: _or_null(lambda value: _record(Accuracy)(value)),
     tuple[OutputQuality, ...]: _list(lambda value: _record(OutputQuality)(value)),
+    tuple[LayerLoss, ...]: _list(lambda value: _record(LayerLoss)(value)),
+    Histogram: lambda value: _record(Histogram)(value),
+    tuple[int, ...]: _list(_whole),
 }

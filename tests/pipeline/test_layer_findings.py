@@ -1,0 +1,106 @@
+"""What is said of quantization that loses much, by the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetool.finding import Finding
+from edgetool.pipeline.layer_findings import layer_losses, loss_findings, usual_share
+from edgetool.report.document import OutputQuality, QuantizationInfo
+from edgetool.report.layer_loss import Histogram, LayerLoss
+from edgetool.report.serialize import plain
+
+EVEN = Histogram(-1.0, 1.0, (10,) * 32)
+LAYER = LayerLoss("a", "Conv2D", "CONV_2D", 12.0, 0.3, 2 / 255, -1.0, 1.0, 8, 0, 1.5, EVEN)
+
+
+def said(*layers: LayerLoss, sqnr_db: float | None = 12.0, scheme: str = "int8", **options: bool) -> list[Finding]:
+    outputs = (OutputQuality("y", sqnr_db, None, None),)
+    return list(loss_findings(QuantizationInfo(scheme, True, 200, outputs, layers=layers), **options))
+
+
+def test_a_poor_output_is_told_with_where_to_look() -> None:
+    (found,) = said()
+    assert (found.rule, found.level) == ("poor-quantization", "warning")
+    assert "'y' has an SQNR of 12.0 dB" in found.message
+    assert "--debug-quantization" in found.message
+    assert not said(sqnr_db=25.0)
+    assert not said(sqnr_db=None)
+    assert not said(scheme="float16")
+    (found,) = said(scheme="int16x8")
+    assert "--debug-quantization" not in found.message
+
+
+def test_a_float_output_that_differs_is_an_error() -> None:
+    (found,) = said(sqnr_db=59.0, scheme="float32")
+    assert (found.rule, found.level) == ("conversion-differs", "error")
+    assert "'y' is not that of the model: its SQNR of 59.0 dB" in found.message
+    assert not said(sqnr_db=61.0, scheme="float32")
+    assert not said(sqnr_db=None, scheme="float32")
+    assert not said(sqnr_db=40.0, scheme="float32", approximated=True)
+    assert not said(sqnr_db=40.0, scheme="float16")
+
+
+def test_layers_that_keep_enough_are_not_spoken_of() -> None:
+    assert [item.rule for item in said(replace(LAYER, sqnr_db=30.0))] == ["poor-quantization"]
+    assert [item.rule for item in said(replace(LAYER, sqnr_db=None))] == ["poor-quantization"]
+    assert [item.rule for item in said(*[LAYER] * 5)] == ["poor-quantization"] + ["layer-loses"] * 3
+
+
+@pytest.mark.parametrize(
+    ("layer", "part"),
+    [
+        (replace(LAYER, widest_over_median=64.0, widest_channel=5), "channel 5 reaches 64 times"),
+        (replace(LAYER, widest_over_median=64.0), "leaves that 2.0 of 8 bits"),
+        (replace(LAYER, widest_over_median=500.0), "leaves that less than one of 8 bits"),
+        (replace(LAYER, minimum=-0.01, maximum=0.01), "shares the scale of something louder"),
+        (replace(LAYER, histogram=Histogram(-1.0, 1.0, (0,) * 15 + (9999, 9999) + (0,) * 14 + (1,))), "are far out"),
+        (replace(LAYER, rmse_over_scale=3.0), "its weights lose more"),
+        (replace(LAYER, rmse_over_scale=3.0, operator="SUB"), "its constants, of 8 bits each, lose more"),
+        (replace(LAYER, rmse_over_scale=3.0, operator="SOFTMAX"), "its arithmetic loses more"),
+        (LAYER, "--quantize int16x8"),
+        (replace(LAYER, kept_float=("a", "b"), kept_float_sqnr_db=30.0), "(--keep-float a --keep-float b) the worst"),
+    ],
+)
+def test_the_cause_follows_from_what_was_measured(layer: LayerLoss, part: str) -> None:
+    (message,) = [item.message for item in said(layer) if item.rule == "layer-loses"]
+    assert part in message
+    assert message.startswith(f"keeps 12.0 dB ({layer.operator})")
+
+
+def test_a_remedy_is_advised_only_where_it_helps() -> None:
+    (message,) = [
+        item.message for item in said(replace(LAYER, kept_float=("a",), kept_float_sqnr_db=13.0)) if item.where
+    ]
+    assert "--keep-float" not in message
+    dense = replace(LAYER, operator="FULLY_CONNECTED", rmse_over_scale=2.0)
+    for per_tensor in (True, False):
+        (message,) = [item.message for item in said(dense, dense_per_tensor=per_tensor) if item.where]
+        assert ("--dense-per-tensor" in message) == per_tensor
+
+
+def test_few_samples_are_told_where_layers_lose() -> None:
+    info = QuantizationInfo("int8", True, 10, (), layers=(LAYER,))
+    assert [item.rule for item in loss_findings(info)] == ["layer-loses", "few-samples"]
+    assert [item.rule for item in loss_findings(replace(info, calibrated=False))] == ["layer-loses"]
+
+
+def test_what_the_child_tells_is_read_as_it_is() -> None:
+    assert layer_losses(None) == ()
+    assert layer_losses({"layers": [plain(LAYER)], "sqnr_db": 1.0}) == (LAYER,)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=12))
+def test_the_usual_share_is_that_of_brute_force(counts: list[int]) -> None:
+    total = sum(counts)
+    runs = [
+        (stop - start) / len(counts)
+        for start in range(len(counts))
+        for stop in range(start + 1, len(counts) + 1)
+        if total and sum(counts[start:stop]) >= 0.99 * total
+    ]
+    assert usual_share(Histogram(0.0, 1.0, tuple(counts))) == min(runs, default=1.0)

@@ -1,0 +1,256 @@
+"""Which layers lose how much when quantized, measured on the calibration samples: in the child process only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool import child
+from edgetool.convert.calibrated import LayerMap, quantize, readers_of, tensors_of
+from edgetool.errors import UsageError
+from edgetool.model.reader import read_model
+from edgetool.model.types import Model, Operator
+
+Reals = npt.NDArray[np.float64]
+VERIFY = "NumericVerify"
+MOST_SAMPLES = 100
+BINS = 32
+WORTH_DB = 3.0  # half the noise
+TRIED = 3  # layers that are left in float, one at a time, to see what that brings
+# A layer counts as bad as the worst quarter of its channels: the sum over all hides what one loud channel costs the
+# others, and the very worst channel may hardly speak at all.
+QUANTILE = 0.25
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Sums over the samples of one quantized tensor beside its float twin, per channel (the last axis)."""
+
+    operator: Operator
+    layer: str | None
+    cut: bool  # the layer is put in later, and has no operator here that could stay in float
+    scale: float
+    zero_point: int
+    signal: Reals | None = None
+    noise: Reals | None = None
+    low: Reals | None = None
+    high: Reals | None = None
+    count: int = 0
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+
+    def add(self, expected: Reals, quantized: npt.NDArray[Any]) -> None:
+        """Count one sample in."""
+        channels = expected.shape[-1] if expected.ndim > 1 else 1
+        reals = expected.reshape(-1, channels)
+        error = (quantized.astype(np.float64).reshape(-1, channels) - self.zero_point) * self.scale - reals
+        signal, noise = np.square(reals).sum(axis=0), np.square(error).sum(axis=0)
+        low, high = reals.min(axis=0), reals.max(axis=0)
+        if self.signal is None or self.noise is None or self.low is None or self.high is None:
+            self.signal, self.noise, self.low, self.high = signal, noise, low, high
+        else:
+            self.signal, self.noise = self.signal + signal, self.noise + noise
+            self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+        self.count += reals.size
+        first, last = self.span
+        places = np.floor((reals.ravel() - first) / (last - first) * BINS).astype(np.int64)
+        self.counts += np.bincount(np.clip(places, 0, BINS - 1), minlength=BINS)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The real values that the type's 256 steps reach, half a step beyond both ends."""
+        return (-128.5 - self.zero_point) * self.scale, (127.5 - self.zero_point) * self.scale
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """That of the worst quarter of channels; None where nothing was ever lost, or nothing said."""
+        assert self.signal is not None
+        assert self.noise is not None
+        speaks = (self.signal > 0) & (self.noise > 0)
+        if not speaks.any():
+            return None
+        return float(np.quantile(10 * np.log10(self.signal[speaks] / self.noise[speaks]), QUANTILE, method="lower"))
+
+    @property
+    def loud(self) -> tuple[int, float]:
+        """The channel with the widest range, and how many times the median one's its range is."""
+        assert self.low is not None
+        assert self.high is not None
+        reach = np.maximum(np.abs(self.low), np.abs(self.high))
+        speaking = reach[reach > 0]
+        if not speaking.size:
+            return 0, 1.0
+        return int(reach.argmax()), float(reach.max() / np.median(speaking))
+
+    def told(self, classes: Mapping[str, str]) -> dict[str, Any]:
+        """As JSON."""
+        assert self.noise is not None
+        assert self.low is not None
+        assert self.high is not None
+        channel, times = self.loud
+        return {
+            "name": self.layer or "",
+            "layer_class": classes.get(self.layer or "", ""),
+            "operator": self.operator.label,
+            "sqnr_db": self.sqnr_db,
+            "rmse_over_scale": math.sqrt(float(self.noise.sum()) / self.count) / self.scale,
+            "scale": self.scale,
+            "minimum": float(self.low.min()),
+            "maximum": float(self.high.max()),
+            "channels": len(self.low),
+            "widest_channel": channel,
+            "widest_over_median": times,
+            "histogram": {"low": self.span[0], "high": self.span[1], "counts": self.counts.tolist()},
+            "kept_float": [],
+            "kept_float_sqnr_db": None,
+        }
+
+
+def debug_quantization(
+    tf: Any,
+    converter: Any,
+    calibrated: bytes,
+    rows: Callable[[], Sequence[Mapping[str, Any]]],
+    layers: LayerMap,
+    progress: child.Progress,
+) -> dict[str, Any]:
+    """What each layer loses, the worst first, as JSON.
+
+    Each quantized operator is compared with its float twin on the same inputs, which are those that the quantized
+    operators before gave: what is lost in one layer is not laid to those behind it. Of a layer that became several
+    operators, the worst speaks. `rows` gives samples by the names of the signature's inputs.
+
+    layers: each as report.layer_loss.LayerLoss has it. The worst few are left in float, alone, and where that brings
+    little with those that read them: kept_float names these, kept_float_sqnr_db is the SQNR of the model's worst output
+    then, and sqnr_db that of the model as it is.
+    """
+    progress("measuring each layer")
+    samples = list(rows())[:MOST_SAMPLES]
+    verified = quantize(tf, converter, calibrated, verify=True).content
+    seen = _measured(tf, verified, samples, layers)
+    worst: dict[str, _Seen] = {}
+    for item in sorted(seen, key=_badness):
+        worst.setdefault(item.layer or f"operator {item.operator.index}", item)
+    told = [item.told(layers.classes) for item in worst.values()]
+    fixed = {item.layer for item in seen if item.cut}
+    expected = _outputs(tf, calibrated, samples)
+    own = _worst_output(expected, _outputs(tf, quantize(tf, converter, calibrated).content, samples))
+
+    def left(names: Sequence[str]) -> float | None:
+        try:
+            denied = tensors_of(calibrated, layers, names)
+        except UsageError:
+            return None
+        content = quantize(tf, converter, calibrated, denied=denied).content
+        return _worst_output(expected, _outputs(tf, content, samples))
+
+    def kept(name: str) -> tuple[list[str], float | None]:
+        alone = left([name])
+        if alone is not None and alone > (own or 0.0) + WORTH_DB:
+            return [name], alone
+        names = [name, *readers_of(calibrated, layers, name)]
+        together = left(names)
+        return (names, together) if together is not None and together > (alone or 0.0) + WORTH_DB else ([name], alone)
+
+    for entry in [entry for entry in told if entry["name"] not in ("", *fixed)][:TRIED]:
+        progress(f"leaving {entry['name']} in float")
+        entry["kept_float"], entry["kept_float_sqnr_db"] = kept(entry["name"])
+    return {"layers": told, "sqnr_db": own, "samples": len(samples)}
+
+
+def _badness(item: _Seen) -> float:
+    return math.inf if item.sqnr_db is None else item.sqnr_db
+
+
+def _measured(tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], layers: LayerMap) -> list[_Seen]:
+    model = read_model(verified)
+    graph = model.main
+    makers = {index: operator for operator in graph.operators for index in operator.outputs}
+    pairs: list[tuple[int, int, _Seen]] = []
+    for operator in graph.operators:
+        if operator.custom_code != VERIFY:
+            continue
+        quantized, real = operator.inputs
+        own = graph.tensors[quantized].quantization
+        if own is None or len(own.scales) != 1 or quantized not in makers:
+            continue
+        maker = makers[quantized]
+        zero_point = own.zero_points[0] if own.zero_points else 0
+        layer = layers.layer_of(maker, model)
+        end = layers.cut_layer_of(maker, model) if layer is None else None
+        pairs.append((quantized, real, _Seen(maker, layer or end, end is not None, own.scales[0], zero_point)))
+    runner = _Runner(tf, verified, keep=True)
+    for row in samples:
+        runner.run(row)
+        for quantized, real, item in pairs:
+            item.add(runner.tensor(real).astype(np.float64), runner.tensor(quantized))
+    return [item for _, _, item in pairs if item.count]
+
+
+def _outputs(tf: Any, content: bytes, samples: Sequence[Mapping[str, Any]]) -> list[Reals]:
+    """Real-valued outputs, (samples, ...) each, in the signature's order."""
+    runner = _Runner(tf, content)
+    rows = [runner.run(row) for row in samples]
+    return [np.stack(values) for values in zip(*rows, strict=True)]
+
+
+def _worst_output(expected: Sequence[Reals], actual: Sequence[Reals]) -> float | None:
+    found = []
+    for reference, quantized in zip(expected, actual, strict=True):
+        signal, noise = float(np.square(reference).sum()), float(np.square(reference - quantized).sum())
+        if signal > 0 and noise > 0:
+            found.append(10 * math.log10(signal / noise))
+    return min(found, default=None)
+
+
+class _Runner:
+    """A .tflite of one signature on TensorFlow Lite's interpreter, fed and read in real numbers."""
+
+    def __init__(self, tf: Any, content: bytes, *, keep: bool = False) -> None:
+        self._interpreter = tf.lite.Interpreter(
+            model_content=content,
+            experimental_preserve_all_tensors=keep,
+            experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        self._interpreter.allocate_tensors()
+        (signature,) = _signatures(read_model(content))
+        self._inputs, self._outputs = signature
+        self._details = {
+            detail["index"]: detail
+            for detail in (*self._interpreter.get_input_details(), *self._interpreter.get_output_details())
+        }
+
+    def run(self, row: Mapping[str, Any]) -> list[Reals]:
+        """The outputs for one sample, by the names of inputs, each with its batch of 1."""
+        for name, index in self._inputs:
+            scale, zero_point = self._details[index]["quantization"]
+            dtype = self._details[index]["dtype"]
+            values = np.asarray(row[name])
+            if scale:
+                limits = np.iinfo(dtype)
+                values = np.clip(np.round(values / scale) + zero_point, limits.min, limits.max)
+            self._interpreter.set_tensor(index, values.astype(dtype))
+        self._interpreter.invoke()
+        return [self._real(index) for _, index in self._outputs]
+
+    def tensor(self, index: int) -> npt.NDArray[Any]:
+        """A tensor's own values after a run."""
+        return np.asarray(self._interpreter.get_tensor(index))
+
+    def _real(self, index: int) -> Reals:
+        scale, zero_point = self._details[index]["quantization"]
+        values = self.tensor(index).astype(np.float64)
+        return (values - zero_point) * scale if scale else values
+
+
+Named = tuple[tuple[str, int], ...]
+
+
+def _signatures(model: Model) -> list[tuple[Named, Named]]:
+    return [
+        (signature.inputs, tuple(sorted(signature.outputs))) for signature in model.signatures if not signature.subgraph
+    ]
