@@ -107,9 +107,9 @@ def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
     inputs = (np.load(EXAMPLE / "calibration.npz")["mfcc"][:12].astype(np.float32),)
     labelled = np.load(EXAMPLE / "evaluation.npz")
     evaluated = (labelled["x"][:20].astype(np.float32),)
-    graph, folder = read_model(TFLITE).main, tmp_path_factory.mktemp("run")
+    model, folder = read_model(TFLITE), tmp_path_factory.mktemp("run")
     rng = np.random.default_rng(1)
-    ours, said = (run_quantized(TFLITE, graph, arrays, folder)[0] for arrays in (inputs, evaluated))
+    ours, said = (run_quantized(TFLITE, model, arrays, folder)[0] for arrays in (inputs, evaluated))
     noise = rng.normal(0, 0.01, ours.shape).astype(np.float32)
     return Conversion(
         tflite=TFLITE,
@@ -129,9 +129,9 @@ def test_a_variant_is_compared_with_its_original(conversion: Conversion, tmp_pat
     assert conversion.evaluation is not None
     reference = reference_of(conversion)
     quality, info = measured_quality(conversion, reference, scheme="int8", workdir=tmp_path)
-    graph = read_model(TFLITE).main
-    (ours,) = run_quantized(TFLITE, graph, conversion.inputs, tmp_path)
-    (said,) = run_quantized(TFLITE, graph, conversion.evaluation.inputs, tmp_path)
+    model = read_model(TFLITE)
+    (ours,) = run_quantized(TFLITE, model, conversion.inputs, tmp_path)
+    (said,) = run_quantized(TFLITE, model, conversion.evaluation.inputs, tmp_path)
     original, labels = conversion.float_outputs[0].astype(float), conversion.evaluation.labels
     noise = original - ours.astype(float)
     assert quality.sqnr_db == pytest.approx(10 * np.log10((original**2).sum() / (noise**2).sum()))
@@ -213,9 +213,9 @@ def test_a_model_that_dies_on_litert_says_so(
 
 
 def test_equal_outputs_have_no_noise(conversion: Conversion, tmp_path: Path) -> None:
-    graph = read_model(TFLITE).main
+    model = read_model(TFLITE)
     exact = replace(
-        conversion, evaluation=None, float_outputs=run_quantized(TFLITE, graph, conversion.inputs, tmp_path)
+        conversion, evaluation=None, float_outputs=run_quantized(TFLITE, model, conversion.inputs, tmp_path)
     )
     reference: Reference = reference_of(exact)
     quality, _ = measured_quality(exact, reference, scheme="int8", workdir=tmp_path)

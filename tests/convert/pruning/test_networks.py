@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.load_keras import import_libraries, load_keras
+from edgetool.convert.keras_model import float_model
+from edgetool.convert.load_keras import import_libraries, load_keras_model
 from edgetool.convert.pruning import prune
 from edgetool.convert.source import read_source
 from edgetool.convert.tflite import Options, convert, order_of
@@ -76,9 +77,10 @@ def check_on_tflm(model: Any, folder: Path) -> None:
     model.save(folder / "pruned.keras")
     source = read_source(folder / "pruned.keras")
     assert source.config is not None
-    loaded = load_keras(keras, source, source.config, folder, trust_model_code=False)
+    again = load_keras_model(keras, source, source.config, folder, trust_model_code=False)
+    loaded = float_model(keras, again, source.path)
     arrays = samples(model)
-    content = convert(tf, loaded, arrays, Options("int8", "float32", False), folder, lambda _: None)
+    content = convert(tf, loaded, arrays, Options("int8", "float32", False), folder, lambda _: None).content
     order = order_of(content, loaded)
     found = run_model(content, [arrays[index][:, None] for index in order.inputs], engine="tflm")
     expected = outputs(model, arrays)

@@ -10,6 +10,7 @@ import click
 from edgetool.cli.options import (
     PATH,
     SIZE,
+    InputShape,
     Numbers,
     custom_operators_option,
     firmware_options,
@@ -55,6 +56,31 @@ if TYPE_CHECKING:
 @click.option("--offset", type=Numbers(), help="See --scale.")
 @click.option("--samples", type=click.IntRange(1), default=100, show_default=True, help="Synthetic samples.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the synthetic samples.")
+@click.option(
+    "--rnn",
+    type=click.Choice(["auto", "fused", "unrolled"]),
+    default="auto",
+    show_default=True,
+    help="Recurrent layers: one operator each, or a copy for each time step.",
+)
+@click.option("--allow-approximation", is_flag=True, help="Take cheap forms of activations that TFLM lacks.")
+@click.option("--keep-float", multiple=True, metavar="LAYER", help="A Keras layer to leave in float32; repeatable.")
+@click.option("--debug-quantization", is_flag=True, help="Show which layers lose how much, and what helps.")
+@click.option("--signature", metavar="NAME", help="Which signature of a SavedModel; its serving one when not given.")
+@click.option(
+    "--input-shape",
+    "input_shapes",
+    type=InputShape(),
+    multiple=True,
+    metavar="[NAME=]SIZES",
+    help="Sizes of an input that are not fixed, without batch: 96,96,1; repeatable.",
+)
+@click.option(
+    "--custom-objects",
+    type=PATH,
+    metavar="MODULE.py",
+    help="Python code with the model's own layers; needs --trust-model-code.",
+)
 @click.option("--evaluate", type=PATH, help="An .npz with x and y: float and quantized accuracy are measured.")
 @click.option("--no-offline-plan", is_flag=True, help="Write the .tflite as it is, with no plan of ours.")
 @click.option("--replan", is_flag=True, help="Ignore the memory plan of a given .tflite and make a new one.")
@@ -134,7 +160,8 @@ def command(
             progress=progress,
         )
     if depfile is not None and converted.files:
-        read = (model, request.calibration, request.evaluate, custom_operators, *read_by_name(target))
+        given = (request.calibration, request.evaluate, request.custom_objects, custom_operators)
+        read = (model, *given, *read_by_name(target))
         write_depfile(depfile, converted.files, read)
     report = converted.report
     if as_json:

@@ -28,6 +28,8 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     for data in (request.calibration, request.evaluate):
         if data is not None:
             check_exists(data, CalibrationError, "check the path of the data")
+    if request.custom_objects is not None:
+        check_exists(request.custom_objects, UsageError, "check the path of the module")
     result = run_on_model(
         WORKER,
         _message(request),
@@ -58,6 +60,10 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
         evaluation=evaluation,
         versions=result["versions"],
         notes=(*result["notes"], *_notes(request)),
+        layers=result["layers"],
+        output_layers=tuple(result["output_layers"]),
+        fused=tuple(result["fused"]),
+        debug=result["debug"],
     )
 
 
@@ -78,6 +84,13 @@ def _message(request: ConvertRequest) -> dict[str, Any]:
         "seed": request.seed,
         "trust_model_code": request.trust_model_code,
         "compare": request.compare,
+        "rnn": request.rnn,
+        "allow_approximation": request.allow_approximation,
+        "signature": request.signature,
+        "custom_objects": _text(request.custom_objects),
+        "input_shapes": request.input_shapes,
+        "keep_float": request.keep_float,
+        "debug_quantization": request.debug_quantization,
     }
 
 

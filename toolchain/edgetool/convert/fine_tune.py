@@ -12,7 +12,7 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert.float_model import FloatModel, explain
-from edgetool.convert.load_keras import packed
+from edgetool.convert.keras_model import packed
 from edgetool.convert.losses import (
     NUMBERS,
     Chosen,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,13 @@ from edgetool.convert.float_model import FloatModel, explain
 from edgetool.convert.samples import Array
 from edgetool.errors import ConversionError
 
+# What lowered layers may differ by, relative to the largest output: sums in another order, over a whole network.
+TRACED_TOLERANCE = 1e-5
+
 
 def output_shape(tf: Any, model: FloatModel, samples: Sequence[Array], output: int, log: Path) -> tuple[int, ...]:
     """The shape of one output without batch, found by running the first sample. ConversionError as below."""
-    return tuple(_call(tf, model, samples, slice(0, 1), log)[output].shape[1:])
+    return tuple(_first(tf, model, samples, log)[output].shape[1:])
 
 
 def run_float_model(
@@ -28,6 +33,8 @@ def run_float_model(
     """
     count = len(samples[0])
     stored: list[Any] = []
+    if model.reset is not None:
+        model.reset()
     for start in range(0, count, model.chunk):
         progress(f"running the float model {start + 1}/{count}")
         stop = min(start + model.chunk, count)
@@ -41,6 +48,33 @@ def run_float_model(
             stored[position][start:stop] = values
     for array in stored:
         array.flush()
+
+
+def check_traced(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path) -> tuple[str, ...]:
+    """A warning where what is to be converted says something else to the first sample than the model itself."""
+    if model.traced is None:
+        return ()
+    own, traced = (_first(tf, replace(model, call=call), samples, log) for call in (model.call, model.traced))
+    notes = []
+    for name, expected, found in zip(model.output_names, own, traced, strict=True):
+        known = np.isfinite(expected)
+        largest = float(np.abs(expected).max(initial=0.0, where=known))
+        same = np.isfinite(found) == known
+        off = float(np.abs(expected.astype(np.float64) - found).max(initial=0.0, where=known & same))
+        off = off if same.all() else math.inf
+        if off > TRACED_TOLERANCE * largest:
+            notes.append(
+                f"output {name!r} of the model as rewritten for conversion is off by {off:.2g} (its largest value is "
+                f"{largest:.2g}): a rewrite is not exact here"
+            )
+    return tuple(notes)
+
+
+def _first(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path) -> list[Any]:
+    """What a model says to the first sample, from its start."""
+    if model.reset is not None:
+        model.reset()
+    return _call(tf, model, samples, slice(0, 1), log)
 
 
 def _call(tf: Any, model: FloatModel, samples: Sequence[Array], rows: slice, log: Path) -> list[Any]:

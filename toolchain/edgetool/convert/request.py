@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Quantize = Literal["int8", "int16x8", "float32", "float16"]
 Io = Literal["int8", "int16", "uint8", "float32"]
+# How recurrent layers become operators: "fused" is one operator per layer, "unrolled" copies it for each time step.
+Rnn = Literal["auto", "fused", "unrolled"]
 
 # Scheme -> the types its inputs and outputs may have; the first is the natural one.
 IO_TYPES: dict[str, tuple[str, ...]] = {
@@ -54,6 +57,13 @@ class ConvertRequest:
     trust_model_code: load layers that carry Python code.
     evaluate: an .npz with x (or one array per input name) and y.
     compare: compute the float model's outputs for the calibration samples after converting.
+    rnn: how recurrent layers become operators.
+    allow_approximation: take a cheap form of an activation that TFLM lacks instead of an exact one.
+    signature: the SavedModel's signature; None for its serving one.
+    custom_objects: a Python module with the model's own layers and functions; code, so only with trust_model_code.
+    input_shapes: sizes without batch for inputs whose own are not fixed, by name; None names the only input.
+    keep_float: Keras layers left in float32, by name.
+    debug_quantization: measure what each layer loses.
 
     Raises UsageError for combinations that make no sense.
     """
@@ -72,6 +82,13 @@ class ConvertRequest:
     trust_model_code: bool = False
     evaluate: Path | None = None
     compare: bool = True
+    rnn: Rnn = "auto"
+    allow_approximation: bool = False
+    signature: str | None = None
+    custom_objects: Path | None = None
+    input_shapes: tuple[tuple[str | None, tuple[int, ...]], ...] = ()
+    keep_float: tuple[str, ...] = ()
+    debug_quantization: bool = False
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -90,6 +107,20 @@ class ConvertRequest:
                 f"{_with_article(self.quantize)} model has no scales",
                 where="--dense-per-tensor",
                 fix="leave it out, or use --quantize int8",
+            )
+        for given, option in ((self.keep_float, "--keep-float"), (self.debug_quantization, "--debug-quantization")):
+            if given and self.quantize != "int8":
+                # TensorFlow quantizes int16x8 with an older quantizer, which has neither.
+                raise UsageError(
+                    f"{_with_article(self.quantize)} model has no layers to measure or to leave in float",
+                    where=option,
+                    fix="leave it out, or use --quantize int8",
+                )
+        if self.custom_objects is not None and not self.trust_model_code:
+            raise UsageError(
+                f"{self.custom_objects} is code that would run",
+                where="--custom-objects",
+                fix="add --trust-model-code if you trust it",
             )
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise UsageError(
@@ -137,6 +168,10 @@ class Conversion:
     float_outputs: the float model's outputs for them, per graph output; empty when not asked for.
     input_names, output_names: what the Keras model or the SavedModel's signature calls each graph input and output.
     evaluation: the same for the labelled samples, None when not asked for.
+    layers: the Keras class by the scope of each layer, which begins the names of the tensors that it became.
+    output_layers: the scope of the layer that makes each graph output, "" where unknown. fused: the scopes of recurrent
+        layers that became one operator.
+    debug: what each layer loses, as convert.debug has it; None where not asked for.
     versions: of python, tensorflow and keras. notes: what the user should know, one sentence each.
     """
 
@@ -150,6 +185,10 @@ class Conversion:
     evaluation: Evaluation | None
     versions: dict[str, str]
     notes: tuple[str, ...]
+    layers: Mapping[str, str] = field(default_factory=dict)
+    output_layers: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()
+    debug: Mapping[str, Any] | None = None
 
 
 def check_normalisation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from edgetool import child
 from edgetool.convert import files
 from edgetool.errors import InvalidModelError, UsageError
+
+# A crash is a signal: what has a status was ended by a call.
+_EXITED = re.compile(r"died of exit status \d+")
 
 
 def check_exists(path: Path, kind: type[UsageError], fix: str) -> None:
@@ -32,7 +36,8 @@ def run_on_model(
 ) -> dict[str, Any]:
     """child.run on a request about the model at `path`.
 
-    Raises what child.run does, and InvalidModelError when the child dies while it reads the file.
+    Raises what child.run does, which names code that was trusted where that ended the process, and InvalidModelError
+    when the child dies while it reads the file.
     """
     step = ""
 
@@ -45,6 +50,14 @@ def run_on_model(
     try:
         return child.run(module, message, workdir=workdir, limits=limits, doing=doing, advice=advice, progress=follow)
     except child.ChildDiedError as error:
+        if _EXITED.search(error.what) and message.get("trust_model_code"):
+            code = message.get("custom_objects")
+            raise child.ChildDiedError(
+                f"code of the model ended the process {doing}" + (f" while {step}" if step else ""),
+                where=code or str(path),
+                fix="take out what exits Python (os._exit), or run that code by itself to find it",
+                details=error.details,
+            ) from error
         if step != files.READING:
             raise
         raise InvalidModelError(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from edgetool import child
+from edgetool.convert.calibrated import LayerMap, convert_calibrated
+from edgetool.convert.converter_message import explain
+from edgetool.convert.debug import MOST_SAMPLES, debug_quantization
 from edgetool.convert.float_model import FloatModel
 from edgetool.convert.load_saved_model import SERVING
 from edgetool.convert.request import INTEGER
@@ -21,11 +24,25 @@ LOOPS = frozenset(["While", "StatelessWhile"])
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to quantize: the scheme, the type of inputs and outputs, and dense weights with one scale."""
+    """How to quantize: the scheme, the type of inputs and outputs, and dense weights with one scale.
+
+    keep_float: layers left in float32. debug: measure what each layer loses.
+    """
 
     quantize: str
     io_type: str
     dense_per_tensor: bool
+    keep_float: tuple[str, ...] = ()
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The .tflite, and what each layer loses where that was asked for. notes: one sentence each, for the user."""
+
+    content: bytes
+    debug: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +60,15 @@ def convert(
     options: Options,
     workdir: Path,
     progress: child.Progress,
-) -> bytes:
+    layers: LayerMap | None = None,
+) -> Made:
     """The .tflite for one sample at a time; `samples` has one array (N, ...) per input.
 
-    Raises ConversionError with the operators or the message that the converter names, and UnsupportedModelError for a
-    loop that is to be quantized.
+    layers: those of the Keras model, for messages and for options that name layers. Raises ConversionError with the
+    operators or the message that the converter names, UnsupportedModelError for a loop that is to be quantized, and
+    UsageError for a layer that there is not.
     """
+    layers = layers or LayerMap({})
     try:
         progress("exporting the model")
         directory = _export(tf, model, workdir, integer=options.quantize in INTEGER)
@@ -57,15 +77,47 @@ def convert(
         _configure(tf, converter, options)
         if options.quantize in INTEGER:
             converter.representative_dataset = lambda: _rows(model, samples, progress)
-        return bytes(converter.convert())
+        if options.quantize != "int8":
+            return Made(bytes(converter.convert()))
+        made = convert_calibrated(tf, converter, layers, options.keep_float)
+        if made.calibrated is None and (options.keep_float or options.debug):
+            raise UnsupportedModelError(
+                "the model was trained for quantization: its ranges are its own, and nothing is calibrated",
+                fix="leave out --debug-quantization and --keep-float",
+            )
+        told = None
+        if options.debug and made.calibrated is not None:
+            rows = lambda: list(islice(_rows(model, samples, progress), MOST_SAMPLES))  # noqa: E731
+            told = debug_quantization(tf, converter, made.calibrated, rows, layers, progress)
+        notes = _joined_notes(made.joined)
+        if told is not None and not told["layers"]:
+            notes += ("--debug-quantization found nothing to measure: the ranges were not set by calibration",)
+        return Made(made.content, told, notes)
     except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
+        # Some passes raise an error without a word: what they say is in the log.
+        message = str(error).strip() or "\n".join(child.log_tail(workdir))
+        explained = explain(message, layers.classes, _makers(model, layers))
         raise ConversionError(
-            f"TensorFlow's converter refused the model: {reason(str(error))}",
-            fix="replace the layers named, or try another --quantize",
-            details=child.log_tail(workdir),
+            f"TensorFlow's converter refused the model: {explained.reason}",
+            fix=explained.fix,
+            details=explained.details or child.log_tail(workdir),
         ) from error
+
+
+def _joined_notes(joined: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """That operators got a QUANTIZE for each input, by their labels and layers."""
+    if not joined:
+        return ()
+    named = ", ".join(f"{label} ({layer})" if layer else label for label, layer in joined)
+    return (f"the inputs of {named} get a QUANTIZE each: TensorFlow's quantizer finds no common scale for them",)
+
+
+def _makers(model: FloatModel, layers: LayerMap) -> dict[str, str]:
+    """The layer that makes each graph output, by the name that the converter gives its tensor."""
+    names = sorted(model.signature_outputs)
+    return {f"StatefulPartitionedCall:{place}": layers.outputs.get(name, "") for place, name in enumerate(names)}
 
 
 def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path:
@@ -76,7 +128,7 @@ def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path
     """
 
     def serve(*tensors: Any) -> dict[str, Any]:
-        return dict(zip(model.signature_outputs, model.call(tensors), strict=True))
+        return dict(zip(model.signature_outputs, (model.traced or model.call)(tensors), strict=True))
 
     signature = [
         tf.TensorSpec((1, *spec.shape), spec.dtype, name=name)
@@ -113,7 +165,9 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
         "int8": sets.TFLITE_BUILTINS_INT8,
         "int16x8": sets.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
     }
-    converter.target_spec.supported_ops = [operators[options.quantize]]
+    # What the converter has not with int16 activations it then leaves in float, and does not refuse.
+    fallback = [sets.TFLITE_BUILTINS] if options.quantize == "int16x8" else []
+    converter.target_spec.supported_ops = [operators[options.quantize], *fallback]
     if options.quantize == "float32":
         return
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -161,13 +215,3 @@ def order_of(content: bytes, model: FloatModel) -> Order:
 def _all(table: Any, name: str) -> Iterator[Any]:
     for index in range(getattr(table, f"{name}Length")()):
         yield getattr(table, name)(index)
-
-
-def reason(message: str) -> str:
-    """The line of a converter's message that says why: the operators that have no counterpart, or the first."""
-    named = re.findall(r"^(?:TF Select|Custom) ops: (.+)$", message, flags=re.MULTILINE)
-    if named:
-        return f"TensorFlow Lite has no built-in operator for {', '.join(named)}"[:300]
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    errors = [line for line in lines if "error:" in line]
-    return (errors or lines or ["no message"])[0][-300:]

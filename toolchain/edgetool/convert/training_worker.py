@@ -10,7 +10,8 @@ from edgetool import child
 from edgetool.convert import files
 from edgetool.convert.builder import call_builder, set_up
 from edgetool.convert.fine_tune import fine_tune, prepare_lesson
-from edgetool.convert.load_keras import float_model, load_keras_model
+from edgetool.convert.keras_model import float_model
+from edgetool.convert.load_keras import load_keras_model
 from edgetool.convert.opening import (
     READ_SECONDS,
     checked_config,
@@ -67,7 +68,7 @@ def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) 
     keras.saving.get_custom_objects().clear()
     saved = read_source(workdir / MODEL)
     try:
-        config, _ = checked_config(saved, True, integer=False)
+        config, _ = checked_config(saved, True, tf_keras=False)
         assert config is not None  # only a SavedModel has none
         load_keras_model(keras, saved, config, _folder(workdir, "again"), trust_model_code=True)
     except UnsupportedModelError as error:
@@ -85,7 +86,7 @@ def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     _check_prunable(path)
     with time_limit(READ_SECONDS):
         source = read_source(path)
-    config, notes = checked_config(source, trust, integer=False)
+    config, notes = checked_config(source, trust, tf_keras=False)
     assert config is not None  # only a SavedModel has none
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)

@@ -10,11 +10,12 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert import files
+from edgetool.convert.calibrated import LayerMap
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.float_model import FloatModel
-from edgetool.convert.float_run import output_shape, run_float_model
-from edgetool.convert.load_keras import load_keras
-from edgetool.convert.load_saved_model import load_saved_model
+from edgetool.convert.float_run import check_traced, output_shape, run_float_model
+from edgetool.convert.loaded import load
+from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.opening import READ_SECONDS, checked_config, library_versions, located, start_keras, time_limit
 from edgetool.convert.quality import class_indices
 from edgetool.convert.request import INTEGER, NORMALISATION
@@ -31,14 +32,12 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     with time_limit(READ_SECONDS):
         source = read_source(path)
     integer = request["quantize"] in INTEGER
-    config, notes = checked_config(source, trust, integer=integer)
+    config, notes = checked_config(source, trust)
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
     progress("loading the model")
-    if config is None:
-        model = load_saved_model(tf, path, trust_model_code=trust)
-    else:
-        model = load_keras(keras, source, config, workdir, trust_model_code=trust)
+    loaded = load(tf, keras, source, config, request, workdir)
+    model, lowering = loaded.model, loaded.lowering
     progress("reading the samples")
     normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
     samples = _samples(request, model)
@@ -49,10 +48,21 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         check_varied(arrays, model.specs, *_origin(request))
     # Before the long work, so that a mistake in it is told at once.
     labelled, labelled_output = _labelled(tf, request["evaluate"], model, normalisation, workdir)
-    options = Options(request["quantize"], request["io_type"], bool(request["dense_per_tensor"]))
-    with located(path):
-        content = convert(tf, model, arrays, options, workdir, progress)
+    options = Options(
+        request["quantize"],
+        request["io_type"],
+        bool(request["dense_per_tensor"]),
+        tuple(request["keep_float"]),
+        bool(request["debug_quantization"]),
+    )
+    makers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # of a SavedModel none is known
+    layers = LayerMap(lowering.layers, makers)
+    with located(path), lowering.active():
+        opened = open_cuts(tf, model, lowering.cuts, arrays, options.quantize, progress)
+        made = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
+        content = opened.join(made.content)
         order = order_of(content, model)
+    traced = check_traced(tf, model, arrays, workdir)
     (workdir / files.TFLITE).write_bytes(content)
     outputs = len(model.output_names)
     if request["compare"]:
@@ -67,9 +77,17 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         "input_names": (names := [model.specs[index].name for index in order.inputs]),
         "output_names": (results := [model.output_names[index] for index in order.outputs]),
         "labelled_output": labelled_output,
-        "versions": library_versions(tf, keras),
+        "layers": lowering.layers,
+        "output_layers": [makers.get(model.signature_outputs[index], "") for index in order.outputs],
+        "fused": list(opened.fused),
+        "debug": made.debug,
+        "versions": library_versions(tf, loaded.keras),
         "notes": [
             *notes,
+            *loaded.notes,
+            *opened.notes,
+            *made.notes,
+            *traced,
             *samples.notes,
             *_order_note("takes its inputs", order.inputs, names),
             *_order_note("gives its outputs", order.outputs, results),

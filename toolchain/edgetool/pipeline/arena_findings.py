@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from edgetool.finding import Finding
 from edgetool.memory.account_types import ArenaAccount
@@ -13,8 +14,11 @@ NAMES_SHOWN = 6
 MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
 
 
-def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
-    """Why the arena is not exact, where it is not, and on what the figures rest where they were not measured."""
+def arena_findings(plan: MemoryPlan, target: Target | None, *, told: Collection[tuple[int, int]] = ()) -> list[Finding]:
+    """Why the arena is not exact, where it is not, and on what the figures rest where they were not measured.
+
+    told: operators by (subgraph, index) that another finding says the device refuses.
+    """
     account = plan.account
     if plan.constants_in_ram:
         return []
@@ -24,7 +28,7 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
             f"{plan.layout.height:,} bytes; name one with --target"
         )
         return [Finding("arena-lower-bound", "note", text)]
-    findings = _refusals(account, target)
+    findings = _refusals(account, target, told)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
         text = f"what {counted(unknown)} allocates is not known: the arena of {account.bytes:,} bytes is a lower bound"
@@ -45,11 +49,11 @@ def arena_findings(plan: MemoryPlan, target: Target | None) -> list[Finding]:
     return findings
 
 
-def _refusals(account: ArenaAccount, target: Target) -> list[Finding]:
+def _refusals(account: ArenaAccount, target: Target, told: Collection[tuple[int, int]]) -> list[Finding]:
     """One finding for each reason, with the operators and tensors that it concerns."""
     refused: dict[str, list[str]] = {}
     for item in account.unaccounted:
-        if item.refusal is not None:
+        if item.refusal is not None and (item.subgraph, item.operator) not in told:
             where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
             if item.subgraph:
                 where += f" of subgraph {item.subgraph}"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
+from edgetool.convert.legal.ends import leftover_ends, trim_ends
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
-from edgetool.model.reader import read_model
-from edgetool.pipeline.compare import measure_quality
+from edgetool.finding import Finding
+from edgetool.model.writer import write_model
+from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.delivery import (
     Converted,
@@ -24,11 +27,17 @@ from edgetool.pipeline.delivery import (
 )
 from edgetool.pipeline.files import check_readable
 from edgetool.pipeline.firmware import FirmwareRequest, output_name
+from edgetool.pipeline.layer_findings import layer_losses, loss_findings
 from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.recurrent_form import best_form
 from edgetool.pipeline.reporting import model_info
+from edgetool.pipeline.signal_findings import input_findings
 from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.report.document import ModelInfo
 from edgetool.target.types import Target
+
+# Fields of a request that are called otherwise on the command line.
+OPTIONS = {"input_shapes": "--input-shape"}
 
 
 def convert_file(
@@ -60,7 +69,8 @@ def convert_file(
     if not offline_plan and (wishes.order or wishes.strategy):
         raise UsageError("--no-offline-plan leaves the file as it is: --order and --strategy cannot apply")
     name = output_name(path, name)
-    inputs = tuple(p for p in (path, request.calibration, request.evaluate, custom_operators) if p is not None)
+    named = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
+    inputs = tuple(item for item in named if item is not None)
     destination = Destination(
         name, output or default_directory(name), firmware or FirmwareRequest(), force=force, inputs=inputs
     )
@@ -71,10 +81,11 @@ def convert_file(
     taken_as_it_is = path.suffix.lower() == ".tflite" and path.is_file()
     if taken_as_it_is:
         _refuse_conversion_options(request)
-        source = open_tflite(path)
-        found = Found(model_info(source))
+        given = open_tflite(path)
+        source, ends = _with_integer_ends(given, request.io)
+        found = Found(model_info(given), findings=ends)
     else:
-        source, found = _convert_and_compare(request, name, progress or (lambda step: None))
+        source, found = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
     planning = Planning(wishes, offline_plan=offline_plan, replan=replan)
     return deliver(
         source,
@@ -94,10 +105,12 @@ def _refuse_conversion_options(request: ConvertRequest) -> None:
     """A .tflite is not converted: options that would change the conversion must not be ignored in silence."""
     default = ConvertRequest(request.path)
     given = [
-        f"--{item.name.replace('_', '-')}"
+        OPTIONS.get(item.name, f"--{item.name.replace('_', '-')}")
         for item in fields(ConvertRequest)
-        if item.name not in ("path", "limits") and getattr(request, item.name) != getattr(default, item.name)
+        if item.name not in ("path", "limits", "io") and getattr(request, item.name) != getattr(default, item.name)
     ]
+    if request.io not in (None, "int8", "int16"):
+        given.append(f"--io {request.io}")
     if given:
         raise UsageError(
             f"a .tflite is taken as it is: {', '.join(given)} cannot apply",
@@ -106,17 +119,35 @@ def _refuse_conversion_options(request: ConvertRequest) -> None:
         )
 
 
-def _convert_and_compare(request: ConvertRequest, name: str, say: Progress) -> tuple[Source, Found]:
-    """The converted model and how far it is from the original; all temporary files are gone on return."""
-    from edgetool.convert.convert import convert_model
+def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Finding, ...]]:
+    """Without QUANTIZE and DEQUANTIZE at the ends where integers are asked for there; what was found is told."""
+    if io is None:
+        left = [f"{text}; --io int8 leaves that to the firmware" for text in leftover_ends(source.model)]
+        return source, tuple(Finding("leftover-conversion", "note", text) for text in left)
+    model, notes = trim_ends(source.model, io)
+    blob = source.blob if model is source.model else write_model(model)
+    return replace(source, blob=blob, model=model), tuple(
+        Finding("leftover-conversion", "note", text) for text in notes
+    )
 
+
+def _convert_and_compare(
+    request: ConvertRequest,
+    target: Target,
+    name: str,
+    custom: Mapping[str, OperatorEntry] | None,
+    say: Progress,
+) -> tuple[Source, Found]:
+    """The converted model and how far it is from the original; all temporary files are gone on return."""
     with tempfile.TemporaryDirectory(prefix="edgetool-") as folder:
-        workdir = Path(folder)
-        conversion = convert_model(request, workdir=workdir, progress=say)
-        source = Source(f"{name}.tflite", conversion.tflite, read_model(conversion.tflite, name=f"{name}.tflite"))
-        say("comparing with the float model")
-        quality, findings = measure_quality(conversion, source.model, scheme=request.quantize, workdir=workdir)
-    findings = (*conversion_findings(quality, conversion.notes), *findings)
+        form = best_form(request, target, name=f"{name}.tflite", workdir=Path(folder), custom=custom, progress=say)
+    conversion, source = form.conversion, form.source
+    quality = replace(form.quality, layers=layer_losses(conversion.debug))
+    lost = loss_findings(quality, dense_per_tensor=request.dense_per_tensor, approximated=request.allow_approximation)
+    coarse = input_findings(
+        source.model, conversion.inputs, quality.outputs, conversion.layers, measured=bool(quality.layers)
+    )
+    findings = (*conversion_findings(quality, conversion.notes), *lost, *coarse, *form.findings)
     original = _original_info(request.path, source)
     return source, Found(original, quality, findings, conversion.versions, request.trust_model_code)
 
@@ -158,6 +189,13 @@ def _options(
         "samples": request.samples,
         "seed": request.seed,
         "evaluate": request.evaluate.name if request.evaluate is not None else None,
+        "rnn": request.rnn,
+        "allow_approximation": request.allow_approximation,
+        "signature": request.signature,
+        "custom_objects": file_name(request.custom_objects),
+        "input_shapes": [[name, list(sizes)] for name, sizes in request.input_shapes],
+        "keep_float": list(request.keep_float),
+        "debug_quantization": request.debug_quantization,
         "offline_plan": planning.offline_plan,
         "replan": planning.replan,
         **planning.request.told(),

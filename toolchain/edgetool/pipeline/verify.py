@@ -42,7 +42,7 @@ from edgetool.report.verification import (
 )
 from edgetool.runtime.difference import distance, first_difference
 from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.run import TflmRun, run_model, run_tflm
+from edgetool.runtime.run import TflmRun, litert_engine, run_model, run_tflm
 from edgetool.target.types import Target
 
 Array = npt.NDArray[Any]
@@ -229,7 +229,7 @@ def _arena_check(name: str, size: int, failure: str | None) -> CheckInfo:
 def _on_litert(original: Source, samples: Samples, reference: TflmRun) -> RuntimeInfo:
     """The distance of LiteRT's reference kernels from TFLM's: they round differently here and there."""
     try:
-        outputs = run_model(original.blob, samples.arrays, engine="litert-reference")
+        outputs = run_model(original.blob, samples.arrays, engine=litert_engine(original.model))
     except (ModelError, ConversionError, MissingExtraError) as error:
         return RuntimeInfo("LiteRT", _told(error))
     rows = []

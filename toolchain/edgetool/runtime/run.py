@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool import child
+from edgetool.model.types import Model
 from edgetool.runtime import worker
 from edgetool.runtime.allocations import TflmAllocation, parse_allocations
 
 Engine = Literal["litert-reference", "litert", "tflm"]
+# What LiteRT's reference kernels lack (ELU, ROUND), or add up wrongly in integers (SUM): there its own kernels serve.
+NOT_IN_REFERENCE = frozenset(["ELU", "ROUND", "SUM"])
 DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
 
 
@@ -25,6 +28,12 @@ class TflmRun:
 
     outputs: tuple[npt.NDArray[Any], ...]
     allocation: TflmAllocation
+
+
+def litert_engine(model: Model) -> Engine:
+    """The kernels of LiteRT that are right for a model: the reference ones, as long as they have all of it."""
+    codes = {operator.code for graph in model.subgraphs for operator in graph.operators}
+    return "litert" if codes & NOT_IN_REFERENCE else "litert-reference"
 
 
 def run_model(

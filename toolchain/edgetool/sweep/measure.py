@@ -159,7 +159,7 @@ def _planned(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME
 
 def _run(tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, limits: Limits) -> tuple[Array, ...]:
     try:
-        return run_quantized(tflite, model.main, inputs, workdir, limits=limits)
+        return run_quantized(tflite, model, inputs, workdir, limits=limits)
     except ConversionError as error:
         raise ConversionError(
             f"the converted model cannot run: {error.what}", where=error.where, fix=error.fix, details=error.details

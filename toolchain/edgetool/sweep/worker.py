@@ -15,6 +15,7 @@ from edgetool.convert.opening import room_in
 from edgetool.convert.request import NORMALISATION, ConvertRequest
 from edgetool.convert.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
 from edgetool.errors import UsageError
+from edgetool.pipeline.conversion import convert_for
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.report.serialize import plain
 from edgetool.sweep.answers import gives_one_answer
@@ -26,6 +27,7 @@ from edgetool.sweep.spec import TargetSpec
 from edgetool.sweep.targets import resolved, target_sha256
 from edgetool.sweep.versions import installed_versions
 from edgetool.sweep.work import BLOBS
+from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,10 @@ def convert(work: Work) -> dict[str, Any]:
     scheme = work.request["quantize"]
     dense_per_tensor = work.request["dense_per_tensor"]
     request = _conversion_request(work, quantize=scheme, dense_per_tensor=dense_per_tensor, compare=False)
-    conversion = convert_model(request, workdir=work.workdir, progress=work.progress)
+    runtime = load_runtime(DEFAULT_RUNTIME)  # the variants of all targets share it
+    conversion = convert_for(
+        request, runtime, name=TFLITE_BLOB, workdir=work.workdir, progress=work.progress
+    ).conversion
     work.progress("comparing with the float original")
     original = read_reference(work.inputs["reference"])
     quality, quantization = measured_quality(
