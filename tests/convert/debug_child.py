@@ -35,7 +35,8 @@ def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> 
     from edgetool.convert.calibrated import LayerMap, convert_calibrated
     from edgetool.convert.debug import debug_quantization
     from edgetool.convert.keras_model import float_model
-    from edgetool.convert.lowering.lower import LoweringOptions, plan_lowering
+    from edgetool.convert.lowering.context import LoweringOptions
+    from edgetool.convert.lowering.lower import plan_lowering
     from edgetool.errors import UsageError
 
     lowering = plan_lowering(tf, keras, keras_model, LoweringOptions("auto", "int8", False))

@@ -26,7 +26,6 @@ from tests.runtime.attempts import which_run
 
 RUNTIME = load_runtime("tflm-2026-08")
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path("/work/shared/data")
 KERNELS: Mapping[str, Kernels] = {"cm": "cmsis-nn", "ref": "reference"}
 FLOAT32, INT8, INT16, INT32, BOOL = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.BOOL
 # Of the operators as our models have them, and of those with another type, so many go to real TFLM.
@@ -133,11 +132,9 @@ def test_no_false_alarm_for_the_examples() -> None:
         assert not illegal_operators(read_model(path.read_bytes()), RUNTIME), path.name
 
 
-def test_all_models_that_tflm_was_measured_on_are_as_it_found_them() -> None:
-    table = SHARED / "arena" / "measured.csv"
-    if not table.exists():
-        pytest.skip("the measured models are not here")
-    files = {path.stem: path for path in (SHARED / "models").rglob("*.tflite")}
+def test_all_models_that_tflm_was_measured_on_are_as_it_found_them(shared: Path) -> None:
+    table = shared / "data" / "arena" / "measured.csv"
+    files = {path.stem: path for path in (shared / "data" / "models").rglob("*.tflite")}
     with table.open(encoding="utf-8") as file:
         rows = {(row["model"], row["kernels"]): row["status"] for row in csv.DictReader(file)}
     for (name, kernels), status in rows.items():

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.lowering.lower import Lowering, LoweringOptions, plan_lowering
+from edgetool.convert.lowering.context import LoweringOptions
+from edgetool.convert.lowering.lower import Lowering, plan_lowering
 from edgetool.convert.quality import compare_outputs
 from edgetool.convert.tflite import Options, convert, order_of
 from edgetool.model.reader import read_model

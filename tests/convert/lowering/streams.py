@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from edgetool.convert.keras_model import float_model
+from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import Opened, open_cuts
-from edgetool.convert.lowering.lower import LoweringOptions, plan_lowering
+from edgetool.convert.lowering.lower import plan_lowering
 from edgetool.convert.lowering.stateful import reset_of
 from edgetool.convert.tflite import Options, convert, order_of
 from edgetool.model.reader import read_model

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 import pytest
 
-from edgetool.convert.lowering.lower import LoweringOptions, plan_lowering
+from edgetool.convert.lowering.context import LoweringOptions
+from edgetool.convert.lowering.lower import BACKEND, FUNCTIONS, plan_lowering
 from edgetool.errors import UnsupportedModelError
 from tests.convert.lowering.lowered import functional, inputs_of, keras, outputs, plan, sequential, tf
 
@@ -33,6 +35,12 @@ def operations(model: Any) -> list[str]:
     spec = tf.TensorSpec((1, *model.inputs[0].shape[1:]), model.inputs[0].dtype)
     graph = tf.function(call, autograph=False).get_concrete_function(spec).graph
     return [node.name for node in graph.as_graph_def().node]
+
+
+@pytest.mark.parametrize("key", FUNCTIONS)
+def test_keras_has_what_is_lowered_by_name(key: str) -> None:
+    module, _, name = key.rpartition(".")
+    assert callable(getattr(importlib.import_module(f"{BACKEND}.{module}"), name))
 
 
 def test_each_layer_has_a_scope_of_its_own() -> None:

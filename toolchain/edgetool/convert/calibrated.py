@@ -15,11 +15,10 @@ from edgetool.convert.lowering.scopes import layer_of, sanitised
 from edgetool.convert.same_scale import Quantized, quantize_around
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
-from edgetool.model.types import Graph, Model, Operator
+from edgetool.model.types import CONVERSIONS, Graph, Model, Operator
 
 # Layers whose weights an operator takes over, together with the normalization and activation that follow.
 WEIGHTED = ("Conv", "Dense")
-SAME_VALUES = frozenset(["QUANTIZE", "DEQUANTIZE"])
 _CUT_END = re.compile(r"(.+)_(?:given|taken)_\d+")
 
 
@@ -196,7 +195,7 @@ def _behind(tensors: Collection[int], graph: Graph) -> set[int]:
     """The tensors, and those whose values they are, quantized or not."""
     reached = set(tensors)
     for operator in reversed(graph.operators):
-        if operator.code in SAME_VALUES and reached & set(operator.outputs):
+        if operator.code in CONVERSIONS and reached & set(operator.outputs):
             reached |= set(operator.inputs)
     return reached
 
@@ -210,6 +209,6 @@ def _output_position(tensor: int, graph: Graph) -> int | None:
     """The graph output that a tensor's values become, quantized or not; None for one within the graph."""
     reached = {tensor}
     for operator in graph.operators:
-        if operator.code in SAME_VALUES and reached & set(operator.inputs):
+        if operator.code in CONVERSIONS and reached & set(operator.inputs):
             reached |= set(operator.outputs)
     return next((position for position, index in enumerate(graph.outputs) if index in reached), None)

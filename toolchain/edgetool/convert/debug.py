@@ -175,14 +175,13 @@ def _measured(tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], la
         if operator.custom_code != VERIFY:
             continue
         quantized, real = operator.inputs
-        own = graph.tensors[quantized].quantization
-        if own is None or len(own.scales) != 1 or quantized not in makers:
+        own = graph.tensors[quantized].per_tensor
+        if own is None or quantized not in makers:
             continue
         maker = makers[quantized]
-        zero_point = own.zero_points[0] if own.zero_points else 0
         layer = layers.layer_of(maker, model)
         end = layers.cut_layer_of(maker, model) if layer is None else None
-        pairs.append((quantized, real, _Seen(maker, layer or end, end is not None, own.scales[0], zero_point)))
+        pairs.append((quantized, real, _Seen(maker, layer or end, end is not None, *own)))
     runner = _Runner(tf, verified, keep=True)
     for row in samples:
         runner.run(row)

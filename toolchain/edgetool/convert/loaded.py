@@ -11,7 +11,8 @@ from edgetool.convert.float_model import FloatModel
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.load_keras import load_keras_file
 from edgetool.convert.load_saved_model import load_saved_model
-from edgetool.convert.lowering.lower import Lowering, LoweringOptions, plan_lowering
+from edgetool.convert.lowering.context import LoweringOptions
+from edgetool.convert.lowering.lower import Lowering, plan_lowering
 from edgetool.convert.opening import located
 from edgetool.convert.source import Source
 from edgetool.errors import UsageError

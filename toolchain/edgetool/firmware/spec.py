@@ -153,9 +153,6 @@ class BuffersSpec:
         return sum(self.sizes)
 
 
-StateSpec = CarriedState  # the header's word for it
-
-
 @dataclass(frozen=True, slots=True)
 class HeaderSpec:
     """Everything that NAME.h says.
@@ -187,7 +184,7 @@ class HeaderSpec:
     uncalibrated: bool = False
     notes: tuple[str, ...] = ()
     buffers: BuffersSpec | None = None
-    state: StateSpec | None = None
+    state: CarriedState | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):

@@ -22,7 +22,7 @@ from edgetool.firmware.ops import ops_header
 from edgetool.firmware.profile_program import profile_source
 from edgetool.firmware.program import Data, ProgramSpec
 from edgetool.firmware.runner import runner_header, runner_source
-from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, StateSpec, TargetSpec, TensorSpec
+from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.memory.carried import carried_state
 from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.memory.planner import MemoryPlan
@@ -202,7 +202,7 @@ def header_spec(
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
         notes=(COMPILED,) if offsets and keeps_own_plan(source.model) else (),
-        state=StateSpec(state.tensors, state.resources) if (state := carried_state(source.model)) else None,
+        state=carried_state(source.model),
     )
 
 
@@ -263,17 +263,15 @@ def _io(model: Model, indices: tuple[int, ...], offsets: Mapping[tuple[int, int]
     graph, specs = model.main, []
     for index in indices:
         tensor = graph.tensors[index]
-        quantization = tensor.quantization
-        scaled = quantization is not None and len(quantization.scales) == 1
-        zero_points = quantization.zero_points if quantization is not None else ()
+        scale, zero_point = tensor.per_tensor or (None, None)
         specs.append(
             IoSpec(
                 index=index,
                 name=tensor.name,
                 shape=tensor.shape,
                 dtype=tensor.dtype,
-                scale=quantization.scales[0] if quantization is not None and scaled else None,
-                zero_point=(zero_points[0] if zero_points else 0) if scaled else None,
+                scale=scale,
+                zero_point=zero_point,
                 offset=offsets.get((graph.index, index)),
                 argument=model.argument_name(graph.index, index),
             )

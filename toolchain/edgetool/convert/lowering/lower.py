@@ -7,7 +7,6 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from edgetool.convert.lowering import (
@@ -33,34 +32,34 @@ from edgetool.convert.lowering.scopes import sanitised
 from edgetool.convert.lowering.walk import output_scopes, places
 from edgetool.convert.request import INTEGER
 
-__all__ = ["LOWERINGS", "TF_KERAS_LOWERINGS", "Lower", "LowerContext", "Lowering", "LoweringOptions", "plan_lowering"]
-
-
-_ROOMS: tuple[ModuleType, ...] = (
-    activations,
-    copies,
-    lookup,
-    masks,
-    normalization,
-    pooling,
-    recurrent,
-    reductions,
-    resizing,
-    spectrogram,
-    time_distributed,
-    volumes,
-)
-
-
-def _table(name: str) -> dict[str, Any]:
-    return {key: lower for room in _ROOMS for key, lower in getattr(room, name, {}).items()}
-
-
-# By the class of Keras whose `call` the layer runs: Keras 3's layers and operations, and tf_keras's layers.
-LOWERINGS: dict[str, Lower] = _table("RULES")
-TF_KERAS_LOWERINGS: dict[str, Lower] = _table("TF_KERAS_RULES")
+# By the class of Keras whose `call` the layer runs: Keras 3's layers and operations.
+LOWERINGS: dict[str, Lower] = {
+    **activations.RULES,
+    **copies.RULES,
+    **lookup.RULES,
+    **masks.RULES,
+    **normalization.RULES,
+    **pooling.RULES,
+    **recurrent.RULES,
+    **spectrogram.RULES,
+    **time_distributed.RULES,
+    **volumes.RULES,
+}
+# The same for layers of tf_keras.
+TF_KERAS_LOWERINGS: dict[str, Lower] = recurrent.TF_KERAS_RULES
 # By module and name in Keras 3's TensorFlow backend: what layers, keras.ops and layers of the user's own call.
-FUNCTIONS: dict[str, LowerFunction] = _table("FUNCTIONS")
+FUNCTIONS: dict[str, LowerFunction] = {
+    **activations.FUNCTIONS,
+    **copies.FUNCTIONS,
+    **lookup.FUNCTIONS,
+    **masks.FUNCTIONS,
+    **pooling.FUNCTIONS,
+    **recurrent.FUNCTIONS,
+    **reductions.FUNCTIONS,
+    **resizing.FUNCTIONS,
+    **spectrogram.FUNCTIONS,
+    **volumes.FUNCTIONS,
+}
 BACKEND = "keras.src.backend.tensorflow"
 
 

@@ -10,10 +10,9 @@ import numpy as np
 from edgetool.errors import ConversionError
 from edgetool.model.draft import Draft
 from edgetool.model.edit import in_order, renumbered
-from edgetool.model.types import DType, Model, Operator, Signature
+from edgetool.model.types import CONVERSIONS, DType, Model, Operator, Signature
 
 INTEGERS = (DType.INT8, DType.INT16)
-CONVERTERS = ("QUANTIZE", "DEQUANTIZE")
 
 
 def without_ports(model: Model, inputs: Iterable[str], outputs: Iterable[str]) -> tuple[Model, dict[str, int]]:
@@ -65,7 +64,7 @@ def inner_inputs(draft: Draft, port: int) -> list[int]:
 def inner_output(draft: Draft, port: int) -> int:
     """The tensor that stands for a cut output in the graph's own type."""
     maker = draft.producer(port)
-    if maker is None or maker.code not in CONVERTERS:
+    if maker is None or maker.code not in CONVERSIONS:
         return port
     source = maker.inputs[0]
     changes = draft.tensors[source].dtype in INTEGERS and draft.tensors[port].dtype not in INTEGERS
