@@ -1,4 +1,4 @@
-"""No refusal where one form of the recurrent layers works."""
+"""Which form of the recurrent layers is taken, and what is said of the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgetool.pipeline.recurrent_form import Form, best_form
 from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
 
-FUSED, UNROLLED = ConversionError("layer 'lstm' (LSTM) fails"), ConversionError("too many steps")
+UNROLLED = ConversionError("too many steps")
 
 
 def form_of(request: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: dict[str, Any]) -> Form:
@@ -36,23 +36,7 @@ def form_of(request: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def request_(tmp_path: Path) -> ConvertRequest:
-    model = tmp_path / "m.keras"
-    model.write_bytes(b'...{"class_name": "LSTM"}...')
-    return ConvertRequest(model)
-
-
-def test_unrolled_where_fused_fails(request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = form_of(request_, tmp_path, monkeypatch, {"auto": FUSED})
-    (told,) = found.findings
-    assert told.rule == "rnn-form"
-    assert FUSED.what in told.message
-
-
-def test_the_first_refusal_where_both_fail(
-    request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ConversionError, match="fails"):
-        form_of(request_, tmp_path, monkeypatch, {"auto": FUSED, "unrolled": UNROLLED})
+    return ConvertRequest(tmp_path / "m.keras")
 
 
 def test_why_there_is_no_price_to_compare_with(
@@ -62,11 +46,3 @@ def test_why_there_is_no_price_to_compare_with(
     (told,) = found.findings
     assert told.message.startswith("layers 'around' and 'lstm' became")
     assert told.message.endswith(UNROLLED.what)
-
-
-def test_no_second_try_without_an_lstm(
-    request_: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request_.path.write_bytes(b"a model of dense layers")
-    with pytest.raises(ConversionError, match="fails"):
-        form_of(request_, tmp_path, monkeypatch, {"auto": FUSED})

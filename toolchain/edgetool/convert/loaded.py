@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,16 @@ from edgetool.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model ready to be converted. keras: the module that its layers are of. lowering: empty for a SavedModel."""
+    """A model ready to be converted. keras: the module that its layers are of. lowering: empty for a SavedModel.
+
+    unrolled: gives the same with its recurrent layers copied for each time step; None where their form is asked for.
+    """
 
     model: FloatModel
     keras: Any
     lowering: Lowering
     notes: tuple[str, ...]
+    unrolled: Callable[[], Loaded] | None = None
 
 
 def load(
@@ -59,13 +63,19 @@ def load(
     )
     # First, since it may make a leading layer idle, whose call is then the one to lower.
     model = float_model(loaded.keras, loaded.model, source.path, shapes)
-    options = LoweringOptions(request["rnn"], request["quantize"], bool(request["allow_approximation"]))
-    with located(source.path):
-        lowering = plan_lowering(tf, loaded.keras, loaded.model, options)
+    notes = (*loaded.notes, *model.notes)
 
-    def traced(tensors: Sequence[Any]) -> list[Any]:
-        with lowering.active():
-            return model.call(tensors)
+    def in_form(rnn: str) -> Loaded:
+        options = LoweringOptions(rnn, request["quantize"], bool(request["allow_approximation"]))
+        with located(source.path):
+            lowering = plan_lowering(tf, loaded.keras, loaded.model, options)
 
-    notes = (*loaded.notes, *model.notes, *lowering.notes)
-    return Loaded(replace(model, traced=traced), loaded.keras, lowering, notes)
+        def traced(tensors: Sequence[Any]) -> list[Any]:
+            with lowering.active():
+                return model.call(tensors)
+
+        return Loaded(replace(model, traced=traced), loaded.keras, lowering, (*notes, *lowering.notes))
+
+    if request["rnn"] != "auto":
+        return in_form(request["rnn"])
+    return replace(in_form("auto"), unrolled=lambda: in_form("unrolled"))

@@ -10,19 +10,18 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert import files
-from edgetool.convert.calibrated import LayerMap
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.float_model import FloatModel
 from edgetool.convert.float_run import check_traced, output_shape, run_float_model
+from edgetool.convert.forms import convert_loaded
 from edgetool.convert.loaded import load
-from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.opening import READ_SECONDS, checked_config, library_versions, located, start_keras, time_limit
 from edgetool.convert.quality import class_indices
 from edgetool.convert.request import INTEGER, NORMALISATION
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store
 from edgetool.convert.source import read_source
 from edgetool.convert.synthetic import synthetic_samples
-from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.convert.tflite import Options
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     tf, keras = start_keras(workdir)
     progress("loading the model")
     loaded = load(tf, keras, source, config, request, workdir)
-    model, lowering = loaded.model, loaded.lowering
+    model = loaded.model
     progress("reading the samples")
     normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
     samples = _samples(request, model)
@@ -55,15 +54,11 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         tuple(request["keep_float"]),
         bool(request["debug_quantization"]),
     )
-    makers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # of a SavedModel none is known
-    layers = LayerMap(lowering.layers, makers)
-    with located(path), lowering.active():
-        opened = open_cuts(tf, model, lowering.cuts, arrays, options.quantize, progress)
-        made = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
-        content = opened.join(made.content)
-        order = order_of(content, model)
+    with located(path):
+        converted = convert_loaded(tf, loaded, arrays, options, workdir, progress)
+    model, order = converted.loaded.model, converted.order
     traced = check_traced(tf, model, arrays, workdir)
-    (workdir / files.TFLITE).write_bytes(content)
+    (workdir / files.TFLITE).write_bytes(converted.content)
     outputs = len(model.output_names)
     if request["compare"]:
         run_float_model(tf, model, arrays, files.array_files(workdir, files.OUTPUT, outputs), progress)
@@ -77,16 +72,15 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         "input_names": (names := [model.specs[index].name for index in order.inputs]),
         "output_names": (results := [model.output_names[index] for index in order.outputs]),
         "labelled_output": labelled_output,
-        "layers": lowering.layers,
-        "output_layers": [makers.get(model.signature_outputs[index], "") for index in order.outputs],
-        "fused": list(opened.fused),
-        "debug": made.debug,
+        "layers": converted.layers.classes,
+        "output_layers": [converted.layers.outputs.get(model.signature_outputs[index], "") for index in order.outputs],
+        "fused": converted.fused,
+        "debug": converted.debug,
         "versions": library_versions(tf, loaded.keras),
         "notes": [
             *notes,
-            *loaded.notes,
-            *opened.notes,
-            *made.notes,
+            *converted.loaded.notes,
+            *converted.notes,
             *traced,
             *samples.notes,
             *_order_note("takes its inputs", order.inputs, names),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool.child import Progress
-from edgetool.convert.lowering.recurrent import FUSED_SCHEMES
 from edgetool.convert.request import Conversion, ConvertRequest, Rnn
 from edgetool.errors import ConversionError, UnsupportedModelError
 from edgetool.finding import Finding
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.conversion import convert_for
-from edgetool.pipeline.rnn_price import cheapest, fallback_finding, only_finding, price_of, rnn_finding
+from edgetool.pipeline.rnn_price import cheapest, only_finding, price_of, rnn_finding
 from edgetool.pipeline.source import Source
 from edgetool.report.document import QuantizationInfo
 from edgetool.target.types import Target
@@ -47,29 +45,17 @@ def best_form(
 ) -> Form:
     """Convert and compare; where layers may be fused or unrolled and neither is asked for, both, and take one.
 
-    name: of the file. workdir: an empty directory that outlives the use of the arrays. Raises as convert_for does, for
-    the form that comes first where no form works.
+    name: of the file. workdir: an empty directory that outlives the use of the arrays. Raises as convert_for does.
     """
-    unrolled: Rnn = "unrolled"
-    other = replace(request, rnn=unrolled)
-    apart = workdir / "unrolled"
-    try:
-        first = _converted(request, target, name, workdir, custom, progress)
-    except (ConversionError, UnsupportedModelError) as error:
-        if not _may_be_fused(request):
-            raise
-        apart.mkdir()
-        try:
-            second = _converted(other, target, name, apart, custom, progress)
-        except (ConversionError, UnsupportedModelError):
-            raise error from None
-        return replace(second, findings=(*second.findings, fallback_finding(error.what)))
+    first = _converted(request, target, name, workdir, custom, progress)
     if request.rnn != "auto" or not first.conversion.fused:
         return first
     layers = _own_names(first.conversion)
+    unrolled: Rnn = "unrolled"
+    apart = workdir / "unrolled"
     apart.mkdir()
     try:
-        second = _converted(other, target, name, apart, custom, progress)
+        second = _converted(replace(request, rnn=unrolled), target, name, apart, custom, progress)
     except (ConversionError, UnsupportedModelError) as error:  # too many steps, or operators
         return replace(first, findings=(*first.findings, only_finding(layers, error.what)))
     progress("pricing recurrent layers")
@@ -87,14 +73,6 @@ def _own_names(conversion: Conversion) -> tuple[str, ...]:
     around = ((scope.rpartition("/")[0], scope) for scope in conversion.fused)
     names = (outer if conversion.layers.get(outer) == "Bidirectional" else scope for outer, scope in around)
     return tuple(dict.fromkeys(names))
-
-
-def _may_be_fused(request: ConvertRequest) -> bool:
-    """Whether a layer of the file may have been one operator: both formats keep the names of classes as plain text."""
-    if request.rnn != "auto" or request.quantize not in FUSED_SCHEMES or not request.path.is_file():
-        return False
-    with request.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(b"LSTM") >= 0
 
 
 def _converted(

@@ -86,12 +86,6 @@ def rnn_finding(chosen: RnnPrice, others: Sequence[RnnPrice], layers: Sequence[s
     return Finding("rnn-form", "note", text)
 
 
-def fallback_finding(why: str) -> Finding:
-    """Why the recurrent layers became a copy for each time step, where single operators were tried first."""
-    words = f"{WORDS['unrolled']} (--rnn unrolled)"
-    return Finding("rnn-form", "note", f"the recurrent layers became {words}: {WORDS['fused']} does not work: {why}")
-
-
 def only_finding(layers: Sequence[str], why: str) -> Finding:
     """What these layers became, and why there is no other form to compare the price with."""
     text = f"{_named(layers)} became {WORDS['fused']}: {WORDS['unrolled']} (--rnn unrolled) does not work: {why}"

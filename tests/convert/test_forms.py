@@ -1,0 +1,61 @@
+"""No refusal where one form of the recurrent layers works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgetool.convert import forms
+from edgetool.convert.calibrated import LayerMap
+from edgetool.convert.forms import Converted, convert_loaded
+from edgetool.convert.tflite import Options, Order
+from edgetool.errors import ConversionError
+
+FUSED, UNROLLED = ConversionError("layer 'lstm' (LSTM) fails"), ConversionError("too many steps")
+
+
+def converted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: dict[str, Exception],
+    *,
+    lstms: bool = True,
+    rnn: str = "auto",
+) -> Converted:
+    """The conversion of a model whose forms fail as told."""
+
+    def form(name: str) -> Any:
+        return SimpleNamespace(name=name, lowering=SimpleNamespace(cuts=SimpleNamespace(lstms=lstms)), unrolled=None)
+
+    def once(_: Any, loaded: Any, *rest: Any) -> Converted:
+        if loaded.name in failing:
+            raise failing[loaded.name]
+        return Converted(loaded.name.encode(), loaded, Order((), ()), LayerMap({}), (), None, ("own",))
+
+    monkeypatch.setattr(forms, "_converted", once)
+    loaded = form(rnn)
+    if rnn == "auto":
+        loaded.unrolled = lambda: form("unrolled")
+    return convert_loaded(None, loaded, [], Options("int8", "int8", False), tmp_path, lambda step: None)
+
+
+def test_unrolled_where_fused_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = converted(tmp_path, monkeypatch, {"auto": FUSED})
+    assert found.content == b"unrolled"
+    told, own = found.notes
+    assert FUSED.what in told
+    assert own == "own"
+
+
+def test_the_first_refusal_where_both_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConversionError, match="fails"):
+        converted(tmp_path, monkeypatch, {"auto": FUSED, "unrolled": UNROLLED})
+
+
+@pytest.mark.parametrize(("lstms", "rnn"), [(False, "auto"), (True, "fused")])
+def test_no_second_try_without_a_choice(lstms: bool, rnn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConversionError, match="fails"):
+        converted(tmp_path, monkeypatch, {rnn: FUSED}, lstms=lstms, rnn=rnn)
