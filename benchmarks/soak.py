@@ -66,10 +66,7 @@ def draw(rng: random.Random, entries: Sequence[Entry], folder: Path, data: Path)
         if rng.random() < chance:
             options.extend(words)
 
-    options += [
-        "--target",
-        rng.choice(["cortex-m4", "cortex-m7", "cortex-m0plus", "cortex-m55", "nucleo-l4r5zi", "esp32"]),
-    ]
+    options += ["--target", rng.choice(TARGETS)]
     maybe(0.5, "--quantize", rng.choice(["int8", "int16x8", "float32"]))
     maybe(0.3, "--io", rng.choice(["int8", "int16", "uint8", "float32"]))
     maybe(0.4, "--rnn", rng.choice(["auto", "fused", "unrolled"]))

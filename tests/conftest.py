@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from edgetool.convert.opening import ONE_THREAD
+
 # OR-Tools dies in a process that has loaded TensorFlow before it; the other way round both work.
 with contextlib.suppress(ImportError):
     import ortools.sat.python.cp_model  # noqa: F401
+
+# Where TensorFlow runs in the tests' own process, it runs as it does in the conversion's.
+os.environ.update(ONE_THREAD)
 
 BUILDER = Path(__file__).parent / "convert" / "build_models.py"
 SHARED = Path(__file__).resolve().parents[2] / "shared"

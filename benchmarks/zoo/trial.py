@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import re
-import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,6 @@ from benchmarks.zoo.entry import Entry
 from benchmarks.zoo.files import calibration
 from benchmarks.zoo.rounding import MARGIN_DB
 
-from edgetool.child import LOG_NAME
 from edgetool.convert.quality import compare_outputs
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import EdgetoolError, UnsupportedModelError
@@ -171,17 +167,3 @@ def _name(names: Mapping[str, str], model: Model, index: int) -> str:
 
 def _plain(name: str) -> str:
     return re.sub(r"\W", "_", name)
-
-
-def in_process(
-    module: str, request: Mapping[str, Any], *, workdir: Path, progress: Callable[[str], None] | None = None, **_: Any
-) -> dict[str, Any]:
-    """What edgetool.child.run does, without the child: TensorFlow is imported once for many models."""
-    (workdir / LOG_NAME).touch()  # what libraries print goes nowhere
-    work = importlib.import_module(module).work
-    try:
-        result: dict[str, Any] = work(json.loads(json.dumps(dict(request))), workdir, progress or (lambda step: None))
-    finally:
-        if own := request.get("custom_objects"):
-            sys.modules.pop(Path(own).stem, None)  # a child would forget the user's module as well
-    return result

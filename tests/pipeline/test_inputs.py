@@ -5,19 +5,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.in_process import command_line
+
 
 def convert(folder: Path, model: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "edgetool", "convert", str(model), "-t", "cortex-m7", "-o", str(folder / "out")]
-    return subprocess.run(
-        [*command, "--samples", "8", *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=300
-    )
+    command = ("convert", model, "-t", "cortex-m7", "-o", folder / "out", "--samples", "8", *arguments)
+    return command_line(*command, cwd=folder)
 
 
 def report_of(folder: Path) -> dict[str, Any]:

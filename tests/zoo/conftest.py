@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from benchmarks.zoo.catalog import BY_NAME
-from benchmarks.zoo.trial import Trial, in_process, try_out
+from benchmarks.zoo.trial import Trial, try_out
 
-from edgetool import child
+from tests.in_process import no_children
 
 NEEDED = ("tensorflow", "keras", "tf_keras", "ai_edge_litert", "tflite_micro")
 Tried = Callable[[str], Trial]
@@ -24,19 +24,13 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"needs {name} (the extras 'convert' and 'verify', and tf-keras)")
     os.environ.update(KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
-    import tensorflow as tf
     from benchmarks.zoo.files import write
     from benchmarks.zoo.rounding import rounded_sqnr
-
-    # As the conversion sets it, which cannot be done once TensorFlow has run anything.
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
 
     def run(name: str) -> Trial:
         folder: Path = tmp_path_factory.mktemp(name)
         rounded = rounded_sqnr(write(BY_NAME[name], folder))
         return try_out(BY_NAME[name], folder, rounded)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(child, "run", in_process)
+    with no_children():
         yield run

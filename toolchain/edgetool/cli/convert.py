@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "fused", "unrolled"]),
     default="auto",
     show_default=True,
-    help="Recurrent layers: one operator each, or a copy for each time step.",
+    help="Recurrent layers: an LSTM as one operator, or a copy of each layer for each time step.",
 )
 @click.option("--allow-approximation", is_flag=True, help="Take cheap forms of activations that TFLM lacks.")
 @click.option("--keep-float", multiple=True, metavar="LAYER", help="A Keras layer to leave in float32; repeatable.")

@@ -23,6 +23,8 @@ from edgetool.errors import InvalidModelError, ModelError, OutputError
 
 # Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
 READ_SECONDS = 20
+# TensorFlow reads these when it starts its first operation.
+ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # What a full disk, a used up quota and a limit on the size of files say.
 FULL = frozenset(code for name in ("ENOSPC", "EDQUOT", "EFBIG") if (code := getattr(errno, name, None)) is not None)
 
@@ -99,9 +101,8 @@ def start_keras(workdir: Path) -> tuple[Any, Any]:
     """
     warnings.simplefilter("ignore")  # in the log they would push out what the user needs to see
     os.environ["KERAS_HOME"] = str(workdir)  # the user's keras.json neither changes the result nor is written
+    os.environ.update(ONE_THREAD)
     tf, keras = import_libraries()
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     mend_sums(tf, keras)
     return tf, keras
 

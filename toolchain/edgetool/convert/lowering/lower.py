@@ -29,6 +29,7 @@ from edgetool.convert.lowering.cuts import Cuts
 from edgetool.convert.lowering.gelu import keep_gelu
 from edgetool.convert.lowering.own_scales import give_own_scales
 from edgetool.convert.lowering.scopes import sanitised
+from edgetool.convert.lowering.seeds import still_seeds
 from edgetool.convert.lowering.walk import output_scopes, places
 from edgetool.convert.request import INTEGER
 
@@ -127,6 +128,7 @@ def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> 
         lowered = rule(context, layer) if rule else None
         if modern:
             patches.append(_Patch(layer, "call", _in_scope(tf, scope, lowered or original)))
+            patches += [_Patch(generator, "next", following) for generator, following in still_seeds(layer)]
         elif lowered is not None:
             # autograph would convert a wrapper around the calls of tf_keras: there a scope is only told.
             patches.append(_Patch(layer, "call", lowered))
