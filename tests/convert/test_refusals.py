@@ -192,13 +192,18 @@ def test_a_file_that_crashes_its_reader_is_an_invalid_model(models: Path, conver
 
 def test_a_file_that_hangs_its_reader_is_given_up() -> None:
     script = (
-        "from edgetool.convert.worker import time_limit\n"
+        "import time\n"
+        "from edgetool.convert.opening import time_limit\n"
         "with time_limit(1): pass\n"
+        "try:\n"
+        "    with time_limit(1): raise ValueError\n"
+        "except ValueError: time.sleep(1.5)\n"
+        "print('alive', flush=True)\n"
         "with time_limit(1):\n"
         "    while True: pass\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=30)
-    assert done.returncode == -signal.SIGALRM
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=30, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-signal.SIGALRM, "alive\n")
 
 
 def test_the_time_limit_ends_the_child(models: Path, convert: Convert) -> None:

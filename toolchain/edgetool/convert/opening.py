@@ -34,9 +34,11 @@ def time_limit(seconds: int) -> Iterator[None]:
     """Let the kernel end this process when the block takes longer: no Python code runs inside a C loop."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
-    yield
-    if hasattr(signal, "alarm"):
-        signal.alarm(0)
+    try:
+        yield
+    finally:
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
 
 
 @contextlib.contextmanager
