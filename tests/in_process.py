@@ -53,9 +53,15 @@ def no_children() -> Iterator[None]:
 
 
 def command_line(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """`edgetool ARGUMENTS` run in the directory, in this process."""
+    """`edgetool ARGUMENTS` run in the directory, and its conversions, in this process."""
+    with no_children(), contextlib.chdir(cwd):
+        return captured(*arguments)
+
+
+def captured(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`edgetool ARGUMENTS` in this process: the exit code and what was printed."""
     words = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()
-    with no_children(), contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = exit_code_of(lambda: cli.main(words, standalone_mode=False), tracebacks=False)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = exit_code_of(lambda: cli.main(words, prog_name="edgetool", standalone_mode=False), tracebacks=False)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

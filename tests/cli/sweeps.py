@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgetool.cli.errors import exit_code_of
-from edgetool.cli.main import cli
 from edgetool.convert.request import Value
 from edgetool.gate.budgets import Budget
 from edgetool.report.document import QuantizationInfo
@@ -24,6 +20,7 @@ from edgetool.sweep.record import SweepRecord
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, open_store
 from edgetool.sweep.variant import Variant
+from tests.in_process import captured
 
 TARGETS = ("pico", "nucleo")
 LIMITS = SweepLimits(
@@ -158,8 +155,5 @@ class Done:
 
 def sweep(*arguments: str | Path) -> Done:
     """`edgetool sweep` in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    words = ["sweep", *map(str, arguments)]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = exit_code_of(lambda: cli.main(words, prog_name="edgetool", standalone_mode=False), tracebacks=False)
-    return Done(code, out.getvalue(), err.getvalue())
+    ended = captured("sweep", *arguments)
+    return Done(ended.returncode, ended.stdout, ended.stderr)

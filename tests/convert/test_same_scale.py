@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +12,13 @@ from edgetool.convert.same_scale import quantize_around
 from edgetool.model.reader import read_model
 from edgetool.runtime.quantize import dequantize, quantize
 from edgetool.runtime.run import run_model
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.convert.left_by_child import leave, told
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the child left what it made."""
-    pytest.importorskip("tensorflow", reason="converting needs TensorFlow")
-    folder = tmp_path_factory.mktemp("same_scale")
-    command = [sys.executable, "-m", "tests.convert.same_scale_child", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return folder
-
-
-def told(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
-    return found
+    return leave("tests.convert.same_scale_child", tmp_path_factory.mktemp("same_scale"))
 
 
 @pytest.mark.parametrize("engine", ["litert-reference", "tflm"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,3 +122,16 @@ def sqnr_db(content: bytes, samples: Array, expected: Sequence[Array], engine: s
     ]
     ratios = compare_outputs(list(expected), [a.reshape(b.shape) for a, b in zip(values, expected, strict=True)])
     return [float("inf") if ratio.sqnr_db is None else ratio.sqnr_db for ratio in ratios]
+
+
+def traced_operations(model: Any, scheme: str = "int8") -> Counter[str]:
+    """How many operations of each kind the graph has that the converter gets."""
+    lowering = plan(model, scheme)
+
+    def call(x: Any) -> Any:
+        with lowering.active():
+            return model(x, training=False)
+
+    shape = (1, *model.inputs[0].shape[1:])
+    graph = tf.function(call, autograph=False).get_concrete_function(tf.TensorSpec(shape)).graph
+    return Counter(operation.type for operation in graph.get_operations())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.convert.lowering.lowered import (
     shaken,
     sqnr_db,
     tf,
+    traced_operations,
 )
 
 pytest.importorskip("tflite_micro", reason="needs the verify extra")
@@ -63,33 +63,20 @@ SHARED: dict[str, tuple[tuple[int, ...], Callable[[Any], list[Any]], int]] = {
 }
 
 
-def _traced(model: Any, scheme: str = "int8") -> Counter[str]:
-    """The operations of the graph that the converter gets."""
-    lowering = plan(model, scheme)
-
-    def call(x: Any) -> Any:
-        with lowering.active():
-            return model(x, training=False)
-
-    shape = (1, *model.inputs[0].shape[1:])
-    graph = tf.function(call, autograph=False).get_concrete_function(tf.TensorSpec(shape)).graph
-    return Counter(operation.type for operation in graph.get_operations())
-
-
 @pytest.mark.parametrize("name", SHARED)
 def test_a_shared_tensor_gets_a_scale_for_each_need(name: str) -> None:
     shape, build, count = SHARED[name]
     model = functional(shape, build)
-    assert _traced(model)["LeakyRelu"] == count
-    assert _traced(model, "float32")["LeakyRelu"] == 0
+    assert traced_operations(model)["LeakyRelu"] == count
+    assert traced_operations(model, "float32")["LeakyRelu"] == 0
     assert_exact(model)
 
 
 def test_what_nothing_else_reads_stays() -> None:
     model = functional((8,), lambda x: layers.Dense(3)(layers.Minimum()(_pair(x, "tanh"))))
-    assert _traced(model)["LeakyRelu"] == 0
+    assert traced_operations(model)["LeakyRelu"] == 0
     rectified = functional((8, 8, 3), lambda x: _pooled_twice(layers.Conv2D(4, 3, activation="relu")(x)))
-    assert _traced(rectified)["LeakyRelu"] == 0
+    assert traced_operations(rectified)["LeakyRelu"] == 0
 
 
 def _pooled_twice(x: Any) -> list[Any]:
@@ -124,7 +111,7 @@ def _behind(shape: tuple[int, ...], *last: Any, activation: str | None = "relu")
 @pytest.mark.parametrize(("shape", "expected"), [((90, 3), 1), ((12, 13, 3), 1), ((6, 7, 8, 2), 0)])
 def test_normalization_behind_an_activation_becomes_a_convolution(shape: tuple[int, ...], expected: int) -> None:
     model = _behind(shape, layers.Flatten(), layers.Dense(3))
-    assert _traced(model)["DepthwiseConv2dNative"] == expected
+    assert traced_operations(model)["DepthwiseConv2dNative"] == expected
     assert_exact(model)
 
 
@@ -134,13 +121,13 @@ def test_normalizations_that_would_fill_the_arena_stay() -> None:
     model = sequential(
         shape, *[part for _ in range(5) for part in (layers.ReLU(), layers.BatchNormalization())], layers.Flatten()
     )
-    assert _traced(model)["DepthwiseConv2dNative"] == 9 * 9 * 4 // 8 // (8 * 4) == 1
+    assert traced_operations(model)["DepthwiseConv2dNative"] == 9 * 9 * 4 // 8 // (8 * 4) == 1
     assert_exact(model)
 
 
 def test_normalization_behind_a_convolution_is_still_taken_in(tmp_path: Path) -> None:
     model = _behind((8, 8, 3), layers.ReLU(), activation=None)
-    assert _traced(model)["DepthwiseConv2dNative"] == 0
+    assert traced_operations(model)["DepthwiseConv2dNative"] == 0
     content, _ = converted(model, tmp_path, inputs_of(model, 8))
     assert [operator.code for operator in read_model(content).main.operators] == ["CONV_2D"]
 
@@ -173,7 +160,7 @@ def test_the_error_function(values: list[float]) -> None:
 
 def test_the_error_function_in_a_model() -> None:
     model = shaken(functional((5,), lambda x: [ops.erf(x * 3.0), ops.erfc(x)]))
-    assert _traced(model)["Erf"] == 0
+    assert traced_operations(model)["Erf"] == 0
     assert_exact(model)
 
 
