@@ -1,4 +1,7 @@
-"""Hypothesis strategies for small Models: anything that the types and the reader's rules allow."""
+"""Hypothesis strategies for small Models: anything that the types and the reader's rules allow.
+
+Operators are of kinds that have no rules of their own, with options of any kind.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from edgetool.model.enums import BUILTIN_OPERATORS, OPTION_TABLES, UNIONS
+from edgetool.model.operator_rules import COUNTS, RULES
 from edgetool.model.schema import Field, table
 from edgetool.model.types import (
     DType,
@@ -38,6 +42,8 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "f32": FLOAT32,
 }
 CODES = sorted(set(BUILTIN_OPERATORS) - {"PLACEHOLDER_FOR_GREATER_OP_CODES"})
+FREE_CODES = sorted(set(CODES) - COUNTS.keys() - RULES.keys() - {"CUSTOM"})
+OPTIONS = sorted(name for union in ("BuiltinOptions", "BuiltinOptions2") for name in UNIONS[union][1:])
 VECTORS = {"Int32Vector": 2**31 - 1, "Uint16Vector": 2**16 - 1, "Uint8Vector": 2**8 - 1}
 
 
@@ -137,18 +143,21 @@ def tensors(draw: Any, index: int, counts: dict[str, int], data: list[bytes | No
 
 @st.composite
 def operators(draw: Any, index: int, codes: tuple[OperatorCode, ...], counts: dict[str, int], graph: int) -> Operator:
-    opcode_index = draw(st.integers(0, len(codes) - 1))
+    free = [position for position, entry in enumerate(codes) if entry.code in (*FREE_CODES, "CUSTOM")]
+    opcode_index = draw(st.sampled_from(free))
     entry = codes[opcode_index]
     any_tensor = st.integers(0, counts["tensor"] - 1)
+    inputs = draw(tuples(st.integers(-1, counts["tensor"] - 1)))
     options = None
-    if entry.code in OPTION_TABLES and draw(st.booleans()):
-        options = draw(option_tables(OPTION_TABLES[entry.code], counts, graph))
+    if draw(st.booleans()):
+        own = OPTION_TABLES.get(entry.code)
+        options = draw(option_tables(own or draw(st.sampled_from(OPTIONS)), counts, graph))
     return Operator(
         index=index,
         code=entry.code,
         version=entry.version,
-        inputs=draw(tuples(st.integers(-1, counts["tensor"] - 1))),
-        outputs=draw(tuples(any_tensor)),
+        inputs=inputs,
+        outputs=tuple(index for index in draw(tuples(any_tensor)) if index not in inputs),
         options=options,
         opcode_index=opcode_index,
         custom_code=entry.custom_code,
@@ -161,8 +170,8 @@ def operators(draw: Any, index: int, codes: tuple[OperatorCode, ...], counts: di
 
 
 @st.composite
-def operator_codes(draw: Any) -> OperatorCode:
-    code = draw(st.sampled_from(CODES) | st.just("CUSTOM"))
+def operator_codes(draw: Any, among: list[str]) -> OperatorCode:
+    code = draw(st.sampled_from(among) | st.just("CUSTOM"))
     name = NAMES.filter(bool)
     return OperatorCode(code, draw(INT32), draw(name if code == "CUSTOM" else st.none() | name))
 
@@ -171,7 +180,7 @@ def operator_codes(draw: Any) -> OperatorCode:
 def models(draw: Any) -> Model:
     """A Model of up to three subgraphs of up to four tensors and three operators each."""
     data: list[bytes | None] = [None, *draw(st.lists(st.none() | st.binary(min_size=1, max_size=40), max_size=2))]
-    codes = tuple(draw(st.lists(operator_codes(), min_size=1, max_size=3)))
+    codes = (draw(operator_codes(FREE_CODES)), *draw(st.lists(operator_codes(CODES), max_size=2)))
     graph_count = draw(st.integers(1, MAX_GRAPHS))
     graphs = []
     for index in range(graph_count):

@@ -14,10 +14,10 @@ from edgetool.model import flatbuffer
 from edgetool.model.enums import UNIONS
 from edgetool.model.flatbuffer import Record, read_root
 from edgetool.model.reader import read_model
-from edgetool.model.schema import Field, Table
+from edgetool.model.schema import Field, Table, table
 from edgetool.model.writer import write_model
-from tests.model.attacks import alias_bomb, field_at, follow, patched, records, target_at, vtable_at
-from tests.model.builders import conv_model_bytes
+from tests.model.attacks import alias_bomb, field_at, follow, patched, records, target_at, vtable_at, with_field
+from tests.model.builders import add_model, conv_model, conv_model_bytes
 
 BLOB = conv_model_bytes()
 ROOT = records(BLOB)
@@ -25,6 +25,7 @@ GRAPH = follow(ROOT, ("subgraphs", 0))
 TENSOR = follow(ROOT, ("subgraphs", 0, "tensors", 1))
 OPERATOR = follow(ROOT, ("subgraphs", 0, "operators", 0))
 BUFFER = follow(ROOT, ("buffers", 1))
+UNION_SLOT = next(field.id for field in table("Operator").fields if field.name == "builtin_options")
 
 
 def on_field(record: Record, name: str, value: int) -> Callable[[], bytes]:
@@ -118,8 +119,27 @@ def test_an_unknown_union_type_is_named() -> None:
 
 
 def test_a_union_without_a_type_is_absent() -> None:
-    blob = patched(BLOB, field_at(BLOB, OPERATOR, "builtin_options"), "B", 0)
+    blob = write_model(add_model())
+    operator = records(blob)["subgraphs"][0]["operators"][0]
+    assert read_model(blob).main.operators[0].options is not None
+    blob = patched(blob, field_at(blob, operator, "builtin_options"), "B", 0)
     assert read_model(blob).main.operators[0].options is None
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_both_fields_of_a_union_lie_in_their_table(part: int) -> None:
+    """Whether the other one is there or not."""
+    slot = vtable_at(BLOB, OPERATOR) + 4 + 2 * (UNION_SLOT + part)
+    other = vtable_at(BLOB, OPERATOR) + 4 + 2 * (UNION_SLOT + 1 - part)
+    for blob in (BLOB, patched(BLOB, other, "H", 0)):
+        with pytest.raises(InvalidModelError, match="lies outside its table"):
+            read_model(patched(blob, slot, "H", 0x488))
+
+
+def test_a_subgraph_without_a_list_of_tensors_is_refused() -> None:
+    with pytest.raises(InvalidModelError, match="missing") as caught:
+        read_model(with_field(conv_model(), ("subgraphs", 0), "tensors", None))
+    assert "field tensors" in str(caught.value.where)
 
 
 def test_fields_beyond_the_schema_are_collected() -> None:

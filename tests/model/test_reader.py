@@ -118,11 +118,10 @@ TOLERATED: dict[str, tuple[Path, str, Any]] = {
     "no zero points": ((*WEIGHTS, "quantization"), "zero_point", ()),
     "odd quantized dimension": ((*WEIGHTS, "quantization"), "quantized_dimension", 9),
     "placeholder offset": (("buffers", 1), "offset", 1),
-    "no options": (OPERATOR, "builtin_options", None),
     "an operator's old code only": (("operator_codes", 0), "builtin_code", 0),
     "an operator's new code only": (("operator_codes", 0), "deprecated_builtin_code", 0),
     "no names": (INPUT, "name", None),
-    "an option's number without a name": ((*OPERATOR, "builtin_options"), "padding", 77),
+    "an option's number without a name": ((*OPERATOR, "builtin_options"), "fused_activation_function", 77),
 }
 
 

@@ -46,7 +46,12 @@ def packed(made: Any) -> bytes:
 
 
 def new(table: str) -> Any:
-    return getattr(generated, f"{table}T")()
+    """A table with nothing in it but the lists that must be there."""
+    made = getattr(generated, f"{table}T")()
+    for field in schema.table(table).fields:
+        if field.required:
+            setattr(made, attribute(field.name), [])
+    return made
 
 
 def live_fields(table: str) -> list[schema.Field]:

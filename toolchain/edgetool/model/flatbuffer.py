@@ -137,12 +137,15 @@ class _Reader:
             second = 0
             if field.kind == "union":
                 second, first = first, offsets[field.id + 1] if field.id + 1 < len(offsets) else 0
-            if not first or field.kind == "deprecated" or (field.kind == "union" and not second):
+            if field.kind == "deprecated":
                 continue
             width = _SCALAR_READERS[field.scalar][1] if field.kind == "scalar" else 4
-            if first < 4 or first + width > inline_size or (second and not 4 <= second < inline_size):
+            if (first and not 4 <= first <= inline_size - width) or (second and not 4 <= second < inline_size):
                 self.fail(f"{where}, field {field.name}", f"it lies outside its table of {inline_size} bytes")
-            positions.append((field, first, second))
+            if first and (second or field.kind != "union"):
+                positions.append((field, first, second))
+            elif field.required:
+                self.fail(f"{where}, field {field.name}", "it is missing, and runtimes read it all the same")
         self.unknown.update(f"{kind.name}.field {i}" for i in range(kind.slots, len(offsets)) if offsets[i])
         return inline_size, positions
 

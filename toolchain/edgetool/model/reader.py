@@ -8,6 +8,8 @@ from edgetool.errors import InvalidModelError
 from edgetool.model import checks
 from edgetool.model.enums import BUILTIN_OPERATORS
 from edgetool.model.flatbuffer import Record, read_root
+from edgetool.model.operator_checks import Node
+from edgetool.model.operator_rules import check_operator
 from edgetool.model.schema import FILE_IDENTIFIER, VERSION
 from edgetool.model.types import (
     DType,
@@ -144,7 +146,7 @@ def _graph(file: _File, index: int, record: Record, calls: dict[int, set[int]]) 
         name=record["name"] or "",
         tensors=tensors,
         operators=tuple(
-            _operator(file, i, part, len(tensors), calls.setdefault(index, set()))
+            _operator(file, i, part, tensors, calls.setdefault(index, set()))
             for i, part in enumerate(record["operators"])
         ),
         inputs=record["inputs"],
@@ -230,10 +232,10 @@ def _sparse_dimension(record: Record) -> SparseDimension:
     )
 
 
-def _operator(file: _File, index: int, record: Record, tensors: int, calls: set[int]) -> Operator:
+def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ...], calls: set[int]) -> Operator:
     """An operator; the subgraphs it calls are added to `calls`."""
     name = file.name
-    file.check_indices(record, tensors)
+    file.check_indices(record, len(tensors))
     for field in ("large_custom_options_offset", "large_custom_options_size"):
         if record[field] > 1:
             checks.unsupported(name, record, field, "custom options are kept outside the flatbuffer")
@@ -244,11 +246,13 @@ def _operator(file: _File, index: int, record: Record, tensors: int, calls: set[
         checks.unsupported(name, record, "builtin_options_2", "an operator with two option tables")
     options: Record | None = first if first is not None else second
     if options is not None:
-        file.check_indices(options, tensors)
+        file.check_indices(options, len(tensors))
         calls |= checks.called_subgraphs(options)
     code = file.operator_codes[record["opcode_index"]]
     if options is not None:
         checks.check_option_table(name, record, code.code, options.table)
+    inputs = tuple(tensors[i] if i >= 0 else None for i in record["inputs"])
+    check_operator(Node(name, record, code.code, inputs, tuple(tensors[i] for i in record["outputs"]), options))
     return Operator(
         index=index,
         code=code.code,

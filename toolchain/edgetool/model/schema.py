@@ -3,7 +3,8 @@
 A table a line: its name, then `field:type=default` in the order of the field ids. Types: a scalar (bool, i8 ..
 u64, f32), string, an enumeration, a table, a union (which takes two ids: its type's and its value's), any of
 the first four in brackets for a vector, or `-` for a field that the schema has given up. `@tensor`, `@buffer`,
-`@subgraph` and `@operator_code` mark an index into that list; with `?`, -1 stands for none.
+`@subgraph` and `@operator_code` mark an index into that list; with `?`, -1 stands for none. `!` marks a field that
+runtimes read without a look whether it is there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Model version:u32 operator_codes:[OperatorCode] subgraphs:[SubGraph] description
     metadata_buffer:[i32]@buffer metadata:[Metadata] signature_defs:[SignatureDef]
     external_buffer_groups:[ExternalBufferGroup] external_buffers:[ExternalBuffer]
 OperatorCode deprecated_builtin_code:i8 custom_code:string version:i32=1 builtin_code:i32
-SubGraph tensors:[Tensor] inputs:[i32]@tensor outputs:[i32]@tensor operators:[Operator] name:string
+SubGraph tensors:[Tensor]! inputs:[i32]@tensor outputs:[i32]@tensor operators:[Operator] name:string
     debug_metadata_index:i32=-1
 Tensor shape:[i32] type:TensorType buffer:u32@buffer name:string quantization:QuantizationParameters
     is_variable:bool sparsity:SparsityParameters shape_signature:[i32] has_rank:bool
@@ -213,6 +214,7 @@ class Field:
     enumeration: what the scalar's numbers mean, if anything.
     target: the name of the table or union it refers to.
     index_of: the list it points into ("tensor"), and `optional` whether -1 means none.
+    required: whether a file without it is broken.
     """
 
     name: str
@@ -224,6 +226,7 @@ class Field:
     default: Any
     index_of: str
     optional: bool
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +272,7 @@ def _field(text: str, slot: int) -> Field:
     """The field written as `name:type@index=default`, at a slot of its table's vtable."""
     text, _, default = text.partition("=")
     text, _, role = text.partition("@")
-    name, _, spelled = text.partition(":")
+    name, _, spelled = text.rstrip("!").partition(":")
     element = spelled.strip("[]")
     enumeration = ENUMERATIONS.get(element)
     scalar = enumeration.storage if enumeration else element if element in SCALARS else ""
@@ -277,7 +280,18 @@ def _field(text: str, slot: int) -> Field:
     if kind == "scalar":
         empty = _default(default, scalar, enumeration)
     target = "" if scalar or element == "string" else element
-    return Field(name, slot, kind, scalar, enumeration, target, empty, role.rstrip("?"), optional=role.endswith("?"))
+    return Field(
+        name,
+        slot,
+        kind,
+        scalar,
+        enumeration,
+        target,
+        empty,
+        index_of=role.rstrip("?"),
+        optional=role.endswith("?"),
+        required=text.endswith("!"),
+    )
 
 
 def _kind(spelled: str, element: str, scalar: str) -> tuple[Kind, Any]:

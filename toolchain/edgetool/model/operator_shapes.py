@@ -1,0 +1,215 @@
+"""The shapes that operators make of their inputs' shapes, where a kernel writes as much as those say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from edgetool.model.operator_checks import Node, Operand, Shape, constant_numbers, makes, sizes
+from edgetool.model.types import Tensor
+
+
+def _input(node: Node, position: int) -> Tensor:
+    """An input that the operator's counts demand."""
+    tensor = node.inputs[position]
+    if tensor is None:
+        node.refuse("inputs", f"without its input {position}")
+    return tensor
+
+
+def _hold(node: Node, position: int, expected: Shape, of: Sequence[Shape]) -> None:
+    """The output at the position has this shape; `of` are the shapes it is made of."""
+    result = node.outputs[position]
+    if result.shape != tuple(expected):
+        made = f"of shape {sizes(result.shape)}, where {' and '.join(map(sizes, of))}"
+        Operand("output", position).refuse(node, f"{made} make {sizes(expected)}")
+
+
+def _without(shape: Shape, axes: set[int]) -> tuple[int, ...]:
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def windows(padding: object, size: int, window: int, stride: int, dilation: int = 1) -> int:
+    """The positions of a window along one side (ComputeOutSize, padding.h)."""
+    covered = (window - 1) * dilation + 1
+    return max(0, (size + stride - (1 if padding == "SAME" else covered)) // stride)
+
+
+def _image(node: Node, size: Shape, window: Shape) -> tuple[int, int]:
+    """Height and width that a window leaves of an image."""
+    options = node.options.fields if node.options is not None else {}
+    strides = node.number("stride_h"), node.number("stride_w")
+    dilations = options.get("dilation_h_factor", 1), options.get("dilation_w_factor", 1)
+    height, width = (
+        windows(options.get("padding"), *numbers) for numbers in zip(size, window, strides, dilations, strict=True)
+    )
+    return height, width
+
+
+def convolved(node: Node) -> None:
+    """CONV_2D and DEPTHWISE_CONV_2D: an image for each filter."""
+    source, weights = _input(node, 0), _input(node, 1)
+    channels = weights.shape[0 if node.code == "CONV_2D" else 3]
+    image = _image(node, source.shape[1:3], weights.shape[1:3])
+    _hold(node, 0, (source.shape[0], *image, channels), (source.shape, weights.shape))
+
+
+def in_groups(node: Node) -> None:
+    """CONV_2D: the filters take the input's channels in equal groups."""
+    source, weights = _input(node, 0), _input(node, 1)
+    groups, rest = divmod(source.shape[3], weights.shape[3])
+    if rest or weights.shape[0] % groups:
+        node.refuse("inputs", f"with {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
+
+
+def depthwise(node: Node) -> None:
+    """DEPTHWISE_CONV_2D: one filter, with so many channels for each of the input's."""
+    source, weights = _input(node, 0), _input(node, 1)
+    if weights.shape[0] != 1:
+        node.refuse("inputs", f"with {weights.shape[0]} filters, not 1")
+    multiplier = node.number("depth_multiplier")
+    if weights.shape[3] != source.shape[3] * multiplier:
+        channels = f"{source.shape[3]} channels and filters of shape {sizes(weights.shape)}"
+        node.refuse_option("depth_multiplier", f"with depth_multiplier {multiplier} for {channels}")
+
+
+def pooled(node: Node) -> None:
+    """Pooling: an image of as many channels."""
+    source = _input(node, 0)
+    window = node.number("filter_height"), node.number("filter_width")
+    _hold(node, 0, (source.shape[0], *_image(node, source.shape[1:3], window), source.shape[3]), (source.shape,))
+
+
+def transposed_convolution(node: Node) -> None:
+    """TRANSPOSE_CONV: an output whose convolution would be as large as the input."""
+    weights, source, result = _input(node, 1), _input(node, 2), node.outputs[0]
+    if weights.shape[3] != source.shape[3]:
+        node.refuse("inputs", f"with {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
+    given = constant_numbers(node.inputs[0])
+    if given is not None and given != result.shape:
+        Operand("input", 0).refuse(node, f"{sizes(given)}, where the output's shape is {sizes(result.shape)}")
+    fits = len(result.shape) == 4 and result.shape[::3] == (source.shape[0], weights.shape[0])
+    if not fits or _image(node, result.shape[1:3], weights.shape[1:3]) != source.shape[1:3]:
+        operands = f"{sizes(source.shape)} and filters of {sizes(weights.shape)}"
+        Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)}, which {operands} do not make")
+
+
+def multiplied(node: Node) -> None:
+    """FULLY_CONNECTED: a number for each row of the weights and as many of the input's as make a row."""
+    source, weights = _input(node, 0), _input(node, 1)
+    units, depth = weights.shape
+    rows, rest = divmod(source.element_count, depth)
+    if rest:
+        node.refuse("inputs", f"with {source.element_count} elements for weights of shape {sizes(weights.shape)}")
+    makes(node, 0, rows * units, f"inputs of {sizes(source.shape)} and weights of {sizes(weights.shape)}")
+
+
+def concatenated(node: Node) -> None:
+    """CONCATENATION: the inputs side by side along one axis, alike in all others; scalars count as vectors of 1."""
+    parts = [_input(node, position).shape or (1,) for position in range(len(node.inputs))]
+    first = parts[0]
+    axis = node.number("axis")
+    if not -len(first) <= axis < len(first):
+        node.refuse_option("axis", f"along axis {axis} of {len(first)}")
+    axis %= len(first)
+    for position, part in enumerate(parts):
+        if len(part) != len(first) or _without(part, {axis}) != _without(first, {axis}):
+            Operand("input", position).refuse(node, f"of shape {sizes(part)}, where input 0 has {sizes(first)}")
+    expected = [*first]
+    expected[axis] = sum(part[axis] for part in parts)
+    _hold(node, 0, expected, parts)
+
+
+def packed(node: Node) -> None:
+    """PACK: a new dimension, as long as there are inputs."""
+    source = _input(node, 0)
+    axis = node.number("axis") % (len(source.shape) + 1)
+    _hold(node, 0, (*source.shape[:axis], len(node.inputs), *source.shape[axis:]), (source.shape,))
+
+
+def unpacked(node: Node) -> None:
+    """UNPACK: one dimension gone, an output for each of its indices."""
+    source = _input(node, 0)
+    axis = node.number("axis") % len(source.shape)
+    if source.shape[axis] != len(node.outputs):
+        node.refuse("outputs", f"with {len(node.outputs)} outputs for dimension {axis} of {sizes(source.shape)}")
+    for position in range(len(node.outputs)):
+        makes(node, position, prod(_without(source.shape, {axis})), f"parts of {sizes(source.shape)}")
+
+
+def split(node: Node) -> None:
+    """SPLIT: equal parts along an axis."""
+    axes, source = constant_numbers(node.inputs[0]), _input(node, 1)
+    if not axes:
+        return
+    axis = axes[0] % len(source.shape)
+    part, rest = divmod(source.shape[axis], len(node.outputs))
+    if rest:
+        node.refuse("outputs", f"with {len(node.outputs)} parts of dimension {axis} of {sizes(source.shape)}")
+    for position in range(len(node.outputs)):
+        _hold(node, position, (*source.shape[:axis], part, *source.shape[axis + 1 :]), (source.shape,))
+
+
+def split_by_sizes(node: Node) -> None:
+    """SPLIT_V: parts along an axis, which together are the whole."""
+    source, axes = _input(node, 0), constant_numbers(node.inputs[2])
+    if not axes:
+        return
+    axis = axes[0] % len(source.shape)
+    for position, result in enumerate(node.outputs):
+        if len(result.shape) != len(source.shape) or _without(result.shape, {axis}) != _without(source.shape, {axis}):
+            Operand("output", position).refuse(node, f"of shape {sizes(result.shape)}, a part of {sizes(source.shape)}")
+    if sum(result.shape[axis] for result in node.outputs) != source.shape[axis]:
+        node.refuse("outputs", f"whose parts are not dimension {axis} of {sizes(source.shape)}")
+
+
+def reduced(node: Node) -> None:
+    """A reduction: what is left without the axes that the file names."""
+    source, axes = _input(node, 0), constant_numbers(node.inputs[1])
+    if axes is None:
+        return
+    gone = {axis % len(source.shape) for axis in axes if source.shape}
+    makes(node, 0, prod(_without(source.shape, gone)), f"inputs of {sizes(source.shape)} without axes {sizes(axes)}")
+
+
+def gathered(node: Node) -> None:
+    """GATHER: slices of the input for each position."""
+    source, positions = _input(node, 0), _input(node, 1)
+    axis, batches = node.number("axis") % len(source.shape), node.number("batch_dims")
+    if 0 <= batches <= min(axis, len(positions.shape)):  # a kernel looks at those itself
+        made = (*source.shape[:axis], *positions.shape[batches:], *source.shape[axis + 1 :])
+        makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
+
+
+def sliced(node: Node) -> None:
+    """SLICE: so many of each dimension from a beginning on; -1 for the rest of it."""
+    source, begins, counts = _input(node, 0), constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])
+    if begins is None or counts is None:
+        return
+    made = []
+    for size, begin, count in zip(source.shape, begins, counts, strict=True):
+        taken = size - begin if count == -1 else count
+        if not 0 <= begin <= size or not 0 <= taken <= size - begin:
+            node.refuse("inputs", f"with {count} from {begin} of a dimension of {size}")
+        made.append(taken)
+    makes(node, 0, prod(made), f"slices of {sizes(source.shape)}")
+
+
+def resized(node: Node) -> None:
+    """RESIZE_*: an image of the size that the second input says."""
+    source, given = _input(node, 0), constant_numbers(node.inputs[1])
+    if given is not None:
+        _hold(node, 0, (source.shape[0], *given, source.shape[3]), (source.shape,))
+
+
+def shape_told(node: Node) -> None:
+    """SHAPE: a number for each dimension."""
+    source = _input(node, 0)
+    makes(node, 0, len(source.shape), f"inputs of {sizes(source.shape)}")
+
+
+def reshaped(node: Node) -> None:
+    """RESHAPE: as many elements; old files give a scalar the shape (0)."""
+    source = _input(node, 0)
+    if node.outputs[0].shape != (0,) or len(node.inputs) > 1:
+        makes(node, 0, source.element_count, f"inputs of {sizes(source.shape)}")
