@@ -36,7 +36,10 @@ def branching(seed: int) -> Model:
 
 
 def tangle(operators: int, seed: int = 1) -> Model:
-    """Operators that read any of the tensors before them: no order of them is proven at once."""
+    """Operators that read any of the tensors before them: no order of them is proven at once.
+
+    They are of a kind that may make anything of anything.
+    """
     rng = random.Random(seed)
     tensors = [tensor(0, 64)]
     made = []
@@ -44,7 +47,7 @@ def tangle(operators: int, seed: int = 1) -> Model:
         recent = range(max(0, len(tensors) - 25), len(tensors))
         inputs = rng.sample(recent, min(len(recent), rng.choice([1, 2, 3])))
         tensors.append(tensor(len(tensors), rng.randint(1, 4000)))
-        made.append(operator(index, "ADD", inputs, [index + 1]))
+        made.append(operator(index, "IF", inputs, [index + 1]))
     read = {index for op in made for index in op.inputs}
     return model(graph(tensors, made, [0], [item.index for item in tensors[1:] if item.index not in read]))
 

@@ -20,14 +20,14 @@ from tests.pipeline.order_models import tangle
 
 def test_a_plan_that_was_not_wanted_is_not_said_to_be_no_better(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
-    path.write_bytes(write_model(chain([16, 32])))
+    path.write_bytes(write_model(chain([32, 32])))
     made = convert_file(ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "out", offline_plan=False)
     assert [finding.rule for finding in made.report.findings] == ["no-plan"]
 
 
 def test_a_plan_made_anew_and_none_of_ours_exclude_each_other(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
-    path.write_bytes(write_model(chain([16, 32])))
+    path.write_bytes(write_model(chain([32, 32])))
     with pytest.raises(UsageError, match="--no-offline-plan"):
         convert_file(ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, replan=True)
 
@@ -53,7 +53,7 @@ def test_the_model_is_written_in_the_order_that_needs_least(tmp_path: Path) -> N
 
 def test_an_order_for_a_file_that_is_left_as_it_is_makes_no_sense(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
-    path.write_bytes(write_model(chain([16, 32])))
+    path.write_bytes(write_model(chain([32, 32])))
     with pytest.raises(UsageError, match="--order"):
         convert_file(
             ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, plan=PlanRequest(order="original")

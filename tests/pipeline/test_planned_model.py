@@ -22,7 +22,7 @@ from edgetool.target.load import load_target
 from tests.graphs import chain
 from tests.model.builders import branches_model
 
-MODELS = [branches_model(), chain([16, 32, 8])]
+MODELS = [branches_model(), chain([32, 32, 32])]
 
 
 def source_of(model: Model) -> Source:
