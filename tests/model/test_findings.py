@@ -71,6 +71,12 @@ CASES: dict[str, tuple[Change, str, int, str]] = {
         "tensor 0",
     ),
     "scale not a number": (with_tensor(1, quantization=Quantization((float("nan"),), (0,), 0)), "odd-scales", 1, "1"),
+    "zero point of a filter": (
+        with_tensor(1, quantization=Quantization((0.5,) * 8, (0,) * 7 + (1,), 0)),
+        "filter-zero-points",
+        1,
+        "tensor 1",
+    ),
     "zero point": (with_tensor(3, quantization=Quantization((1.0,), (128,), 0)), "odd-zero-points", 1, "tensor 3"),
     "unknown height": (with_tensor(0, shape_signature=(1, -1, 8, 3)), "dynamic-shapes", 1, "tensor 0"),
     "dead": (with_more(), "dead-tensors", 1, "tensor 4 'extra'"),

@@ -75,6 +75,9 @@ SOUND = {
     "transposed": Case("TRANSPOSE_CONV", [[2, 9, 8, 6], (6, 3, 3, 4), (2, 5, 3, 4), (6,)], [(2, 9, 8, 6)], STEPS),
     "transposed, no constant": Case("TRANSPOSE_CONV", [(4,), (6, 3, 3, 4), (2, 5, 3, 4)], [(2, 9, 8, 6)], STEPS),
     "pool": Case("MAX_POOL_2D", [IMAGE], [(2, 4, 3, 4)], {**WINDOW, "padding": "VALID"}),
+    "pool, padding of 15 bits": Case(
+        "MAX_POOL_2D", [IMAGE], [(2, 5, 3, 4)], {**WINDOW, "padding": "SAME", "filter_width": 65537}
+    ),
     "dense": Case("FULLY_CONNECTED", [(2, 3, 8), (5, 8), (5,)], [(2, 3, 5)]),
     "dense, flat": Case("FULLY_CONNECTED", [(2, 3, 8), (5, 24), None], [(2, 5)]),
     "dense, shuffled": Case(
@@ -187,6 +190,13 @@ BROKEN = {
     "pool, padding": broken("pool", "padding", "stands for nothing", options={"padding": 9}),
     "pool, stride": broken("pool", "stride_w", "not 1 or more", options={"stride_w": 0}),
     "pool, window": broken("pool", "filter_height", "not 1 or more", options={"filter_height": 0}),
+    "pool, padding of 16 bits": broken(
+        "pool",
+        "padding",
+        "elements around the image",
+        outputs={0: (2, 5, 3, 4)},
+        options={"padding": "SAME", "filter_height": 65539},
+    ),
     "pool, output": broken("pool", "outputs", r"make \[2, 4, 3, 4\]", outputs={0: (2, 4, 3, 5)}),
     "dense, weights' rank": broken("dense", "inputs", "input 1 of 3 dim", inputs={1: (5, 8, 1)}),
     "dense, empty weights": broken("dense", "inputs", "is empty", inputs={1: (5, 0)}),
@@ -236,6 +246,7 @@ BROKEN = {
     "greatest of a scalar": broken("greatest", "inputs", "of 0 dimensions", inputs={0: ()}),
     "greatest, axis": broken("greatest", "inputs", "an axis of -3", inputs={1: -3}),
     "greatest, output": broken("greatest", "outputs", "make 2", outputs={0: (3,)}),
+    "greatest, empty axis": broken("greatest", "inputs", "along axis 1 of", inputs={0: (2, 0)}),
     "gather, axis": broken("gather", "axis", "along axis 3 of 3", options={"axis": 3}),
     "gather, output": broken("gather", "outputs", "make 168", outputs={0: (4, 7, 5)}),
     "slice, beginnings": broken("slice", "inputs", "input 1 of shape", inputs={1: [1]}),

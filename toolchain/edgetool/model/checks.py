@@ -16,7 +16,7 @@ from edgetool.model.flatbuffer import DAMAGED, Record
 from edgetool.model.schema import table
 from edgetool.model.types import DType
 
-MAX_TENSOR_BYTES = 2**40
+MAX_TENSOR_BYTES = 2**31  # kernels count in signed integers of 32 bits
 MAX_NAME_SHOWN = 60
 OTHER_CONVERTER = "convert the model again without this feature"
 

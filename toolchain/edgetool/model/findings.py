@@ -96,6 +96,18 @@ def _odd_zero_point(tensor: Tensor) -> bool:
     return any(not low <= zero_point <= high for zero_point in tensor.quantization.zero_points)
 
 
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+
+
+def _lopsided_filters(graph: Graph) -> Iterator[int]:
+    """Filters with a zero point, where kernels have none."""
+    filters = {index for op in graph.operators if op.code in _CONVOLUTIONS for index in op.inputs[1:2]}
+    for index in sorted(filters - {-1}):
+        tensor = graph.tensors[index]
+        if tensor.dtype in (DType.INT8, DType.INT4) and tensor.quantization and any(tensor.quantization.zero_points):
+            yield index
+
+
 def _vanishing(tensor: Tensor) -> bool:
     """Whether an activation's whole range is about the least that TensorFlow's calibrator gives, 1e-6 each way."""
     if tensor.is_constant or tensor.quantization is None or tensor.dtype not in _RANGES:
@@ -224,6 +236,12 @@ _RULES = (
         "warning",
         "tensors with a zero point that their type cannot hold",
         _tensors_where(_odd_zero_point),
+    ),
+    _Rule(
+        "filter-zero-points",
+        "warning",
+        "filters of convolutions with a zero point, which kernels take for 0 and so compute something else",
+        _tensors_in_graph_where(_lopsided_filters),
     ),
     _Rule(
         "dynamic-shapes",

@@ -117,7 +117,8 @@ class _Reader:
         readers = self.readers
         for field, offset, type_offset in positions:
             if field.kind == "union":
-                fields[field.name] = self.union(kind, field, at + type_offset, at + offset, depth)
+                number = self.blob[at + type_offset] if type_offset else 0
+                fields[field.name] = self.union(kind, field, number, at + offset, depth)
             else:
                 fields[field.name] = readers[field.kind](kind, field, at + offset, depth)
         return Record(kind.name, at, fields)
@@ -142,7 +143,7 @@ class _Reader:
             width = _SCALAR_READERS[field.scalar][1] if field.kind == "scalar" else 4
             if (first and not 4 <= first <= inline_size - width) or (second and not 4 <= second < inline_size):
                 self.fail(f"{where}, field {field.name}", f"it lies outside its table of {inline_size} bytes")
-            if first and (second or field.kind != "union"):
+            if first:
                 positions.append((field, first, second))
             elif field.required:
                 self.fail(f"{where}, field {field.name}", "it is missing, and runtimes read it all the same")
@@ -211,8 +212,9 @@ class _Reader:
         for at in range(start, start + 4 * length, 4):
             yield self.table(element, self.follow(kind, field, at), depth + 1)
 
-    def union(self, kind: Table, field: Field, type_at: int, at: int, depth: int) -> Record | None:
-        number = self.blob[type_at]
+    def union(self, kind: Table, field: Field, number: int, at: int, depth: int) -> Record | None:
+        """The table of the type that the union's other field gives; None without one, wherever the offset leads."""
+        target = self.follow(kind, field, at)
         names = UNIONS[field.target]
         if number >= len(names):
             raise UnsupportedModelError(
@@ -222,4 +224,4 @@ class _Reader:
             )
         if number == 0:
             return None
-        return self.table(schema_table(names[number]), self.follow(kind, field, at), depth + 1)
+        return self.table(schema_table(names[number]), target, depth + 1)

@@ -31,6 +31,7 @@ from edgetool.model.operator_shapes import (
     concatenated,
     convolved,
     depthwise,
+    found,
     gathered,
     in_groups,
     multiplied,
@@ -151,7 +152,7 @@ _SIZES = positive("stride_w", "stride_h", "filter_width", "filter_height")
 _POOLED = (rank(X, 4), named("padding"), _SIZES, pooled)
 _REDUCED = (axes_input(Y, X), reduced)
 _RESIZED = (rank(X, 4), rank(Y, 1), length(Y, lambda _: 2), resized)
-_FOUND = (rank(X, 1, MAX_RANK), length(Y, lambda _: 1), *_REDUCED)
+_FOUND = (rank(X, 1, MAX_RANK), length(Y, lambda _: 1), axes_input(Y, X), found)
 
 # Operators that share their rules.
 _SHARED: dict[str, tuple[Rule, ...]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from edgetool.model.operator_checks import Node, Operand, Shape, constant_numbers, makes, sizes
+from edgetool.model.operator_checks import MAX_STEP, Node, Operand, Shape, constant_numbers, makes, sizes
 from edgetool.model.types import Tensor
 
 
@@ -29,21 +29,24 @@ def _without(shape: Shape, axes: set[int]) -> tuple[int, ...]:
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
-def windows(padding: object, size: int, window: int, stride: int, dilation: int = 1) -> int:
+def windows(padding: object, size: int, window: int, stride: int) -> int:
     """The positions of a window along one side (ComputeOutSize, padding.h)."""
-    covered = (window - 1) * dilation + 1
-    return max(0, (size + stride - (1 if padding == "SAME" else covered)) // stride)
+    return max(0, (size + stride - (1 if padding == "SAME" else window)) // stride)
 
 
 def _image(node: Node, size: Shape, window: Shape) -> tuple[int, int]:
     """Height and width that a window leaves of an image."""
     options = node.options.fields if node.options is not None else {}
-    strides = node.number("stride_h"), node.number("stride_w")
-    dilations = options.get("dilation_h_factor", 1), options.get("dilation_w_factor", 1)
-    height, width = (
-        windows(options.get("padding"), *numbers) for numbers in zip(size, window, strides, dilations, strict=True)
-    )
-    return height, width
+    padding = options.get("padding")
+    made = []
+    for side, length, width in zip("hw", size, window, strict=True):
+        stride = node.number(f"stride_{side}")
+        covered = (width - 1) * options.get(f"dilation_{side}_factor", 1) + 1
+        made.append(windows(padding, length, covered, stride))
+        around = (made[-1] - 1) * stride + covered - length
+        if padding == "SAME" and around // 2 > MAX_STEP:
+            node.refuse_option("padding", f"with {around} elements around the image, more than twice {MAX_STEP}")
+    return made[0], made[1]
 
 
 def convolved(node: Node) -> None:
@@ -170,6 +173,14 @@ def reduced(node: Node) -> None:
         return
     gone = {axis % len(source.shape) for axis in axes if source.shape}
     makes(node, 0, prod(_without(source.shape, gone)), f"inputs of {sizes(source.shape)} without axes {sizes(axes)}")
+
+
+def found(node: Node) -> None:
+    """ARG_MAX and ARG_MIN: an index in place of an axis, which has one."""
+    source, axes = _input(node, 0), constant_numbers(node.inputs[1])
+    if axes and not source.shape[axes[0]]:
+        node.refuse("inputs", f"along axis {axes[0]} of {sizes(source.shape)}, which is empty")
+    reduced(node)
 
 
 def gathered(node: Node) -> None:
