@@ -4,9 +4,9 @@
 
 Prints LiteRT's reasons for refusing a mutant, each with the number of those that edgetool's reader refuses, of those
 that it reads and `edgetool check` refuses (operators that TFLM's kernels do not take), and of those that it takes, with
-the reason for that. LiteRT loads and prepares each file (AllocateTensors, reference kernels) in a child process with
-limits on memory and time; where it dies, it counts as a refusal. --show lists the mutants that are taken. Exit status 1
-when one is taken for no reason that is known here.
+the reason for that, and how many of them real TFLM runs. LiteRT loads and prepares each file (AllocateTensors,
+reference kernels) in a child process with limits on memory and time; where it dies, it counts as a refusal. --show
+lists the mutants that are taken. Exit status 1 when one is taken for no reason that is known here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import resource
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,6 +39,8 @@ MEMORY_BYTES = 4 * 2**30
 SECONDS = 2.0
 LARGEST_BYTES = 100_000  # of a file that is damaged
 BATCH = 500
+ARENA_BYTES = 4_000_000
+PRELOADED = ("ai_edge_litert.interpreter", "tflite_micro.python.tflite_micro.runtime")  # once, not in every child
 DIED = "died"
 NO_REASON = "no reason given"  # what an allocation that fails leaves
 
@@ -135,12 +138,14 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one that LiteRT refuses. by: "reader", "check" or "" when it is taken."""
+    """What became of one that LiteRT refuses. by: "reader", "check" or "" when it is taken; then tflm says what
+    that makes of it, "" when it runs."""
 
     mutant: Mutant
     message: str
     reason: Reason
     by: str
+    tflm: str = ""
 
 
 def sample(count: int, seed: int) -> Iterator[Mutant]:
@@ -165,10 +170,13 @@ def refusals(count: int, seed: int) -> Iterator[Outcome]:
 
 
 def _refused(batch: Sequence[Mutant]) -> Iterator[Outcome]:
-    for mutant, message in zip(batch, judge([mutant.blob for mutant in batch]), strict=True):
-        if message:
-            reason = next(reason for reason in REASONS if re.search(reason.message, message))
-            yield Outcome(mutant, message, reason, refused_by(mutant.blob))
+    messages = in_child([mutant.blob for mutant in batch], litert)
+    refused = [(mutant, message) for mutant, message in zip(batch, messages, strict=True) if message]
+    by = [refused_by(mutant.blob) for mutant, _ in refused]
+    runs = in_child([mutant.blob for (mutant, _), who in zip(refused, by, strict=True) if not who], tflm)
+    for (mutant, message), who in zip(refused, by, strict=True):
+        reason = next(reason for reason in REASONS if re.search(reason.message, message))
+        yield Outcome(mutant, message, reason, who, "" if who else next(runs))
 
 
 def refused_by(blob: bytes) -> str:
@@ -180,11 +188,26 @@ def refused_by(blob: bytes) -> str:
     return "check" if illegal_operators(model, load_runtime(list_runtimes()[-1])) else ""
 
 
-def judge(blobs: Sequence[bytes]) -> Iterator[str]:
-    """Why LiteRT refuses each file; "" where it does not."""
+def litert(blob: bytes) -> None:
+    """Load and prepare the file."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    resolver = OpResolverType.BUILTIN_REF
+    Interpreter(model_content=blob, experimental_op_resolver_type=resolver, num_threads=1).allocate_tensors()
+
+
+def tflm(blob: bytes) -> None:
+    """Load, prepare and run the file, on the host's build of TFLM."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    runtime.Interpreter.from_bytes(blob, arena_size=ARENA_BYTES).invoke()
+
+
+def in_child(blobs: Sequence[bytes], attempt: Callable[[bytes], None]) -> Iterator[str]:
+    """Why an attempt at each file fails; "" where it does not."""
     done = 0
     while done < len(blobs):
-        for message in _judge_until_death(blobs[done:]):
+        for message in _until_death(blobs[done:], attempt):
             yield message
             done += 1
         if done < len(blobs):
@@ -192,15 +215,13 @@ def judge(blobs: Sequence[bytes]) -> Iterator[str]:
             done += 1
 
 
-def _judge_until_death(blobs: Sequence[bytes]) -> Iterator[str]:
-    from ai_edge_litert.interpreter import Interpreter  # noqa: F401  so that each child has it already
-
+def _until_death(blobs: Sequence[bytes], attempt: Callable[[bytes], None]) -> Iterator[str]:
     end, begin = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(end)
         try:
-            _judge_all(blobs, begin)
+            _attempt_all(blobs, attempt, begin)
         finally:
             os._exit(0)
     os.close(begin)
@@ -209,10 +230,8 @@ def _judge_until_death(blobs: Sequence[bytes]) -> Iterator[str]:
     os.waitpid(child, 0)
 
 
-def _judge_all(blobs: Sequence[bytes], to: int) -> None:
+def _attempt_all(blobs: Sequence[bytes], attempt: Callable[[bytes], None], to: int) -> None:
     """In the child: a line of JSON for each file, until one kills it."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -223,30 +242,37 @@ def _judge_all(blobs: Sequence[bytes], to: int) -> None:
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         message = ""
         try:
-            Interpreter(
-                model_content=blob, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-            ).allocate_tensors()
+            attempt(blob)
         except (RuntimeError, ValueError) as error:
             message = str(error) or NO_REASON
+        signal.setitimer(signal.ITIMER_REAL, 0)
         os.write(to, json.dumps(message).encode() + b"\n")
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """The reasons with their counts, in Markdown."""
-    counts = Counter((outcome.reason.name, outcome.by) for outcome in outcomes)
-    lines = ["| what LiteRT refuses | mutants | reader | `check` | taken | why taken |", "|---|--:|--:|--:|--:|---|"]
+    lines = [
+        "| what LiteRT refuses | mutants | reader | `check` | taken | run by TFLM | why taken |",
+        "|---|--:|--:|--:|--:|--:|---|",
+    ]
     for reason in REASONS:
-        by = [counts[reason.name, who] for who in ("reader", "check", "")]
-        if any(by):
-            why = reason.taken if by[2] else ""
-            lines.append(f"| {reason.name} | {sum(by):,} | {by[0]:,} | {by[1]:,} | {by[2]:,} | {why} |")
-    total = Counter(outcome.by for outcome in outcomes)
-    lines.append(f"| all | {len(outcomes):,} | {total['reader']:,} | {total['check']:,} | {total['']:,} | |")
-    return "\n".join(lines)
+        alike = [outcome for outcome in outcomes if outcome.reason is reason]
+        if alike:
+            lines.append(_row(reason.name, alike, reason.taken))
+    return "\n".join([*lines, _row("all", outcomes, "")])
+
+
+def _row(name: str, outcomes: Sequence[Outcome], why: str) -> str:
+    by = Counter(outcome.by for outcome in outcomes)
+    runs = sum(not outcome.by and not outcome.tflm for outcome in outcomes)
+    counts = (len(outcomes), by["reader"], by["check"], by[""], runs)
+    return f"| {name} | {' | '.join(f'{count:,}' for count in counts)} | {why if by[''] else ''} |"
 
 
 def main() -> int:
     """Measure and print."""
+    for module in PRELOADED:
+        import_module(module)
     words = [word for word in sys.argv[1:] if word != "--show"]
     count, seed = [int(word) for word in (*words, *("20000", "0")[len(words) :])][:2]
     outcomes = list(refusals(count, seed))
@@ -255,7 +281,8 @@ def main() -> int:
     taken = [outcome for outcome in outcomes if not outcome.by]
     unexplained = [outcome for outcome in taken if not outcome.reason.taken]
     for outcome in taken if "--show" in sys.argv else unexplained:
-        print(f"taken: {outcome.mutant.name} {outcome.mutant.number}: {' '.join(outcome.message.split())[:200]}")
+        says = " ".join(f"{outcome.message} {outcome.tflm and 'TFLM: ' + outcome.tflm}".split())
+        print(f"taken: {outcome.mutant.name} {outcome.mutant.number}: {says[:200]}")
     print(f"\ntaken without a reason: {len(unexplained)}")
     return 1 if unexplained else 0
 
