@@ -73,11 +73,6 @@ REASONS = (
         "TFLM reads it for convolutions only, and refuses it there; the reader warns",
     ),
     Reason(
-        "a variable tensor with contents",
-        r"variable tensor with buffer",
-        "TFLM ignores the contents, as the account does",
-    ),
-    Reason(
         "a payload of no bytes",
         r"required_bytes <= bytes",
         "TFLM gives the tensor room in the arena; `never-written` warns where it is read",
@@ -111,8 +106,8 @@ REASONS = (
     ),
     Reason(
         "options and types that TFLM does not read",
-        r"Unknown index output data type|Output shape is|quantized_bias_type",
-        "the output's type counts there, and biases are of the types that its kernels take",
+        r"Unknown index output data type|Output shape is|quantized_bias_type|input->dims->size - 1\] != cols",
+        "what counts there are the tensors' own types and shapes, which the reader or `check` holds against each other",
     ),
     Reason("LiteRT dies", rf"^{DIED}", "a scale that is no normal number; TFLM's own rules for it are in `check`"),
     Reason(

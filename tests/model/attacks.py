@@ -86,15 +86,17 @@ def alias_bomb(subgraphs: int, tensors: int) -> bytes:
 
     # Offsets lead forward only, so whatever is referred to comes after; vtables may be anywhere.
     empty_vtable = place(pack("<HH", 4, 4))  # all defaults
-    graph_vtable = place(pack("<HHH", 6, 8, 4))  # its tensors
+    graph_vtable = place(pack("<HHHHH", 10, 16, 4, 8, 12))  # its tensors, inputs and outputs
     model_vtable = place(pack("<HHHHHHH", 14, 16, 4, 0, 8, 0, 12))  # version, subgraphs, buffers
     root = start(place(pack("<iIII", 0, 3, 0, 0)), model_vtable)
     refer(0, root)
-    all_graphs, graph = vector(subgraphs), start(place(bytes(8)), graph_vtable)
+    all_graphs, graph = vector(subgraphs), start(place(bytes(16)), graph_vtable)
     refer(root + 8, all_graphs)
     fill(all_graphs, subgraphs, graph)
-    all_tensors, all_buffers = vector(tensors), vector(1)
+    all_tensors, all_buffers, none = vector(tensors), vector(1), vector(0)
     refer(graph + 4, all_tensors)
+    refer(graph + 8, none)
+    refer(graph + 12, none)
     refer(root + 12, all_buffers)
     empty = start(place(bytes(4)), empty_vtable)  # both the tensor and the buffer
     fill(all_tensors, tensors, empty)

@@ -130,7 +130,7 @@ def tensors(draw: Any, index: int, counts: dict[str, int], data: list[bytes | No
         dtype=dtype,
         data=payload,
         quantization=draw(quantizations(shape, counts)),
-        is_variable=draw(st.booleans()),
+        is_variable=payload is None and draw(st.booleans()),
         buffer=len(data) - 1 if payload else 0,
         shape_signature=signature,
         has_rank=draw(st.booleans()),

@@ -136,10 +136,11 @@ def test_both_fields_of_a_union_lie_in_their_table(part: int) -> None:
             read_model(patched(blob, slot, "H", 0x488))
 
 
-def test_a_subgraph_without_a_list_of_tensors_is_refused() -> None:
+@pytest.mark.parametrize("name", ["tensors", "inputs", "outputs"])
+def test_a_subgraph_has_its_lists(name: str) -> None:
     with pytest.raises(InvalidModelError, match="missing") as caught:
-        read_model(with_field(conv_model(), ("subgraphs", 0), "tensors", None))
-    assert "field tensors" in str(caught.value.where)
+        read_model(with_field(conv_model(), ("subgraphs", 0), name, None))
+    assert f"field {name}" in str(caught.value.where)
 
 
 def test_fields_beyond_the_schema_are_collected() -> None:

@@ -53,6 +53,7 @@ INVALID: dict[str, tuple[Path, str, Any, str]] = {
     "shape signature's value": (INPUT, "shape_signature", (-2, 8, 8, 3), "dimension of -2"),
     "constant shorter than its shape": (WEIGHTS, "shape", (8, 3, 3, 4), "216 bytes of data"),
     "constant wider than its data": (WEIGHTS, "type", "INT16", "216 bytes of data"),
+    "variable with data": (WEIGHTS, "is_variable", True, "a variable with 216 bytes of data"),
     "zero points": ((*WEIGHTS, "quantization"), "zero_point", (0, 0), "2 zero points for 8 scales"),
     "zero points without scales": ((*WEIGHTS, "quantization"), "scale", (), "8 zero points for 0 scales"),
     "scales": ((*WEIGHTS, "quantization"), "quantized_dimension", 1, "8 scales for dimension 1"),

@@ -115,7 +115,12 @@ def vector_values(record: Record | None) -> tuple[int, ...]:
 
 
 def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: DType) -> None:
-    """A constant is exactly as long as its shape says; a sparse one, or one without a width, as it likes."""
+    """A constant is exactly as long as its shape says; a sparse one, or one without a width, as it likes.
+
+    A variable is no constant: TFLM would give it memory of zeros, and its kernels what the file says.
+    """
+    if record["is_variable"]:
+        invalid(name, record, "is_variable", f"a variable with {len(data)} bytes of data")
     if dtype.bits and not record["sparsity"] and len(data) != size_bytes:
         shape = list(record["shape"])
         invalid(name, record, "buffer", f"{len(data)} bytes of data for {dtype.name} {shape}, which takes {size_bytes}")

@@ -190,7 +190,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "SLICE": (length(Y, _rank_many), length(Z, _rank_many), sliced),
     "SPLIT": (number_of("outputs", "num_splits"), axes_input(X, Y), split),
     "SPLIT_V": (number_of("outputs", "num_splits"), axes_input(Z, X), split_by_sizes),
-    "STRIDED_SLICE": (rank(Y, 1), rank(Z, 1), rank(FOURTH, 1)),
+    "STRIDED_SLICE": (
+        rank(Y, 1),
+        rank(Z, 1),
+        rank(FOURTH, 1),
+        length(Z, dimension(Y, 0)),
+        length(FOURTH, dimension(Y, 0)),
+    ),
     "TRANSPOSE": (as_many(X), length(Y, _rank_many), axes_input(Y, X)),
     "TRANSPOSE_CONV": (
         rank(X, 1),

@@ -31,7 +31,7 @@ Model version:u32 operator_codes:[OperatorCode] subgraphs:[SubGraph] description
     metadata_buffer:[i32]@buffer metadata:[Metadata] signature_defs:[SignatureDef]
     external_buffer_groups:[ExternalBufferGroup] external_buffers:[ExternalBuffer]
 OperatorCode deprecated_builtin_code:i8 custom_code:string version:i32=1 builtin_code:i32
-SubGraph tensors:[Tensor]! inputs:[i32]@tensor outputs:[i32]@tensor operators:[Operator] name:string
+SubGraph tensors:[Tensor]! inputs:[i32]@tensor! outputs:[i32]@tensor! operators:[Operator] name:string
     debug_metadata_index:i32=-1
 Tensor shape:[i32] type:TensorType buffer:u32@buffer name:string quantization:QuantizationParameters
     is_variable:bool sparsity:SparsityParameters shape_signature:[i32] has_rank:bool
@@ -271,8 +271,9 @@ def table(name: str) -> Table:
 def _field(text: str, slot: int) -> Field:
     """The field written as `name:type@index=default`, at a slot of its table's vtable."""
     text, _, default = text.partition("=")
-    text, _, role = text.partition("@")
-    name, _, spelled = text.rstrip("!").partition(":")
+    required = text.endswith("!")
+    text, _, role = text.rstrip("!").partition("@")
+    name, _, spelled = text.partition(":")
     element = spelled.strip("[]")
     enumeration = ENUMERATIONS.get(element)
     scalar = enumeration.storage if enumeration else element if element in SCALARS else ""
@@ -290,7 +291,7 @@ def _field(text: str, slot: int) -> Field:
         empty,
         index_of=role.rstrip("?"),
         optional=role.endswith("?"),
-        required=text.endswith("!"),
+        required=required,
     )
 
 
