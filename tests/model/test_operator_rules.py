@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from struct import pack
@@ -13,7 +14,8 @@ from edgetool.errors import InvalidModelError
 from edgetool.model.enums import OPTION_TABLES
 from edgetool.model.operator_rules import COUNTS, RULES
 from edgetool.model.reader import read_model
-from edgetool.model.types import DType
+from edgetool.model.schema import table
+from edgetool.model.types import DType, SparseDimension, Sparsity
 from edgetool.model.writer import write_model
 from tests.model.builders import Builder, options
 
@@ -229,10 +231,12 @@ BROKEN = {
     "unpack, output": broken("unpack", "outputs", "output 2 of shape", outputs={2: (3,)}),
     "split, count": broken("split", "num_splits", "num_splits 2 and 3 outputs", options={"num_splits": 2}),
     "split, axis": broken("split", "inputs", "an axis of 2, where there are 2", inputs={0: 2}),
+    "split, scalar": broken("split", "inputs", "input 1 of 0 dim", inputs={1: ()}),
     "split, parts": broken("split", "outputs", "3 parts of dimension 0", inputs={0: 0}),
     "split, output": broken("split", "outputs", "output 1 of shape", outputs={1: (2, 3)}),
     "split by sizes, count": broken("split by sizes", "num_splits", "and 2 outputs", options={"num_splits": 1}),
     "split by sizes, axis": broken("split by sizes", "inputs", "an axis of -3", inputs={2: -3}),
+    "split by sizes, scalar": broken("split by sizes", "inputs", "input 0 of 0 dim", inputs={0: ()}),
     "split by sizes, output": broken("split by sizes", "outputs", "output 1 of shape", outputs={1: (1, 2)}),
     "split by sizes, rank": broken("split by sizes", "outputs", "output 0 of shape", outputs={0: (2, 4, 1)}),
     "split by sizes, sum": broken("split by sizes", "outputs", "whose parts", outputs={1: (2, 3)}),
@@ -354,3 +358,56 @@ def test_the_shape_in_a_message_is_short() -> None:
     with pytest.raises(InvalidModelError, match=r"1, 1, \.\.\.\]") as caught:
         read_model(case.blob())
     assert len(str(caught.value)) < 400
+
+
+def test_what_has_rules_has_counts() -> None:
+    assert RULES.keys() - COUNTS.keys() == {"WHILE"}
+
+
+def any_operand(generator: random.Random) -> Given:
+    kind = generator.randrange(4)
+    if kind == 0:
+        return generator.randrange(-3, 4)
+    if kind == 1:
+        return [generator.randrange(-3, 5) for _ in range(generator.randrange(5))]
+    return any_shape(generator)
+
+
+def any_shape(generator: random.Random) -> tuple[int, ...]:
+    return tuple(generator.choice((0, 1, 1, 2, 3, 4)) for _ in range(generator.choice((0, 1, 2, 3, 4, 4, 5))))
+
+
+def any_options(code: str, generator: random.Random) -> dict[str, Any]:
+    fields = table(OPTION_TABLES[code]).fields if code in OPTION_TABLES else ()
+    return {
+        item.name: generator.randrange(-2, 4)
+        for item in fields
+        if item.kind == "scalar" and item.scalar != "bool" and not item.index_of and generator.random() < 0.7
+    }
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_whatever_an_operator_is_given_it_is_read_or_refused(code: str) -> None:
+    generator = random.Random(code)
+    refused = 0
+    for _ in range(40):
+        counts = COUNTS.get(code)
+        inputs = [any_operand(generator) for _ in range(counts.inputs[0] if counts else 2)]
+        outputs = [any_shape(generator) for _ in range(counts.outputs[0] if counts else 1)]
+        case = Case(code, inputs, outputs, any_options(code, generator), generator.random() < 0.1)
+        try:
+            read_model(case.blob())
+        except InvalidModelError:
+            refused += 1
+    assert refused > 0
+
+
+def test_the_numbers_of_a_sparse_constant_are_not_looked_at() -> None:
+    """Its bytes are not those of its elements."""
+    build = Builder()
+    x, y = build.tensor((2, 3)), build.tensor((2,))
+    axes = build.tensor((1,), DType.INT32, data=b"abc")
+    dimension = SparseDimension("SPARSE_CSR", 0, (0, 1), (0,), "Int32Vector", "Int32Vector")
+    build.tensors[axes] = replace(build.tensors[axes], sparsity=Sparsity((0,), (), (dimension,)))
+    build.operator("MEAN", [x, axes], [y])
+    assert read_model(write_model(build.model([], []))).main.operators[0].code == "MEAN"

@@ -75,8 +75,8 @@ def sizes(shape: Shape) -> str:
 
 
 def constant_numbers(tensor: Tensor | None) -> tuple[int, ...] | None:
-    """The elements of a constant of int32 or int64; None for anything else."""
-    if tensor is None or tensor.data is None or tensor.dtype not in (DType.INT32, DType.INT64):
+    """The elements of a constant of int32 or int64; None for anything else, and for a sparse one."""
+    if tensor is None or tensor.data is None or tensor.sparsity or tensor.dtype not in (DType.INT32, DType.INT64):
         return None
     letter = "i" if tensor.dtype == DType.INT32 else "q"
     return unpack_from(f"<{len(tensor.data) * 8 // tensor.dtype.bits}{letter}", tensor.data)

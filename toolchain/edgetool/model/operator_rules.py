@@ -188,8 +188,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "SELECT_V2": (broadcast(X, Y, Z),),
     "SHAPE": (shape_told,),
     "SLICE": (length(Y, _rank_many), length(Z, _rank_many), sliced),
-    "SPLIT": (number_of("outputs", "num_splits"), axes_input(X, Y), split),
-    "SPLIT_V": (number_of("outputs", "num_splits"), axes_input(Z, X), split_by_sizes),
+    "SPLIT": (number_of("outputs", "num_splits"), rank(Y, 1, MAX_RANK), axes_input(X, Y), split),
+    "SPLIT_V": (number_of("outputs", "num_splits"), rank(X, 1, MAX_RANK), axes_input(Z, X), split_by_sizes),
     "STRIDED_SLICE": (
         rank(Y, 1),
         rank(Z, 1),
