@@ -202,6 +202,7 @@ BROKEN = {
     "pool, output": broken("pool", "outputs", r"make \[2, 4, 3, 4\]", outputs={0: (2, 4, 3, 5)}),
     "dense, weights' rank": broken("dense", "inputs", "input 1 of 3 dim", inputs={1: (5, 8, 1)}),
     "dense, empty weights": broken("dense", "inputs", "is empty", inputs={1: (5, 0)}),
+    "dense, format": broken("dense", "weights_format", "weights_format 9", options={"weights_format": 9}),
     "dense, bias": broken("dense", "inputs", "not of 5 elements", inputs={2: (4,)}),
     "dense, depth": broken("dense", "inputs", "48 elements for weights", inputs={1: (5, 7)}),
     "dense, output": broken("dense", "outputs", "make 30", outputs={0: (2, 5)}),
