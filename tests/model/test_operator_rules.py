@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from struct import pack
 from typing import Any
@@ -15,8 +15,9 @@ from edgetool.model.enums import OPTION_TABLES
 from edgetool.model.operator_rules import COUNTS, RULES
 from edgetool.model.reader import read_model
 from edgetool.model.schema import table
-from edgetool.model.types import DType, SparseDimension, Sparsity
+from edgetool.model.types import DType, Model, SparseDimension, Sparsity
 from edgetool.model.writer import write_model
+from tests.memory.account_models import MODELS
 from tests.model.builders import Builder, options
 
 # An operand: the shape of an activation (a tuple), the numbers of a constant (a list, or one alone for a scalar), or
@@ -359,6 +360,15 @@ def test_the_shape_in_a_message_is_short() -> None:
     with pytest.raises(InvalidModelError, match=r"1, 1, \.\.\.\]") as caught:
         read_model(case.blob())
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_what_tflm_runs_is_read(make: Callable[[], Model]) -> None:
+    """The models on which the account of the arena is measured, with every operator that TFLM has."""
+    model = make()
+    assert [graph.operators for graph in read_model(write_model(model)).subgraphs] == [
+        graph.operators for graph in model.subgraphs
+    ]
 
 
 def test_what_has_rules_has_counts() -> None:
