@@ -49,6 +49,7 @@ INVALID: dict[str, tuple[Path, str, Any, str]] = {
     "size that overflows": (INPUT, "shape", (2**31 - 1,) * 3, "more than"),
     "size that overflows beside a 0": (INPUT, "shape", (2**31 - 1, 2**31 - 1, 0), "more than"),
     "ten thousand dimensions": (INPUT, "shape", (2**31 - 1,) * 10000, "more than"),
+    "more dimensions than any tensor": (INPUT, "shape", (1,) * 255, "255 dimensions, more than 254"),
     "shape signature's length": (INPUT, "shape_signature", (-1, 8), "2 dimensions for 4"),
     "shape signature's value": (INPUT, "shape_signature", (-2, 8, 8, 3), "dimension of -2"),
     "constant shorter than its shape": (WEIGHTS, "shape", (8, 3, 3, 4), "216 bytes of data"),

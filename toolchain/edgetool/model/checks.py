@@ -17,6 +17,7 @@ from edgetool.model.schema import table
 from edgetool.model.types import DType
 
 MAX_TENSOR_BYTES = 2**31  # kernels count in signed integers of 32 bits
+MAX_DIMENSIONS = 254  # TensorFlow's own limit
 MAX_NAME_SHOWN = 60
 OTHER_CONVERTER = "convert the model again without this feature"
 
@@ -50,7 +51,7 @@ def check_indices(name: str, record: Record, counts: Mapping[str, int]) -> None:
 
 
 def check_shape(name: str, record: Record, shape: Sequence[int], dtype: DType) -> None:
-    """No negative dimension, and a size that no arithmetic overflows on."""
+    """No negative dimension, not too many of them, and a size that no arithmetic overflows on."""
     size_bits = max(dtype.bits, 8)
     for dimension in shape:
         if dimension < 0:
@@ -58,6 +59,8 @@ def check_shape(name: str, record: Record, shape: Sequence[int], dtype: DType) -
         size_bits *= max(dimension, 1)  # a 0 does not excuse the others: runtimes multiply in order
         if size_bits > MAX_TENSOR_BYTES * 8:
             invalid(name, record, "shape", f"a tensor of more than {MAX_TENSOR_BYTES} bytes")
+    if len(shape) > MAX_DIMENSIONS:
+        invalid(name, record, "shape", f"{len(shape)} dimensions, more than {MAX_DIMENSIONS}")
 
 
 def check_shape_signature(name: str, record: Record) -> None:

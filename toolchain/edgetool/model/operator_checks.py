@@ -74,6 +74,17 @@ def sizes(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape[:8]))}{', ...' if len(shape) > 8 else ''}]"
 
 
+def together(shapes: Sequence[Shape]) -> str:
+    """Several shapes, for messages."""
+    return " and ".join(map(sizes, shapes[:4])) + (" and others" if len(shapes) > 4 else "")
+
+
+def first_positions(node: Node, side: Literal["inputs", "outputs"]) -> dict[int, int]:
+    """Where each tensor occurs first: a hostile file names one a million times."""
+    indices = node.record[side]
+    return {indices[position]: position for position in reversed(range(len(indices)))}
+
+
 def constant_numbers(tensor: Tensor | None) -> tuple[int, ...] | None:
     """The elements of a constant of int32 or int64; None for anything else, and for a sparse one."""
     if tensor is None or tensor.data is None or tensor.sparsity or tensor.dtype not in (DType.INT32, DType.INT64):
@@ -216,8 +227,8 @@ def broadcast(*operands: Operand) -> Rule:
         shapes = [tensor.shape for operand in operands if (tensor := operand.of(node)) is not None]
         common = _common(shapes)
         if common is None:
-            node.refuse("inputs", f"of shapes that do not go together: {' and '.join(map(sizes, shapes))}")
-        makes(node, 0, prod(common), " and ".join(map(sizes, shapes)))
+            node.refuse("inputs", f"of shapes that do not go together: {together(shapes)}")
+        makes(node, 0, prod(common), together(shapes))
 
     return rule
 

@@ -21,11 +21,13 @@ from edgetool.model.operator_checks import (
     broadcast,
     dimension,
     filled,
+    first_positions,
     length,
     named,
     number_of,
     positive,
     rank,
+    sizes,
 )
 from edgetool.model.operator_shapes import (
     concatenated,
@@ -114,16 +116,19 @@ OUT = Operand("output", 0)
 def _all_alike(node: Node) -> None:
     """The inputs are of one shape."""
     first = node.inputs[0]
-    for position, tensor in enumerate(node.inputs):
+    for position in first_positions(node, "inputs").values():
+        tensor = node.inputs[position]
         if tensor is not None and first is not None and tensor.shape != first.shape:
-            Operand("input", position).refuse(node, f"of shape {tensor.shape}, where input 0 has {first.shape}")
+            Operand("input", position).refuse(
+                node, f"of shape {sizes(tensor.shape)}, where input 0 has {sizes(first.shape)}"
+            )
 
 
 def _pairs_of_dimensions(node: Node) -> None:
     """Two numbers for each dimension of the first input."""
     source, pairs = X.of(node), Y.of(node)
     if source is not None and pairs is not None and pairs.shape != (len(source.shape), 2):
-        Y.refuse(node, f"of shape {pairs.shape}, not 2 numbers for each of {len(source.shape)} dimensions")
+        Y.refuse(node, f"of shape {sizes(pairs.shape)}, not 2 numbers for each of {len(source.shape)} dimensions")
 
 
 def _state_for_state(node: Node) -> None:
@@ -229,9 +234,9 @@ def check_operator(node: Node) -> None:
 
 def _check_counts(node: Node) -> None:
     inputs, outputs = node.record["inputs"], node.record["outputs"]
-    for index in outputs:
-        if index in inputs:
-            node.refuse("outputs", f"writes tensor {index}, which it reads")
+    both = set(inputs).intersection(outputs)
+    if both:
+        node.refuse("outputs", f"writes tensor {min(both)}, which it reads")
     counts = COUNTS.get(node.code)
     if counts is None:
         return

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from edgetool.model.operator_checks import MAX_STEP, Node, Operand, Shape, constant_numbers, makes, sizes
+from edgetool.errors import InternalError
+from edgetool.model.operator_checks import (
+    MAX_STEP,
+    Node,
+    Operand,
+    Shape,
+    constant_numbers,
+    first_positions,
+    makes,
+    sizes,
+    together,
+)
 from edgetool.model.types import Tensor
 
 
@@ -13,7 +24,7 @@ def _input(node: Node, position: int) -> Tensor:
     """An input that the operator's counts demand."""
     tensor = node.inputs[position]
     if tensor is None:
-        node.refuse("inputs", f"without its input {position}")
+        raise InternalError(f"a rule of {node.code} looks at input {position}, which it may do without")
     return tensor
 
 
@@ -21,7 +32,7 @@ def _hold(node: Node, position: int, expected: Shape, of: Sequence[Shape]) -> No
     """The output at the position has this shape; `of` are the shapes it is made of."""
     result = node.outputs[position]
     if result.shape != tuple(expected):
-        made = f"of shape {sizes(result.shape)}, where {' and '.join(map(sizes, of))}"
+        made = f"of shape {sizes(result.shape)}, where {together(of)}"
         Operand("output", position).refuse(node, f"{made} make {sizes(expected)}")
 
 
@@ -115,7 +126,8 @@ def concatenated(node: Node) -> None:
     if not -len(first) <= axis < len(first):
         node.refuse_option("axis", f"along axis {axis} of {len(first)}")
     axis %= len(first)
-    for position, part in enumerate(parts):
+    for position in first_positions(node, "inputs").values():
+        part = parts[position]
         if len(part) != len(first) or _without(part, {axis}) != _without(first, {axis}):
             Operand("input", position).refuse(node, f"of shape {sizes(part)}, where input 0 has {sizes(first)}")
     expected = [*first]
@@ -136,8 +148,9 @@ def unpacked(node: Node) -> None:
     axis = node.number("axis") % len(source.shape)
     if source.shape[axis] != len(node.outputs):
         node.refuse("outputs", f"with {len(node.outputs)} outputs for dimension {axis} of {sizes(source.shape)}")
-    for position in range(len(node.outputs)):
-        makes(node, position, prod(_without(source.shape, {axis})), f"parts of {sizes(source.shape)}")
+    elements = prod(_without(source.shape, {axis}))
+    for position in first_positions(node, "outputs").values():
+        makes(node, position, elements, f"parts of {sizes(source.shape)}")
 
 
 def split(node: Node) -> None:
@@ -149,8 +162,9 @@ def split(node: Node) -> None:
     part, rest = divmod(source.shape[axis], len(node.outputs))
     if rest:
         node.refuse("outputs", f"with {len(node.outputs)} parts of dimension {axis} of {sizes(source.shape)}")
-    for position in range(len(node.outputs)):
-        _hold(node, position, (*source.shape[:axis], part, *source.shape[axis + 1 :]), (source.shape,))
+    expected = (*source.shape[:axis], part, *source.shape[axis + 1 :])
+    for position in first_positions(node, "outputs").values():
+        _hold(node, position, expected, (source.shape,))
 
 
 def split_by_sizes(node: Node) -> None:
@@ -159,7 +173,8 @@ def split_by_sizes(node: Node) -> None:
     if not axes:
         return
     axis = axes[0] % len(source.shape)
-    for position, result in enumerate(node.outputs):
+    for position in first_positions(node, "outputs").values():
+        result = node.outputs[position]
         if len(result.shape) != len(source.shape) or _without(result.shape, {axis}) != _without(source.shape, {axis}):
             Operand("output", position).refuse(node, f"of shape {sizes(result.shape)}, a part of {sizes(source.shape)}")
     if sum(result.shape[axis] for result in node.outputs) != source.shape[axis]:
