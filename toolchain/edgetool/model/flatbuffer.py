@@ -73,7 +73,7 @@ class _Reader:
         self.budget = BUDGET_FACTOR * len(blob) + BUDGET_FLOOR_BYTES
         self.tables = 0
         self.unknown: set[str] = set()
-        self.vtables: dict[tuple[int, str], tuple[int, list[Position]]] = {}
+        self.vtables: dict[tuple[int, str], tuple[int, list[Position], str]] = {}
         self.payloads: dict[int, bytes] = {}
         self.readers: dict[str, Callable[[Table, Field, int, int], Any]] = {
             "scalar": self.scalar,
@@ -109,7 +109,7 @@ class _Reader:
         vtable = self.vtables.get((vtable_at, kind.name))
         if vtable is None:
             vtable = self.vtables[vtable_at, kind.name] = self.vtable(kind, vtable_at, where)
-        inline_size, positions = vtable
+        inline_size, positions, missing = vtable
         if at + inline_size > self.size:
             self.fail(where, f"its {inline_size} bytes pass the end of the file")
         self.spend(inline_size + 4, where)
@@ -121,10 +121,12 @@ class _Reader:
                 fields[field.name] = self.union(kind, field, number, at + offset, depth)
             else:
                 fields[field.name] = readers[field.kind](kind, field, at + offset, depth)
+        if missing:
+            self.fail(f"{where}, field {missing}", "it is missing, and runtimes read it all the same")
         return Record(kind.name, at, fields)
 
-    def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[Position]]:
-        """The size of the tables that use this vtable, and where in them their fields lie."""
+    def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[Position], str]:
+        """The size of the tables that use this vtable, where in them their fields lie, and what they lack."""
         if at < 0 or at & 1 or at + 4 > self.size:
             self.fail(where, f"its vtable would be at byte {at}")
         vtable_size, inline_size = _u16_pair(self.blob, at)
@@ -133,6 +135,7 @@ class _Reader:
         self.spend(vtable_size, where)
         offsets = unpack_from(f"<{vtable_size // 2 - 2}H", self.blob, at + 4)
         positions = []
+        missing = ""
         for field in kind.fields:
             first = offsets[field.id] if field.id < len(offsets) else 0
             second = 0
@@ -146,9 +149,9 @@ class _Reader:
             if first:
                 positions.append((field, first, second))
             elif field.required:
-                self.fail(f"{where}, field {field.name}", "it is missing, and runtimes read it all the same")
+                missing = field.name
         self.unknown.update(f"{kind.name}.field {i}" for i in range(kind.slots, len(offsets)) if offsets[i])
-        return inline_size, positions
+        return inline_size, positions, missing
 
     def follow(self, kind: Table, field: Field, at: int) -> int:
         """Where the offset stored at byte `at` leads: 4 bytes or more before the end of the file."""
