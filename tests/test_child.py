@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from edgetool import child
-from edgetool.errors import CalibrationError, ConversionError
+from edgetool.child import folder as folder_module
+from edgetool.child.environment import environment
+from edgetool.errors import CalibrationError, ConversionError, OutputError
+from tests.child_work import ATTEMPTS
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULE = "tests.child_work"
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals a
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "toolchain")]))
 
 
 def run(
@@ -97,7 +100,7 @@ def test_a_process_that_a_child_leaves_behind_keeps_nobody_waiting(tmp_path: Pat
 
 
 def test_what_a_child_of_a_child_starts_ends_with_the_outer_one(tmp_path: Path) -> None:
-    note = tmp_path / "started"
+    note = tmp_path / "another" / "started"
 
     def stop_when_started(stop: Callable[[], None]) -> None:
         def wait() -> None:
@@ -153,3 +156,124 @@ def test_a_killed_parent_takes_its_child_along(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+# ---- what an untrusted child is denied
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A file of the user's beside the child's folder."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "precious").write_text("precious")
+    return folder / "precious"
+
+
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "child"
+    folder.mkdir()
+    return folder
+
+
+def test_this_system_denies_all_that_can_be_denied(tmp_path: Path) -> None:
+    """Where it fails the tests below are skipped, and users are told in each report."""
+    told = run(tmp_path, do="answer", value=0).get(child.UNCONFINED, [])
+    if sys.platform != "linux":
+        assert told == ["the network", "files outside its folder"]
+    else:
+        assert told in ([], ["files outside its folder"])  # a kernel before 5.19, or one without Landlock
+
+
+@pytest.mark.parametrize("what", sorted(ATTEMPTS))
+def test_an_untrusted_child_reaches_nothing_outside_its_folder(tmp_path: Path, secret: Path, what: str) -> None:
+    answer = run(place(tmp_path), do="try", what=what, outside=str(secret))
+    network = what in ("internet", "internet 6", "a local service")
+    if ("the network" if network else "files outside its folder") in answer.get(child.UNCONFINED, ()):  # type: ignore[operator]
+        pytest.skip("this system cannot deny it")
+    assert answer["refused"] in ("EACCES", "EPERM", "EXDEV")
+    assert [path.name for path in secret.parent.iterdir()] == ["precious"]
+    assert secret.read_text() == "precious"
+
+
+def test_a_trusted_child_reaches_what_the_user_does(tmp_path: Path, secret: Path) -> None:
+    for what in ("internet", "writing"):
+        (tmp_path / what).mkdir()
+        answer = child.run(
+            MODULE,
+            {"do": "try", "what": what, "outside": str(secret)},
+            workdir=tmp_path / what,
+            limits=child.Limits(),
+            doing="testing",
+            trusted=True,
+        )
+        assert answer == {"refused": ""}
+    assert secret.read_text() == "mine now"
+
+
+def test_of_the_environment_only_what_python_needs_comes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setenv("LC_TIME", "C")
+    given = run(tmp_path, do="read environment")["environment"]
+    assert isinstance(given, dict)
+    assert "AWS_SECRET_ACCESS_KEY" not in given
+    assert (given["HOME"], given["TMPDIR"], given["LC_TIME"]) == (str(tmp_path), str(tmp_path), "C")
+    assert given["PATH"] == os.environ["PATH"]
+    trusted = environment(os.environ, tmp_path, trusted=True)
+    assert (trusted["AWS_SECRET_ACCESS_KEY"], trusted["HOME"]) == ("hush", os.environ.get("HOME"))
+
+
+def test_limits_hold_in_the_child(tmp_path: Path) -> None:
+    names = {"RLIMIT_DATA": 2**30, "RLIMIT_FSIZE": 2**20, "RLIMIT_CORE": 0, "RLIMIT_CPU": 7 * (os.cpu_count() or 1)}
+    limits = child.Limits(memory_bytes=2**30, seconds=6.5, file_bytes=2**20)
+    assert run(tmp_path, limits=limits, do="read limits", names=list(names))["limits"] == names
+
+
+def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match="File too large"):
+        run(tmp_path, limits=child.Limits(file_bytes=2**20), do="fill", bytes=2**21)
+
+
+# ---- folders to work in
+
+
+def test_a_folder_to_work_in_is_gone_at_the_end(tmp_path: Path) -> None:
+    with child.work_folder(tmp_path) as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "file").touch()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RuntimeError), child.work_folder(tmp_path):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from edgetool import child\n"
+        "with child.work_folder(Path(sys.argv[1])) as folder:\n"
+        "    (folder / 'file').touch(); print(folder, flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    left = Path(process.stdout.readline().strip())
+    (tmp_path / f"{folder_module.PREFIX}file").touch()
+    (tmp_path / "edgetool-other").mkdir()
+    (tmp_path / f"{folder_module.PREFIX}link").symlink_to(tmp_path / "edgetool-other")
+    others = sorted(path.name for path in tmp_path.iterdir() if path != left)
+    monkeypatch.setattr(folder_module, "NEW_SECONDS", -1.0)
+    with child.work_folder(tmp_path):
+        assert (left / "file").exists()  # its process lives
+    process.kill()
+    process.communicate()
+    monkeypatch.setattr(folder_module, "NEW_SECONDS", 60.0)
+    with child.work_folder(tmp_path):
+        assert left.exists()  # so new a folder may lack its lock yet
+    monkeypatch.setattr(folder_module, "NEW_SECONDS", -1.0)
+    with child.work_folder(tmp_path):
+        assert not left.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == others
+
+
+def test_no_place_for_a_folder_is_an_unwritable_output(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="no directory can be made"), child.work_folder(tmp_path / "none"):
+        pass

@@ -224,7 +224,7 @@ def test_a_missing_library_is_an_extra_to_install(
 ) -> None:
     fake = "raise ModuleNotFoundError('none', name='tensorflow')"
     (tmp_path / "tensorflow.py").write_text(fake, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     with pytest.raises(MissingExtraError, match=r"tensorflow is not installed; pip install 'edgetool\[convert\]'"):
         convert(models / "small.keras", fresh=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_without_litert_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     for package in ("ai_edge_litert", "tflite_runtime"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise ImportError('no LiteRT here')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     with pytest.raises(errors.MissingExtraError, match="ai_edge_litert") as caught:
         benchmark_litert(conv_model_bytes(), [], 1)
     assert "edgetool[verify]" in str(caught.value)

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children die wi
 def started(*arguments: str, temporary: Path) -> subprocess.Popen[bytes]:
     """A sweep in a process of its own, with its temporary files in a folder by which its children are known."""
     temporary.mkdir(exist_ok=True)
-    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([str(ROOT), str(ROOT / "toolchain")])
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=environment)
 
 

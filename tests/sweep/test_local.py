@@ -98,7 +98,7 @@ def test_closing_kills_the_children_at_once_and_leaves_nothing(tmp_path: Path, m
     pids.mkdir()
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     with LocalPool(2, do=partial(sleeping, pids=pids)) as pool:
         for key in ("a", "b", "waits"):
             pool.submit(task(key))

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals a
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another worker, which does as it is told."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setattr(work, "WORKER", "tests.sweep.work_child")
 
 

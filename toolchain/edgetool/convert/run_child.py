@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ _EXITED = re.compile(r"died of exit status \d+")
 
 
 def check_exists(path: Path, kind: type[UsageError], fix: str) -> None:
-    """Raise `kind` where there is nothing at the path, or nothing that may be seen."""
+    """Raise `kind` where there is no file or directory at the path, or none that may be seen."""
     try:
-        path.stat()
+        mode = path.stat().st_mode
     except OSError as error:
         raise kind((error.strerror or "cannot be read").lower(), where=str(path), fix=fix) from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading a pipe or a device may never end
+        raise kind("is neither a file nor a directory", where=str(path), fix=fix)
 
 
 def run_on_model(
@@ -34,7 +38,8 @@ def run_on_model(
     advice: str,
     progress: child.Progress | None,
 ) -> dict[str, Any]:
-    """child.run on a request about the model at `path`.
+    """child.run on a request about the model at `path`, confined unless its code is trusted; what the system could not
+    deny the child is added to the result's notes.
 
     Raises what child.run does, which names code that was trusted where that ended the process, and InvalidModelError
     when the child dies while it reads the file.
@@ -47,8 +52,18 @@ def run_on_model(
         if progress is not None:
             progress(text)
 
+    trusted = bool(message.get("trust_model_code"))
     try:
-        return child.run(module, message, workdir=workdir, limits=limits, doing=doing, advice=advice, progress=follow)
+        result = child.run(
+            module,
+            message,
+            workdir=workdir,
+            limits=limits,
+            doing=doing,
+            advice=advice,
+            progress=follow,
+            trusted=trusted,
+        )
     except child.ChildDiedError as error:
         if _EXITED.search(error.what) and message.get("trust_model_code"):
             code = message.get("custom_objects")
@@ -66,3 +81,14 @@ def run_on_model(
             fix="copy or save it again",
             details=error.details,
         ) from error
+    return {**result, "notes": [*result["notes"], *_unconfined(result.get(child.UNCONFINED, ()))]}
+
+
+def _unconfined(missing: Sequence[str]) -> tuple[str, ...]:
+    """What to tell where the system has no means to deny a child something."""
+    if not missing:
+        return ()
+    return (
+        f"the model was read in a process that could reach {' and '.join(missing)}: "
+        f"this {platform.system()} ({platform.machine()}) cannot deny it",
+    )

@@ -141,6 +141,7 @@ def build_model(
         "files": [str(path) for path in request.files],
         "parameters": dict(request.parameters),
         "seed": request.seed,
+        "trust_model_code": True,
     }
     advice = f"run {request.function} by itself and see what it does"
     return _trained(message, request.source, "building the model", advice, workdir, limits, progress)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
+from edgetool.child import work_folder
 from edgetool.convert.legal.ends import leftover_ends, trim_ends
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
@@ -139,8 +139,8 @@ def _convert_and_compare(
     say: Progress,
 ) -> tuple[Source, Found]:
     """The converted model and how far it is from the original; all temporary files are gone on return."""
-    with tempfile.TemporaryDirectory(prefix="edgetool-") as folder:
-        form = best_form(request, target, name=f"{name}.tflite", workdir=Path(folder), custom=custom, progress=say)
+    with work_folder() as folder:
+        form = best_form(request, target, name=f"{name}.tflite", workdir=folder, custom=custom, progress=say)
     conversion, source = form.conversion, form.source
     quality = replace(form.quality, layers=layer_losses(conversion.debug))
     lost = loss_findings(quality, dense_per_tensor=request.dense_per_tensor, approximated=request.allow_approximation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,8 +50,7 @@ def benchmark_litert(
     """
     if not 1 <= runs <= MOST_RUNS:
         raise errors.UsageError(f"{runs:,} runs to time", fix=f"give 1 to {MOST_RUNS:,}")
-    with tempfile.TemporaryDirectory(prefix="edgetool-benchmark-", dir=workdir) as name:
-        folder = Path(name)
+    with child.work_folder(workdir) as folder:
         (folder / worker.MODEL_NAME).write_bytes(model)
         for index, array in enumerate(inputs):
             np.save(folder / worker.input_name(index), array, allow_pickle=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,8 +102,7 @@ def _run(
     progress: child.Progress | None,
 ) -> tuple[tuple[npt.NDArray[Any], ...], str]:
     """The outputs, and what TFLM printed of its arena; without inputs nothing is invoked."""
-    with tempfile.TemporaryDirectory(prefix="edgetool-run-", dir=workdir) as name:
-        folder = Path(name)
+    with child.work_folder(workdir) as folder:
         (folder / worker.MODEL_NAME).write_bytes(model)
         for index, array in enumerate(inputs or ()):
             np.save(folder / worker.input_name(index), array, allow_pickle=False)

@@ -71,6 +71,7 @@ def _done(
             advice="try a smaller model, less data, or a longer job_timeout",
             progress=progress,
             on_start=on_start,
+            trusted=True,  # it runs our code alone, and what is not to be trusted in children of its own
         )
     except UsageError as error:
         told = _without_folder(error, folder, task.contents)

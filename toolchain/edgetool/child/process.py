@@ -1,14 +1,10 @@
-"""Runs a module of ours in a child process with limits, so that no native crash reaches the user.
-
-The child writes JSON lines on the pipe that was its stdout: {"progress": text}, {"error": {...}} or
-{"result": {...}}. Everything that libraries print, at C level too, goes to a log file in the work
-directory; its last lines are shown when the child dies.
-"""
+"""The parent's side: runs a module of ours in a child process with limits, so that no native crash reaches the user."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -20,18 +16,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from edgetool import errors
+from edgetool.child.environment import environment
+from edgetool.child.serving import REQUEST_NAME, Progress, is_child, log_tail
 
-Progress = Callable[[str], None]
 OnStart = Callable[[Callable[[], None]], None]
-LOG_NAME = "child.log"
-REQUEST_NAME = "request.json"
-LOG_TAIL_LINES = 12
 GRACE_SECONDS = 2.0
 MOST_SECONDS = 10_000_000
-
-
-# Whether this process serves: then it and all that it starts are one group, which the one who asked ends.
-_is_child = False
 
 
 class ChildDiedError(errors.ConversionError):
@@ -40,14 +30,23 @@ class ChildDiedError(errors.ConversionError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a child may use: bytes of data memory (None: no limit) and seconds of wall time."""
+    """What a child may use: bytes of data memory (None: no limit), seconds of wall time, bytes in each file.
+
+    Of the processors' time each of its processes may use what they have in those seconds, all together.
+    """
 
     memory_bytes: int | None = 12 * 2**30
     seconds: float = 1800.0
+    file_bytes: int = 16 * 2**30
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= MOST_SECONDS:  # NaN is not, either
             raise errors.UsageError(f"a time limit of {self.seconds} s", fix=f"give 1 to {MOST_SECONDS:,} seconds")
+
+    @property
+    def cpu_seconds(self) -> int:
+        """For the case that nobody ends the child in time: the one who started it may be stopped."""
+        return math.ceil(self.seconds) * (os.cpu_count() or 1)
 
 
 def run(
@@ -60,9 +59,14 @@ def run(
     advice: str | None = None,
     progress: Progress | None = None,
     on_start: OnStart | None = None,
+    trusted: bool = False,
 ) -> dict[str, Any]:
     """The result of `module` run as a child on `request`; `doing` names the work in messages, `advice` what
     to try when the child dies. `on_start` is handed a function that kills the child, from any thread.
+
+    trusted: the code that runs is the user's own or ours alone, and has the user's environment, files and network. Any
+    other child writes in `workdir` alone, has no network, and of the environment what Python needs; the result tells
+    under UNCONFINED what of this the system has no means for.
 
     Raises the child's own EdgetoolError where it reports one, and ConversionError when it dies, exceeds
     a limit, or ends without a result. The child and its children are gone when this returns or raises.
@@ -71,19 +75,24 @@ def run(
         json.dumps(
             {
                 "request": dict(request),
-                "memory_bytes": limits.memory_bytes,
+                "limits": {
+                    "memory_bytes": limits.memory_bytes,
+                    "cpu_seconds": limits.cpu_seconds,
+                    "file_bytes": limits.file_bytes,
+                },
+                "trusted": trusted,
                 "parent": os.getpid(),
             }
         ),
         encoding="utf-8",
     )
-    own_group = not _is_child
+    own_group = not is_child()
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(workdir)],
+        [sys.executable, "-P", "-m", "edgetool.child", module, str(workdir)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=_environment(workdir),
+        env=environment(os.environ, workdir, trusted=trusted),
         start_new_session=own_group,
     )
     expired, over = threading.Event(), threading.Event()
@@ -138,35 +147,12 @@ def run(
     )
 
 
-def log_tail(workdir: Path) -> tuple[str, ...]:
-    """The last lines that a child's libraries printed."""
-    try:
-        text = (workdir / LOG_NAME).read_bytes()[-65536:].decode("utf-8", "replace")
-    except OSError:
-        return ()
-    return tuple(line.rstrip() for line in text.splitlines() if line.strip())[-LOG_TAIL_LINES:]
-
-
 def _messages(stream: IO[bytes]) -> Any:
     for line in stream:
         with contextlib.suppress(ValueError):
             message = json.loads(line)
             if isinstance(message, dict):
                 yield message
-
-
-def _environment(workdir: Path) -> dict[str, str]:
-    """The parent's environment, quiet, and with temporary files kept where they will be removed."""
-    return dict(
-        os.environ,
-        TF_CPP_MIN_LOG_LEVEL="2",
-        TF_ENABLE_ONEDNN_OPTS="0",
-        CUDA_VISIBLE_DEVICES="-1",
-        KERAS_BACKEND="tensorflow",
-        PYTHONDONTWRITEBYTECODE="1",
-        PYTHONIOENCODING="utf-8",
-        TMPDIR=str(workdir),
-    )
 
 
 def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
@@ -200,75 +186,3 @@ def _rebuilt(error: Mapping[str, Any], advice: str | None, log: tuple[str, ...])
         )
         return rebuilt
     return errors.ConversionError(str(error.get("what")), fix=advice, details=log)
-
-
-def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> None:
-    """The child's side: limit this process, silence its libraries, do the work, answer.
-
-    `work(request, workdir, progress)` returns a JSON-able result. Call it under `if __name__ == "__main__"`.
-    """
-    global _is_child
-    _is_child = True
-    workdir = Path(sys.argv[1])
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    log = os.open(workdir / LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    envelope = json.loads((workdir / REQUEST_NAME).read_text(encoding="utf-8"))
-    _die_with_parent(envelope["parent"])
-    _limit_memory(envelope["memory_bytes"])
-
-    def answer(**message: Any) -> None:
-        channel.write(json.dumps(message) + "\n")
-        channel.flush()
-
-    try:
-        answer(result=work(envelope["request"], workdir, lambda text: answer(progress=text)))
-    except errors.EdgetoolError as error:
-        answer(
-            error={
-                "type": type(error).__name__,
-                "what": error.what,
-                "where": error.where,
-                "fix": error.fix,
-                "details": list(error.details),
-            }
-        )
-    except MemoryError:
-        answer(error={"what": "the memory limit was reached"})
-    except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        answer(error={"what": f"{type(error).__name__}: {_first_line(error)}"})
-    channel.flush()
-    os._exit(0)  # libraries' exit handlers can hang or crash; the answer is already out
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else "no message"
-
-
-def _limit_memory(size_bytes: int | None) -> None:
-    """Bound the data segment and private mappings: what a file can make a library allocate."""
-    if size_bytes is None or os.name != "posix":
-        return
-    import resource
-
-    with contextlib.suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = size_bytes if hard == resource.RLIM_INFINITY else min(size_bytes, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-
-
-def _die_with_parent(parent: int) -> None:
-    """On Linux ask the kernel to kill this process when its parent goes, however it goes."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    pr_set_pdeathsig = 1  # linux/prctl.h
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before the request took effect
-        os._exit(1)

@@ -1,0 +1,20 @@
+"""Child processes with limits: in them runs whatever a file from elsewhere could make crash, hang or misbehave."""
+
+from __future__ import annotations
+
+from edgetool.child.folder import work_folder
+from edgetool.child.process import ChildDiedError, Limits, OnStart, run
+from edgetool.child.serving import LOG_NAME, UNCONFINED, Progress, log_tail, serve
+
+__all__ = [
+    "LOG_NAME",
+    "UNCONFINED",
+    "ChildDiedError",
+    "Limits",
+    "OnStart",
+    "Progress",
+    "log_tail",
+    "run",
+    "serve",
+    "work_folder",
+]

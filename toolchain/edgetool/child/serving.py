@@ -1,0 +1,107 @@
+"""The child's side: this process is limited, confined and silenced, does the work and answers.
+
+It writes JSON lines on the pipe that was its stdout: {"progress": text}, {"error": {...}} or {"result": {...}}.
+Everything that libraries print, at C level too, goes to a log file in the work directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from edgetool import errors
+from edgetool.child.confinement import confine, die_with_parent, limit
+
+Progress = Callable[[str], None]
+LOG_NAME = "child.log"
+REQUEST_NAME = "request.json"
+LOG_TAIL_LINES = 12
+# In a result, where there is any: what the system could not deny this process, of what an untrusted one is denied.
+UNCONFINED = "unconfined"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What this process was started for, and where it answers."""
+
+    request: dict[str, Any]
+    limits: dict[str, Any]
+    workdir: Path
+    channel: IO[str]
+    unconfined: tuple[str, ...]
+
+
+_task: Task | None = None
+
+
+def is_child() -> bool:
+    """Whether this process serves: then it and all that it starts are one group, which the one who asked ends."""
+    return _task is not None
+
+
+def prepare(workdir: Path) -> None:
+    """Make this process a child that has read its request; before anything else that it does."""
+    global _task
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    log = os.open(workdir / LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    envelope = json.loads((workdir / REQUEST_NAME).read_text(encoding="utf-8"))
+    die_with_parent(envelope["parent"])
+    unconfined = () if envelope["trusted"] else confine(workdir)
+    _task = Task(envelope["request"], envelope["limits"], workdir, channel, unconfined)
+
+
+def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> None:
+    """Do the work in this process, which `prepare` has made a child, and end it.
+
+    `work(request, workdir, progress)` returns a JSON-able result. Call it under `if __name__ == "__main__"`.
+    """
+    assert _task is not None  # edgetool.child.__main__ has prepared it
+    limit(**_task.limits)  # not before the work's own module is loaded: a library that lacks memory then only exits
+    try:
+        result = work(_task.request, _task.workdir, lambda text: _answer(progress=text))
+        _answer(result={**result, UNCONFINED: _task.unconfined} if _task.unconfined else result)
+    except errors.EdgetoolError as error:
+        _answer(
+            error={
+                "type": type(error).__name__,
+                "what": error.what,
+                "where": error.where,
+                "fix": error.fix,
+                "details": list(error.details),
+            }
+        )
+    except MemoryError:
+        _answer(error={"what": "the memory limit was reached"})
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        _answer(error={"what": f"{type(error).__name__}: {_first_line(error)}"})
+    os._exit(0)  # libraries' exit handlers can hang or crash; the answer is already out
+
+
+def log_tail(workdir: Path) -> tuple[str, ...]:
+    """The last lines that a child's libraries printed."""
+    text = b""
+    with suppress(OSError):  # it was ended before it had one
+        text = (workdir / LOG_NAME).read_bytes()[-65536:]
+    lines = text.decode("utf-8", "replace").splitlines()
+    return tuple(line.rstrip() for line in lines if line.strip())[-LOG_TAIL_LINES:]
+
+
+def _answer(**message: Any) -> None:
+    assert _task is not None
+    _task.channel.write(json.dumps(message) + "\n")
+    _task.channel.flush()
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else "no message"
