@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.convert.float_model import FloatModel, explain, input_spec
+from edgetool.convert.graph_check import check_graphs
 from edgetool.convert.input_shapes import OPTION, Declared, Given, resolve
 from edgetool.convert.synthetic import default_range
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 
 SERVING = "serving_default"
-# Graph operations with which a SavedModel reaches out of itself.
-REACHES_OUT = frozenset(
-    """
-    ReadFile WriteFile MatchingFiles Save SaveSlices PyFunc PyFuncStateless EagerPyFunc LoadLibrary
-    TFRecordDataset TextLineDataset FixedLengthRecordDataset _Send _Recv
-    """.split()
-)
 # For a module of TensorFlow's own, whose maker has to name what it is called with.
 EXPORT = "tf.saved_model.save(module, path, signatures=module.function.get_concrete_function(tf.TensorSpec(...)))"
 
@@ -42,7 +36,7 @@ def load_saved_model(
     UnsupportedModelError saying what the model lacks, UsageError for a signature or shape that it does not have.
     """
     if not trust_model_code:
-        _check_graph(path)
+        check_graphs(path)
     try:
         loaded = tf.saved_model.load(str(path))
     except MemoryError:
@@ -169,27 +163,3 @@ def _check_runs(tf: Any, call: Any, shapes: Sequence[tuple[int, ...]], dtypes: S
             where=OPTION,
             fix="give a shape that all its layers take",
         ) from error
-
-
-def _check_graph(path: Path) -> None:
-    """Refuse a graph that reads or writes files or calls Python, before loading runs any of it."""
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    model = saved_model_pb2.SavedModel()
-    try:
-        model.ParseFromString((path / "saved_model.pb").read_bytes())
-    except DecodeError as error:
-        raise InvalidModelError(
-            "saved_model.pb is damaged or truncated", where=str(path), fix="export it again"
-        ) from error
-    for graph in model.meta_graphs:
-        functions = [function.node_def for function in graph.graph_def.library.function]
-        for nodes in (graph.graph_def.node, *functions):
-            for node in nodes:
-                if node.op in REACHES_OUT:
-                    raise UnsupportedModelError(
-                        f"the graph reaches out of itself with {node.op} ({node.name!r})",
-                        where=str(path),
-                        fix="use --trust-model-code if you trust whoever made it",
-                    )

@@ -1,0 +1,156 @@
+"""Refuses a SavedModel whose graphs reach out of themselves, before TensorFlow loads it and runs some of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from edgetool.errors import InvalidModelError, UnsupportedModelError
+
+# What a protocol buffer can be.
+LIMIT_BYTES = 2**31 - 1
+AGAIN = "export it again"
+TRUST = "use --trust-model-code if you trust whoever made it"
+# Which operations reach out, by name, and what they do.
+FILES, PYTHON, OTHERS = "reads or writes files", "calls Python or native code", "talks to other processes"
+REACHES_OUT = {
+    re.compile(pattern): does
+    for pattern, does in (
+        # Every data set: those in memory alone cannot be told from those of files, and none belongs into a model.
+        (r"\w*Dataset\w*", FILES),
+        (r"ReadFile|WriteFile|MatchingFiles|RecordInput|FileSystemSetConfiguration", FILES),
+        (r"\w*Reader(V2)?|Reader(Read|Restore|Serialize|Reset|Num)\w*", FILES),
+        (r"InitializeTableFromTextFile(V2)?|GenerateVocabRemapping|LoadAndRemapMatrix|Skipgram", FILES),
+        (r"DTensorRestoreV2|DistributedSave|DumpTensor|CalibrationStatisticsSaver|ImportEvent", FILES),
+        (r"(Create|Close|Flush)?Summary(File|Db)?Writer|(Close|Flush)SummaryWriter|Write\w*Summary", FILES),
+        (r"StatsAggregatorSetSummaryWriter|Debug(Identity|NanCount|NumericSummary)(V[23])?", FILES),
+        (r"(Eager)?PyFunc(Stateless)?|LoadLibrary|XlaCustomCall(V2)?|RemoteFusedGraphExecute", PYTHON),
+        (r"_?(Host)?(Send|Recv)|_?Xla(Send|Recv)\w*|_?XlaHostCompute(Mlir)?|Rpc\w+|DeleteRpcFutureResource", OTHERS),
+        (r"Collective\w+|_?Nccl\w+|RemoteCall|WorkerHeartbeat|(Configure|Shutdown)\w*TPU\w*", OTHERS),
+    )
+}
+# How TensorFlow saves and loads checkpoints: in every SavedModel, in functions of their own.
+SAVER = frozenset(["Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints", "Restore", "RestoreSlice", "RestoreV2"])
+RESTORE = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
+# Operations that reach out with an attribute alone: the attribute, and the beginnings with which they do not.
+HARMLESS = {
+    "PrintV2": ("output_stream", ("stdout", "stderr", "log(")),
+    "DecodeProtoV2": ("descriptor_source", ("local://", "bytes://")),
+    "EncodeProto": ("descriptor_source", ("local://", "bytes://")),
+    "FixedUnigramCandidateSampler": ("vocab_file", ()),
+}
+
+
+def check_graphs(path: Path) -> None:
+    """Look at all graphs and functions of the SavedModel in the directory.
+
+    Raises InvalidModelError for a damaged file, UnsupportedModelError naming the operation that reaches out.
+    """
+    for graph in _read(path).meta_graphs:
+        for asset in graph.asset_file_def:
+            _check_asset(asset.filename, path)
+        functions = {function.signature.name: function.node_def for function in graph.graph_def.library.function}
+        # TensorFlow 2 loads objects and their functions, and leaves the graph alone that is around those.
+        has_objects = graph.HasField("object_graph_def")
+        runs = _called(graph, functions) if has_objects else set(functions)
+        for name, nodes in [("", graph.graph_def.node), *functions.items()]:
+            savers = not has_objects and not name
+            for node in nodes:
+                reason = _reason(node)
+                if reason is None and node.op in SAVER:
+                    reason = FILES if name in runs else _saver_reason(node, graph) if savers else None
+                if reason is not None:
+                    raise UnsupportedModelError(
+                        f"the graph reaches out of itself with {node.op} ({node.name!r}), which {reason}",
+                        where=str(path),
+                        fix=TRUST,
+                    )
+
+
+def _read(path: Path) -> Any:
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    file = path / "saved_model.pb"
+    if file.stat().st_size > LIMIT_BYTES:
+        raise InvalidModelError("saved_model.pb is larger than TensorFlow reads", where=str(path), fix=AGAIN)
+    model = saved_model_pb2.SavedModel()
+    try:
+        model.ParseFromString(file.read_bytes())
+    except DecodeError as error:
+        raise InvalidModelError("saved_model.pb is damaged or truncated", where=str(path), fix=AGAIN) from error
+    return model
+
+
+def _check_asset(name: str, path: Path) -> None:
+    """Refuse a file of the model's that lies elsewhere."""
+    windows = PureWindowsPath(name)
+    if ".." in windows.parts or windows.drive or windows.root or PurePosixPath(name).is_absolute():
+        raise UnsupportedModelError(f"its asset {name!r} lies outside the SavedModel", where=str(path), fix=AGAIN)
+
+
+def _reason(node: Any) -> str | None:
+    """What the operation does outside of its graph."""
+    if node.op in HARMLESS:
+        attribute, beginnings = HARMLESS[node.op]
+        value = node.attr[attribute].s.decode("utf-8", "replace") if attribute in node.attr else ""
+        return FILES if value and not value.startswith(beginnings) else None
+    return next((does for pattern, does in REACHES_OUT.items() if pattern.fullmatch(node.op)), None)
+
+
+def _saver_reason(node: Any, graph: Any) -> str | None:
+    """Loading a SavedModel of TensorFlow 1 runs its saver's operations: these read the file that they are given."""
+    given = graph.saver_def.filename_tensor_name.partition(":")[0]
+    if node.op in RESTORE:
+        return None if given and node.input and node.input[0].partition(":")[0] == given else FILES
+    wanted = {_node_name(output.name) for signature in graph.signature_def.values() for output in _outputs(signature)}
+    wanted |= {
+        _node_name(name)
+        for key in ("saved_model_main_op", "legacy_init_op")
+        if key in graph.collection_def
+        for name in graph.collection_def[key].node_list.value
+    }
+    return FILES if node.name in _needed(wanted, graph.graph_def.node) else None
+
+
+def _outputs(signature: Any) -> Iterable[Any]:
+    tensors: Iterable[Any] = signature.outputs.values()
+    return tensors
+
+
+def _needed(wanted: set[str], nodes: Iterable[Any]) -> set[str]:
+    """The names of the nodes that run when those wanted do."""
+    inputs = {node.name: [_node_name(name) for name in node.input] for node in nodes}
+    return _closure(wanted, inputs)
+
+
+def _called(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set[str]:
+    """The functions that an object or a signature of the SavedModel calls, directly or through others."""
+    calls = {name: [called for node in nodes for called in _calls(node)] for name, nodes in functions.items()}
+    for gradient in graph.graph_def.library.gradient:
+        calls.setdefault(gradient.function_name, []).append(gradient.gradient_func)
+    return _closure(set(graph.object_graph_def.concrete_functions), calls) & set(functions)
+
+
+def _calls(node: Any) -> Iterator[str]:
+    """What the node may call: a function of its operation's name, and those in its attributes."""
+    yield node.op
+    for value in node.attr.values():
+        yield value.func.name
+        yield from (function.name for function in value.list.func)
+
+
+def _closure(start: set[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    found, pending = set(start), list(start)
+    while pending:
+        new = set(edges.get(pending.pop(), ())) - found
+        found |= new
+        pending += new
+    return found
+
+
+def _node_name(tensor: str) -> str:
+    """ "read" of "read:0" and "^read"."""
+    return tensor.removeprefix("^").partition(":")[0]
