@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,12 @@ def write_hdf5(path: Path, **attributes: object) -> Path:
     return path
 
 
-def write_zip(path: Path, **members: str) -> Path:
+def weights(tmp_path: Path) -> bytes:
+    """The bytes of an HDF5 file with a small array."""
+    return write_hdf5(tmp_path / "weights.h5").read_bytes()
+
+
+def write_zip(path: Path, **members: str | bytes) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in members.items():
             archive.writestr(name.replace("__", "."), text)
@@ -118,7 +124,7 @@ def test_keras_archives_are_read(tmp_path: Path) -> None:
         tmp_path / "a.keras",
         config__json=json.dumps(CONFIG),
         metadata__json='{"keras_version": "3.9"}',
-        model__weights__h5="",
+        model__weights__h5=weights(tmp_path),
     )
     source = read_source(path)
     assert (source.kind, source.config, source.legacy) == ("keras", CONFIG, False)
@@ -130,6 +136,7 @@ def test_keras_archives_are_read(tmp_path: Path) -> None:
         ({"readme__txt": "x"}, "without config.json"),
         ({"config__json": "{}"}, "no weights"),
         ({"config__json": "nope", "model__weights__h5": ""}, "not valid JSON"),
+        ({"config__json": "{}", "model__weights__h5": "none"}, "HDF5 file is damaged"),
     ],
 )
 def test_zips_that_are_no_keras_files_are_told(tmp_path: Path, members: dict[str, str], said: str) -> None:
@@ -154,10 +161,11 @@ def test_directories_that_are_no_saved_models_are_told(tmp_path: Path, files: di
 
 
 def test_any_cut_and_any_flip_of_an_archive_is_our_own_error_or_fine(tmp_path: Path) -> None:
-    path = write_zip(tmp_path / "a.keras", config__json=json.dumps(CONFIG), model__weights__h5="weights")
+    path = write_zip(tmp_path / "a.keras", config__json=json.dumps(CONFIG), model__weights__h5=weights(tmp_path))
+    read_source(path)
     content = path.read_bytes()
     seen = set()
-    for index in range(len(content)):
+    for index in range(0, len(content), 29):
         for mutant in (content[:index], content[:index] + bytes([content[index] ^ 0x41]) + content[index + 1 :]):
             path.write_bytes(mutant)
             try:
@@ -165,6 +173,20 @@ def test_any_cut_and_any_flip_of_an_archive_is_our_own_error_or_fine(tmp_path: P
             except EdgetoolError as error:
                 seen.add(type(error))
     assert InvalidModelError in seen
+
+
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.h5")
+    for path in (tmp_path / "pipe.h5", Path("/dev/zero")):
+        with pytest.raises(UsageError, match="is no file"):
+            read_source(path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").write_bytes(b"x")
+    assert read_source(tmp_path / "model").kind == "saved_model"
+    (tmp_path / "model" / "variables").mkdir()
+    os.mkfifo(tmp_path / "model" / "variables" / "variables.index")
+    with pytest.raises(InvalidModelError, match=r"variables/variables\.index in it is no file"):
+        read_source(tmp_path / "model")
 
 
 def test_what_cannot_be_opened_is_wrong_usage(tmp_path: Path) -> None:

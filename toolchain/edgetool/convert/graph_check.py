@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
+from edgetool.convert.archive_check import leads_out
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
 # What a protocol buffer can be.
@@ -86,8 +87,7 @@ def _read(path: Path) -> Any:
 
 def _check_asset(name: str, path: Path) -> None:
     """Refuse a file of the model's that lies elsewhere."""
-    windows = PureWindowsPath(name)
-    if ".." in windows.parts or windows.drive or windows.root or PurePosixPath(name).is_absolute():
+    if leads_out(name):
         raise UnsupportedModelError(f"its asset {name!r} lies outside the SavedModel", where=str(path), fix=AGAIN)
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import stat
+import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from edgetool.convert.archive_check import check_entries
+from edgetool.convert.hdf5_check import ARRAY_LIMIT_BYTES, check_hdf5
 from edgetool.errors import EdgetoolError, InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -16,8 +24,8 @@ ZIP_SIGNATURE = b"PK\x03\x04"
 TFLITE_IDENTIFIER = b"TFL3"
 GIT_LFS_START = b"version https://git-lfs"
 CONFIG_LIMIT_BYTES = 64 * 2**20
-# A .tflite is a flatbuffer with 32-bit offsets: no array beyond this can reach it.
-ARRAY_LIMIT_BYTES = 2 * 2**30
+CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"
+TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
 CONVERT_EXTRA = "pip install 'edgetool[convert]'"
 FORMATS = "give a whole model as .h5, .keras or a SavedModel directory"
 
@@ -65,6 +73,8 @@ def read_source(path: Path) -> Source:
 
 
 def _start_of(path: Path) -> bytes:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise UsageError("is no file", where=str(path), fix=FORMATS)  # reading a pipe or a device may never end
     with path.open("rb") as stream:
         return stream.read(512)
 
@@ -78,6 +88,11 @@ def _read_directory(path: Path) -> Source:
         )
     if not _start_of(path / "saved_model.pb"):
         raise InvalidModelError("saved_model.pb is empty", where=str(path), fix="write it with model.export()")
+    for inner in path.rglob("*"):
+        if inner.exists() and not (inner.is_file() or inner.is_dir()):  # reading a pipe or a device may never end
+            raise InvalidModelError(
+                f"{inner.relative_to(path)} in it is no file", where=str(path), fix="export it again"
+            )
     return Source(path, "saved_model", None, "")
 
 
@@ -100,18 +115,25 @@ def _repair(start: bytes) -> str:
 
 
 def _read_hdf5(path: Path) -> Source:
+    with _hdf5(path, path) as file:
+        check_hdf5(file, path)
+        text = file.attrs.get("model_config")
+        if text is None:
+            raise _without_config(file, path)
+        version = file.attrs.get("keras_version", "")
+        return Source(path, "h5", _parsed(text, path), _text(version, path))
+
+
+@contextmanager
+def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
+    """The h5py.File of a path or a stream, whose errors are told of the model at `path`."""
     try:
         import h5py
     except ImportError as error:
         raise MissingExtraError("h5py is not installed", fix=CONVERT_EXTRA) from error
     try:
-        with h5py.File(path, "r") as file:
-            _check_hdf5(file, path)
-            text = file.attrs.get("model_config")
-            if text is None:
-                raise _without_config(file, path)
-            version = file.attrs.get("keras_version", "")
-            return Source(path, "h5", _parsed(text, path), _text(version, path))
+        with h5py.File(opened, "r") as file:
+            yield file
     except (EdgetoolError, MemoryError):
         raise
     except Exception as error:  # h5py raises many kinds on damaged files
@@ -130,62 +152,37 @@ def _without_config(file: Any, path: Path) -> InvalidModelError:
     return InvalidModelError("an HDF5 file without a Keras model in it", where=str(path), fix=FORMATS)
 
 
-def _check_hdf5(file: Any, path: Path) -> None:
-    """Refuse links out of the file and arrays that no .tflite can hold; visits every object once."""
-    import h5py
-
-    seen: set[Any] = set()
-    pending = [file]
-    while pending:
-        group = pending.pop()
-        for name in group:
-            where = f"{group.name.rstrip('/')}/{name}"
-            if isinstance(group.get(name, getlink=True), h5py.ExternalLink | h5py.SoftLink):
-                raise UnsupportedModelError(f"{where} is a link", where=str(path), fix="save the model again")
-            entry = group[name]
-            if isinstance(entry, h5py.Dataset):
-                if entry.external:
-                    raise UnsupportedModelError(
-                        f"{where} keeps its data in another file", where=str(path), fix="save the model again"
-                    )
-                if entry.nbytes > ARRAY_LIMIT_BYTES:
-                    raise UnsupportedModelError(
-                        f"{where} claims {entry.nbytes} bytes, more than a .tflite file can hold",
-                        where=str(path),
-                    )
-            elif isinstance(entry, h5py.Group):
-                key = h5py.h5o.get_info(entry.id).addr
-                if key not in seen:
-                    seen.add(key)
-                    pending.append(entry)
-
-
 def _read_zip(path: Path) -> Source:
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            if "config.json" not in sizes:
-                raise InvalidModelError(
-                    "a zip file without config.json is no .keras file", where=str(path), fix=FORMATS
-                )
-            if "model.weights.h5" not in sizes:
+            entries = archive.infolist()
+            sizes = {entry.filename: entry.file_size for entry in entries}
+            if CONFIG not in sizes:
+                raise InvalidModelError(f"a zip file without {CONFIG} is no .keras file", where=str(path), fix=FORMATS)
+            if WEIGHTS not in sizes:
                 raise InvalidModelError("the .keras file has no weights", where=str(path), fix="save the model again")
             for name, size in sizes.items():
-                if size > ARRAY_LIMIT_BYTES or (name == "config.json" and size > CONFIG_LIMIT_BYTES):
+                if size > TEXT_LIMIT_BYTES.get(name, ARRAY_LIMIT_BYTES):
                     raise UnsupportedModelError(f"{name} claims {size} bytes", where=str(path))
-            config = _parsed(archive.read("config.json"), path)
-            metadata = _parsed(archive.read("metadata.json"), path) if "metadata.json" in sizes else {}
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, _zlib_error()) as error:
+            check_entries(entries, path.stat().st_size, path)
+            config = _parsed(archive.read(CONFIG), path)
+            metadata = _parsed(archive.read(METADATA), path) if METADATA in sizes else {}
+            _check_weights(archive, path)
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise InvalidModelError(
             f"the .keras archive is damaged ({_short(error)})", where=str(path), fix="copy or save it again"
         ) from error
     return Source(path, "keras", config, str(metadata.get("keras_version", "")))
 
 
-def _zlib_error() -> type[Exception]:
-    import zlib
-
-    return zlib.error
+def _check_weights(archive: zipfile.ZipFile, path: Path) -> None:
+    """Look at the weights as at any HDF5 file, in a copy where they are compressed: HDF5 reads here and there."""
+    with archive.open(WEIGHTS) as packed, tempfile.TemporaryFile() as copy:
+        stored = archive.getinfo(WEIGHTS).compress_type == zipfile.ZIP_STORED
+        if not stored:
+            shutil.copyfileobj(packed, copy)
+        with _hdf5(packed if stored else copy, path) as file:
+            check_hdf5(file, path, WEIGHTS)
 
 
 def _parsed(text: Any, path: Path) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""Zip archives in the .keras format that are made to harm whoever unpacks them."""
+
+from __future__ import annotations
+
+import io
+import stat
+import struct
+import warnings
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from edgetool.convert import archive_check
+from edgetool.convert.archive_check import check_entries, leads_out
+from edgetool.convert.source import read_source
+from edgetool.errors import InvalidModelError, UnsupportedModelError
+
+
+def archive(path: Path, *more: tuple[zipfile.ZipInfo | str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
+    """A .keras file's entries, its weights by name alone, and more."""
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", method) as made:
+        warnings.simplefilter("ignore")  # of entries of the same name
+        made.writestr("config.json", "{}")
+        made.writestr("model.weights.h5", b"")
+        for entry, content in more:
+            made.writestr(entry, content)
+    return path
+
+
+def link() -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo("assets/link")
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("../outside", r"'\.\./outside' in the archive leads out of it"),
+        ("assets/../../outside", "leads out of it"),
+        ("/etc/passwd", "leads out of it"),
+        ("C:/windows", "leads out of it"),
+        ("assets\\..\\outside", "leads out of it"),
+        ("config.json", "'config.json' in the archive is there twice"),
+        ("model.weights.h5", "is there twice"),
+        (link(), "'assets/link' in the archive is a symbolic link"),
+    ],
+)
+def test_an_entry_that_leads_elsewhere_is_refused(tmp_path: Path, entry: zipfile.ZipInfo | str, said: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=said) as caught:
+        read_source(archive(tmp_path / "a.keras", (entry, b"/etc/passwd")))
+    assert caught.value.where == str(tmp_path / "a.keras")
+
+
+def test_an_entry_that_unpacks_to_much_more_than_it_is_is_refused(tmp_path: Path) -> None:
+    entry = zipfile.ZipInfo("assets/bomb")
+    entry.file_size, entry.compress_size, entry.compress_type = 2**30, 2**19, zipfile.ZIP_DEFLATED
+    with pytest.raises(UnsupportedModelError, match="'assets/bomb' in the archive claims 1073741824 bytes in 524288"):
+        check_entries([entry], 2**30, tmp_path)
+    entry.compress_size = 2**20
+    check_entries([entry], 2**30, tmp_path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compressions_are_refused(tmp_path: Path, method: int) -> None:
+    with pytest.raises(UnsupportedModelError, match="compressed in a way that Keras does not write"):
+        read_source(archive(tmp_path / "a.keras", method=method))
+
+
+def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.keras")
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(UnsupportedModelError, match=r"'config\.json' in the archive is encrypted"):
+        read_source(path)
+
+
+def test_entries_that_share_their_data_are_refused(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("config.json", bytes(10_000))
+        entry = made.getinfo("config.json")
+    entries = [entry, *(zipfile.ZipInfo(f"assets/{index}") for index in range(3))]
+    for other in entries[1:]:
+        other.header_offset, other.file_size, other.compress_size = 0, entry.file_size, entry.compress_size
+    with pytest.raises(UnsupportedModelError, match="share their data"):
+        check_entries(entries, len(buffer.getvalue()), tmp_path)
+    check_entries(entries[:1], len(buffer.getvalue()), tmp_path)
+
+
+def test_sizes_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_check, "TOTAL_LIMIT_BYTES", 100)
+    with pytest.raises(UnsupportedModelError, match="its files claim 102 bytes"):
+        read_source(archive(tmp_path / "a.keras", ("assets/a", bytes(50)), ("assets/b", bytes(50))))
+
+
+def test_an_entry_gives_no_more_than_it_claims(tmp_path: Path) -> None:
+    """An archive says small and unpacks to more: what zipfile gives ends at what was checked, and is told damaged."""
+    path = tmp_path / "a.keras"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("config.json", b"[" * 10_000_000)
+        made.writestr("model.weights.h5", b"")
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    struct.pack_into("<I", content, directory + 24, 2)
+    struct.pack_into("<I", content, 22, 2)
+    path.write_bytes(content)
+    with pytest.raises(InvalidModelError, match="damaged"):
+        read_source(path)
+
+
+@pytest.mark.parametrize("name", ["assets/words.txt", "a/..b/c", "...", "ü/ö"])
+def test_honest_names_pass(name: str) -> None:
+    assert not leads_out(name)

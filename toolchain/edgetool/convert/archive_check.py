@@ -1,0 +1,57 @@
+"""Refuses zip archives whose entries lead out of them, hide one another or claim more than they hold."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from edgetool.convert.hdf5_check import AGAIN, EXPANDING_BYTES, MOST_EXPANSION, TOTAL_LIMIT_BYTES
+from edgetool.errors import UnsupportedModelError
+
+METHODS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+ENCRYPTED = 1  # in the flags of an entry
+
+
+def leads_out(name: str) -> bool:
+    """Whether the name of an inner file leads out of the folder it belongs to, on any system."""
+    windows = PureWindowsPath(name)
+    return ".." in windows.parts or bool(windows.drive or windows.root) or PurePosixPath(name).is_absolute()
+
+
+def check_entries(entries: Sequence[zipfile.ZipInfo], archive_bytes: int, path: Path) -> None:
+    """Raise UnsupportedModelError naming the first entry of an archive of so many bytes that is not to be trusted.
+
+    What zipfile reads of an entry never exceeds the size that the entry claims.
+    """
+    seen: set[str] = set()
+    for entry in entries:
+        reason = _reason(entry, seen)
+        if reason is not None:
+            raise UnsupportedModelError(f"{entry.filename!r} in the archive {reason}", where=str(path), fix=AGAIN)
+        seen.add(entry.filename)
+    claimed_bytes = sum(entry.file_size for entry in entries)
+    if claimed_bytes > TOTAL_LIMIT_BYTES:
+        raise UnsupportedModelError(
+            f"its files claim {claimed_bytes} bytes, more than any model that can be converted", where=str(path)
+        )
+    if sum(entry.compress_size for entry in entries) > archive_bytes:
+        raise UnsupportedModelError("entries of the archive share their data", where=str(path), fix=AGAIN)
+
+
+def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
+    """What is wrong with an entry, after the names before it."""
+    if leads_out(entry.filename) or "\\" in entry.filename:
+        return "leads out of it"
+    if entry.filename in seen:
+        return "is there twice"
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return "is a symbolic link"
+    if entry.flag_bits & ENCRYPTED:
+        return "is encrypted"
+    if entry.compress_type not in METHODS:
+        return "is compressed in a way that Keras does not write"
+    if entry.file_size > max(EXPANDING_BYTES, MOST_EXPANSION * entry.compress_size):
+        return f"claims {entry.file_size} bytes in {entry.compress_size}"
+    return None

@@ -1,0 +1,93 @@
+"""Refuses HDF5 files that reach out of themselves or claim more than they hold, before any array is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from edgetool.errors import UnsupportedModelError
+
+# A .tflite is a flatbuffer with 32-bit offsets: no array beyond this can reach it.
+ARRAY_LIMIT_BYTES = 2 * 2**30
+# All arrays of a file: those, twice more for an optimizer's state, and something beside.
+TOTAL_LIMIT_BYTES = 4 * ARRAY_LIMIT_BYTES
+# Attributes hold a configuration or names.
+ATTRIBUTE_LIMIT_BYTES = 64 * 2**20
+# Deflate makes nothing more than 1032 times as small: what claims more was never written. Small arrays may do so.
+MOST_EXPANSION, EXPANDING_BYTES = 1100, 16 * 2**20
+# h5py's own filters; for any other HDF5 loads a library from the machine. hdf5's H5Zpublic.h, h5py's lzf_filter.h.
+FILTERS = frozenset([1, 2, 3, 4, 5, 6, 32000])
+AGAIN = "save the model again"
+
+
+def check_hdf5(file: Any, path: Path, prefix: str = "") -> None:
+    """Visit every object of the open h5py.File once; prefix: for names in messages, of the file inside an archive.
+
+    Raises UnsupportedModelError naming the object: a link, data in other files, a filter that is not h5py's own, and
+    sizes beyond the limits or beyond all that is stored.
+    """
+    import h5py
+
+    seen: set[Any] = set()
+    pending, total_bytes = [file], 0
+    _check_attributes(file, prefix or "/", path)
+    while pending:
+        group = pending.pop()
+        for name in group:
+            where = f"{prefix}{group.name.rstrip('/')}/{name}"
+            if isinstance(group.get(name, getlink=True), h5py.ExternalLink | h5py.SoftLink):
+                raise UnsupportedModelError(f"{where} is a link", where=str(path), fix=AGAIN)
+            entry = group[name]
+            if isinstance(entry, h5py.Datatype):
+                continue
+            address = h5py.h5o.get_info(entry.id).addr
+            if address in seen:
+                continue
+            seen.add(address)
+            _check_attributes(entry, where, path)
+            if isinstance(entry, h5py.Group):
+                pending.append(entry)
+                continue
+            _check_dataset(entry, where, path)
+            total_bytes += entry.nbytes
+            if total_bytes > TOTAL_LIMIT_BYTES:
+                raise UnsupportedModelError(
+                    f"its arrays claim {total_bytes} bytes up to {where}, more than any model that can be converted",
+                    where=str(path),
+                    fix=AGAIN,
+                )
+
+
+def _check_dataset(entry: Any, where: str, path: Path) -> None:
+    if entry.external or entry.is_virtual:
+        raise UnsupportedModelError(f"{where} keeps its data in another file", where=str(path), fix=AGAIN)
+    size_bytes = entry.nbytes
+    if size_bytes > ARRAY_LIMIT_BYTES:
+        raise UnsupportedModelError(
+            f"{where} claims {size_bytes} bytes, more than a .tflite file can hold", where=str(path)
+        )
+    stored_bytes = entry.id.get_storage_size()
+    if size_bytes > max(EXPANDING_BYTES, MOST_EXPANSION * stored_bytes):
+        raise UnsupportedModelError(
+            f"{where} claims {size_bytes} bytes, of which the file holds {stored_bytes}", where=str(path), fix=AGAIN
+        )
+    properties = entry.id.get_create_plist()
+    for index in range(properties.get_nfilters()):
+        code, _, _, name = properties.get_filter(index)
+        if code not in FILTERS:
+            told = name.decode("utf-8", "replace") or f"number {code}"
+            raise UnsupportedModelError(
+                f"{where} is stored with the filter {told!r}, which is not one of HDF5's own",
+                where=str(path),
+                fix=AGAIN,
+            )
+
+
+def _check_attributes(entry: Any, where: str, path: Path) -> None:
+    for name in entry.attrs:
+        attribute = entry.attrs.get_id(name)
+        size_bytes = attribute.get_space().get_simple_extent_npoints() * attribute.get_type().get_size()
+        if size_bytes > ATTRIBUTE_LIMIT_BYTES:
+            raise UnsupportedModelError(
+                f"attribute {name!r} of {where} claims {size_bytes} bytes", where=str(path), fix=AGAIN
+            )
