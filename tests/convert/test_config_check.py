@@ -97,6 +97,8 @@ def test_operations_outside_layers_need_the_keras_format() -> None:
 def test_the_optimizer_of_the_whole_model_is_not_looked_at() -> None:
     compiled = STOCK | {"compile_config": {"loss": {"class_name": "MyLoss", "module": "mine", "config": {}}}}
     assert check_config(compiled, "keras") == ()
+    with pytest.raises(UnsupportedModelError, match="MyLoss"):  # none belongs there
+        check_config(compiled | {"config": {"name": "whole", "layers": []}}, "h5")
 
 
 @pytest.mark.parametrize("value", [3, ["Lambda"], {"class_name": "Lambda"}])

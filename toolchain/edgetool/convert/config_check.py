@@ -77,8 +77,9 @@ VALUES = frozenset(
 )
 FUNCTIONS = ACTIVATIONS | {HARD_SIGMOID}
 FUNCTION_KEYS = ("activation", "recurrent_activation")
-# The whole model's optimizer, loss and metrics: never loaded.
-NOT_LOADED = frozenset(["compile_config", "training_config"])
+# The whole model's optimizer, loss and metrics in a .keras file: taken out before it is loaded. In an .h5 file they are
+# an attribute of their own, and what stands there in the configuration could be loaded.
+NOT_LOADED = {"keras": frozenset(["compile_config"]), "h5": frozenset[str]()}
 DEPTH_LIMIT = 200
 
 
@@ -91,7 +92,8 @@ def check_config(
     layer and reason.
     """
     trusted: dict[str | None, str] = {}
-    for layer, node in _objects(config, None, 0):
+    loaded = {key: value for key, value in config.items() if key not in NOT_LOADED[kind]}
+    for layer, node in _objects(loaded, None, 0):
         name = str(node["class_name"])
         where = _where(layer, name)
         if tf_keras and name in ALLOWED:
@@ -147,9 +149,8 @@ def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | 
         for key in FUNCTION_KEYS:
             if isinstance(value.get(key), str) and value[key] not in FUNCTIONS:
                 yield layer, {"class_name": "function", "config": value[key], "module": "builtins"}
-        for key, item in value.items():
-            if not (key in NOT_LOADED and depth == 0):
-                yield from _objects(item, layer, depth + 1)
+        for item in value.values():
+            yield from _objects(item, layer, depth + 1)
 
 
 def _layer_name(class_name: str, node: dict[str, Any]) -> str | None:
