@@ -58,6 +58,9 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             return {"limits": {name: resource.getrlimit(getattr(resource, name))[0] for name in request["names"]}}
         case "try":
             return {"refused": _refused(ATTEMPTS[request["what"]], Path(request["outside"]))}
+        case "babble":
+            progress(request["text"])
+            return {"echo": "said"}
         case "fill":
             with (workdir / "full").open("wb") as stream:
                 stream.write(bytes(request["bytes"]))

@@ -13,6 +13,7 @@ import pytest
 
 from edgetool import child
 from edgetool.child import folder as folder_module
+from edgetool.child import process
 from edgetool.child.environment import environment
 from edgetool.errors import CalibrationError, ConversionError, OutputError
 from tests.child_work import ATTEMPTS
@@ -234,6 +235,20 @@ def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
         run(tmp_path, limits=child.Limits(file_bytes=2**20), do="fill", bytes=2**21)
 
 
+def test_what_a_child_says_that_is_no_message_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LONGEST_BYTES", 10_000)
+    for word in ("[", "x"):  # too deep for a parser, and too long
+        assert run(tmp_path, do="babble", text=word * 20_000)["echo"] == "said"
+
+
+def test_of_a_long_log_only_the_end_is_read(tmp_path: Path) -> None:
+    with (tmp_path / child.LOG_NAME).open("wb") as stream:
+        stream.truncate(2**34)  # nothing of it is there
+        stream.seek(0, os.SEEK_END)
+        stream.write(b"\nlast words\n")
+    assert child.log_tail(tmp_path)[-1] == "last words"
+
+
 # ---- folders to work in
 
 
@@ -253,9 +268,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monke
         "with child.work_folder(Path(sys.argv[1])) as folder:\n"
         "    (folder / 'file').touch(); print(folder, flush=True); time.sleep(60)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    left = Path(process.stdout.readline().strip())
+    owner = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    left = Path(owner.stdout.readline().strip())
     (tmp_path / f"{folder_module.PREFIX}file").touch()
     (tmp_path / "edgetool-other").mkdir()
     (tmp_path / f"{folder_module.PREFIX}link").symlink_to(tmp_path / "edgetool-other")
@@ -263,8 +278,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monke
     monkeypatch.setattr(folder_module, "NEW_SECONDS", -1.0)
     with child.work_folder(tmp_path):
         assert (left / "file").exists()  # its process lives
-    process.kill()
-    process.communicate()
+    owner.kill()
+    owner.communicate()
     monkeypatch.setattr(folder_module, "NEW_SECONDS", 60.0)
     with child.work_folder(tmp_path):
         assert left.exists()  # so new a folder may lack its lock yet

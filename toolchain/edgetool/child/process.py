@@ -22,6 +22,8 @@ from edgetool.child.serving import REQUEST_NAME, Progress, is_child, log_tail
 OnStart = Callable[[Callable[[], None]], None]
 GRACE_SECONDS = 2.0
 MOST_SECONDS = 10_000_000
+# Of a message; a longer one is none of ours.
+LONGEST_BYTES = 2**28
 
 
 class ChildDiedError(errors.ConversionError):
@@ -148,8 +150,8 @@ def run(
 
 
 def _messages(stream: IO[bytes]) -> Any:
-    for line in stream:
-        with contextlib.suppress(ValueError):
+    while line := stream.readline(LONGEST_BYTES):
+        with contextlib.suppress(ValueError, RecursionError):  # what is no message of ours
             message = json.loads(line)
             if isinstance(message, dict):
                 yield message

@@ -20,7 +20,7 @@ from edgetool.child.confinement import confine, die_with_parent, limit
 Progress = Callable[[str], None]
 LOG_NAME = "child.log"
 REQUEST_NAME = "request.json"
-LOG_TAIL_LINES = 12
+LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 65536
 # In a result, where there is any: what the system could not deny this process, of what an untrusted one is denied.
 UNCONFINED = "unconfined"
 
@@ -90,8 +90,9 @@ def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> N
 def log_tail(workdir: Path) -> tuple[str, ...]:
     """The last lines that a child's libraries printed."""
     text = b""
-    with suppress(OSError):  # it was ended before it had one
-        text = (workdir / LOG_NAME).read_bytes()[-65536:]
+    with suppress(OSError), (workdir / LOG_NAME).open("rb") as stream:  # it may have been ended before it had one
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+        text = stream.read(LOG_TAIL_BYTES)
     lines = text.decode("utf-8", "replace").splitlines()
     return tuple(line.rstrip() for line in lines if line.strip())[-LOG_TAIL_LINES:]
 

@@ -187,7 +187,7 @@ def _trained(
         WORKER, message, path, workdir=workdir, limits=limits, doing=doing, advice=advice, progress=progress
     )
     return Trained(
-        path=workdir / result["file"],
+        path=workdir / Path(result["file"]).name,  # in there, whatever the child says
         parameters=result["parameters"],
         original_parameters=result["original_parameters"],
         removed=result["removed"],
