@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -55,6 +54,8 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         case "read environment":
             return {"environment": dict(os.environ)}
         case "read limits":
+            import resource
+
             return {"limits": {name: resource.getrlimit(getattr(resource, name))[0] for name in request["names"]}}
         case "try":
             return {"refused": _refused(ATTEMPTS[request["what"]], Path(request["outside"]))}

@@ -230,6 +230,17 @@ def test_limits_hold_in_the_child(tmp_path: Path) -> None:
     assert run(tmp_path, limits=limits, do="read limits", names=list(names))["limits"] == names
 
 
+def test_a_lower_limit_of_the_users_stays(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
+    try:
+        answer = run(tmp_path, do="read limits", names=["RLIMIT_FSIZE"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert answer["limits"] == {"RLIMIT_FSIZE": 2**20}
+
+
 def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="File too large"):
         run(tmp_path, limits=child.Limits(file_bytes=2**20), do="fill", bytes=2**21)

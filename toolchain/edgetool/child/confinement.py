@@ -20,7 +20,10 @@ DENIED: tuple[tuple[str, Callable[[Path], bool]], ...] = (
 
 
 def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
-    """Bound the data segment with private mappings, the time of the processors and each file; no core is dumped."""
+    """Bound the data segment with private mappings, the time of the processors and each file; no core is dumped.
+
+    A lower limit that this process was started with stays.
+    """
     if os.name != "posix":
         return
     import resource
@@ -35,8 +38,9 @@ def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
         if size is None:
             continue
         with contextlib.suppress(ValueError, OSError):  # a system that has it otherwise keeps its own limit
-            _, hard = resource.getrlimit(kind)
-            resource.setrlimit(kind, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+            soft, hard = resource.getrlimit(kind)
+            set_already = [given for given in (soft, hard) if given != resource.RLIM_INFINITY]
+            resource.setrlimit(kind, (min([size, *set_already]), hard))
 
 
 def confine(folder: Path) -> tuple[str, ...]:
