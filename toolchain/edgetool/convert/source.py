@@ -17,7 +17,14 @@ from typing import Any, Literal
 
 from edgetool.convert.archive_check import check_entries
 from edgetool.convert.hdf5_check import ARRAY_LIMIT_BYTES, check_hdf5
-from edgetool.errors import EdgetoolError, InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
+from edgetool.errors import (
+    ConversionError,
+    EdgetoolError,
+    InvalidModelError,
+    MissingExtraError,
+    UnsupportedModelError,
+    UsageError,
+)
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURE = b"PK\x03\x04"
@@ -129,8 +136,12 @@ def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
     """The h5py.File of a path or a stream, whose errors are told of the model at `path`."""
     try:
         import h5py
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
     except ImportError as error:
-        raise MissingExtraError("h5py is not installed", fix=CONVERT_EXTRA) from error
+        raise ConversionError(
+            f"h5py does not load: {_short(error)}", fix="raise the memory limit, or install it again"
+        ) from error
     try:
         with h5py.File(opened, "r") as file:
             yield file
