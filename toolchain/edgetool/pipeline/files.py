@@ -6,11 +6,17 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from edgetool.errors import InvalidModelError, OutputError, UsageError
+from edgetool.pipeline import swap
+from edgetool.pipeline.directory_lock import held
+from edgetool.pipeline.swap import NEW, PREFIX, commit, keep_aside, left_behind, resume, settle, sync
 
 # A .tflite addresses its tables with 32-bit offsets; no valid file is larger.
 MAX_INPUT_BYTES = 2**31
@@ -58,36 +64,32 @@ def write_files(
     force: bool = False,
     inputs: tuple[Path, ...] = (),
     option: str = "--output",
+    alone: bool = False,
 ) -> tuple[Path, ...]:
     """Write the files into the directory, made if need be; their paths.
 
-    They are written to a temporary directory beside their place and renamed, so an error or a signal leaves
-    either the old files or the new ones. Raises OutputError when a file exists (unless force), would
-    replace one of `inputs`, or cannot be written; `option` is what chooses another place.
+    They are written to a temporary directory beside their place and renamed: an error leaves the old files, a signal or
+    SIGKILL at any moment the old ones or the new ones. One run at a time writes into a directory, and what a killed one
+    left there is settled first. A directory that is a link is followed, a file that is one is replaced. Raises
+    OutputError when a file exists (unless force), would replace one of `inputs`, or cannot be written; `option` is what
+    chooses another place. alone: the caller holds the directory's lock.
     """
-    for name in files:
-        _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
-    existing = directory if directory.exists() else None
     try:
-        base = existing or directory.resolve().parent
-        base.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".edgetool-", dir=base))
+        if not directory.exists():
+            parent = _parent_of_new(directory, option)
+            parent.mkdir(parents=True, exist_ok=True)
+            with held(parent) as lock:
+                if not directory.exists():
+                    _settle_left(parent, lock)
+                    _write_new(parent, directory, files)
+                    return tuple(directory / name for name in files)
+        with nullcontext() if alone else held(directory) as lock:
+            for name in files:
+                _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
+            _settle_left(directory, lock)
+            _write_into(directory, files, lock)
     except OSError as error:
         raise _unwritable(directory, error, option) from error
-    try:
-        new = staging / "new"
-        new.mkdir()
-        for name, content in files.items():
-            _write_through(new / name, content)
-        with _signals_deferred():
-            if existing is None:
-                new.rename(directory)
-            else:
-                _swap_in(new, directory, list(files), staging / "old")
-    except OSError as error:
-        raise _unwritable(directory, error, option) from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return tuple(directory / name for name in files)
 
 
@@ -98,12 +100,13 @@ def write_file(
     force: bool = False,
     inputs: tuple[Path, ...] = (),
     option: str = "--output",
+    alone: bool = False,
 ) -> Path:
     """Write one file by the same rules."""
     directory = path.parent
     if not directory.is_dir():
         raise OutputError("the directory does not exist", where=str(directory), fix="create it, or choose another")
-    return write_files(directory, {path.name: content}, force=force, inputs=inputs, option=option)[0]
+    return write_files(directory, {path.name: content}, force=force, inputs=inputs, option=option, alone=alone)[0]
 
 
 def check_writable(
@@ -112,15 +115,23 @@ def check_writable(
     """Raise the OutputError that write_files would raise for these names, before any long work is done."""
     for name in names:
         _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
-    nearest = directory.resolve()
-    while not nearest.exists():
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise OutputError("is not a directory", where=str(nearest), fix=f"choose another {option}")
     try:
-        Path(tempfile.mkdtemp(prefix=".edgetool-", dir=nearest)).rmdir()
+        nearest = directory if directory.exists() else _parent_of_new(directory, option)
+        while not nearest.exists():
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            raise OutputError("is not a directory", where=str(nearest), fix=f"choose another {option}")
+        probe = Path(tempfile.mkdtemp(prefix=PREFIX, dir=nearest))
+        with contextlib.suppress(FileNotFoundError):  # a run that writes there took it for what a killed one left
+            probe.rmdir()
     except OSError as error:
         raise _unwritable(directory, error, option) from error
+
+
+def _parent_of_new(directory: Path, option: str) -> Path:
+    if directory.is_symlink():
+        raise OutputError("is a link to nothing", where=str(directory), fix=f"remove it, or choose another {option}")
+    return directory.resolve().parent
 
 
 def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...], option: str) -> None:
@@ -138,38 +149,80 @@ def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...], opti
         raise OutputError("exists already", where=str(path), fix=f"use --force to replace it, or another {option}")
 
 
-def _write_through(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _settle_left(directory: Path, lock: int | None) -> None:
+    """Finish or remove what killed runs left; not where there is no lock, as their writers may be at work."""
+    for staging in () if lock is None else left_behind(directory):
+        try:
+            settle(staging)
+        except OSError as error:
+            raise OutputError(
+                f"an interrupted run left files that cannot be put in place: {error.strerror or error}",
+                where=str(staging),
+                fix="it has the old files in 'old' and the new ones beside: take what you need, and remove it",
+            ) from error
 
 
-def _keep_aside(path: Path, copy: Path) -> None:
+def _write_new(parent: Path, directory: Path, files: Mapping[str, bytes]) -> None:
+    _move(_stage(parent, files), NEW, directory)
+
+
+def _write_into(directory: Path, files: Mapping[str, bytes], lock: int | None) -> None:
+    if len(files) == 1:
+        (name,) = files
+        _move(_stage(directory, files), f"{NEW}/{name}", directory / name)
+        return
+    staging = _stage(directory, files, replacing=True)
+    with _signals_deferred():
+        _commit_apart(staging, lock)
+
+
+def _stage(base: Path, files: Mapping[str, bytes], *, replacing: bool = False) -> Path:
+    """A temporary directory with the files in its `new`, on the disk, and with what they replace in its `old`."""
+    staging = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
     try:
-        os.link(path, copy, follow_symlinks=False)
-    except OSError:  # a file system without hard links
-        shutil.copy2(path, copy, follow_symlinks=False)
-
-
-def _swap_in(new: Path, directory: Path, names: list[str], old: Path) -> None:
-    """Rename every new file into place, keeping the old ones aside; put those back if one rename fails."""
-    old.mkdir()
-    done: list[str] = []
-    try:
-        for name in names:
-            if os.path.lexists(directory / name):
-                _keep_aside(directory / name, old / name)
-            (new / name).replace(directory / name)
-            done.append(name)
-    except OSError:
-        for name in done:
-            with contextlib.suppress(OSError):
-                if os.path.lexists(old / name):
-                    (old / name).replace(directory / name)
-                else:
-                    (directory / name).unlink()
+        (staging / NEW).mkdir()
+        for name, content in files.items():
+            with (staging / NEW / name).open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        sync(staging / NEW)
+        if replacing:
+            keep_aside(staging, files)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
         raise
+    return staging
+
+
+def _move(staging: Path, part: str, place: Path) -> None:
+    """Rename a file or directory of the staging directory to its place, in one step, and remove the rest."""
+    try:
+        (staging / part).replace(place)
+        sync(place.parent)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _commit_apart(staging: Path, lock: int | None) -> None:
+    """Put the files in place from a process that no signal to this one, or to its group, reaches."""
+    if os.name != "posix":
+        commit(staging)
+        return
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", Path(swap.__file__).resolve(), staging.name],
+        cwd=staging.parent,
+        pass_fds=() if lock is None else (lock,),  # so that the directory is held until it is done
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        said, _ = process.communicate()
+    if process.returncode:
+        resume(staging)
+    elif said:
+        raise OSError(int(said), os.strerror(int(said)))
 
 
 @contextlib.contextmanager

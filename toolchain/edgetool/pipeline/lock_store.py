@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # a system without it
-    fcntl = None  # type: ignore[assignment]
 
 from edgetool.errors import OutputError, UsageError
 from edgetool.gate.lock_entry import Entry
 from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Lock, lock_text, parse_lock
+from edgetool.pipeline.directory_lock import held
 from edgetool.pipeline.files import read_file, write_file
 
 
@@ -60,35 +55,22 @@ def write_lock(
     gone. A link stays one. Raises OutputError where it cannot be written.
     """
     path = Path(os.path.realpath(store.path))
-    with _alone(path.parent):
-        newest = read_lock(path)
-        merged = {name: dict(targets) for name, targets in (newest.lock or {}).items()}
-        for name, targets in entries.items():
-            merged.setdefault(name, {}).update(targets)
-        text = lock_text(merged)
-        if text != newest.text:
-            try:
-                write_file(path, text.encode("ascii"), force=True, inputs=inputs)
-            except OutputError as error:
-                raise OutputError(error.what, where=str(store.path), fix="choose another --lock") from error
+    try:
+        with held(path.parent):
+            newest = read_lock(path)
+            merged = {name: dict(targets) for name, targets in (newest.lock or {}).items()}
+            for name, targets in entries.items():
+                merged.setdefault(name, {}).update(targets)
+            text = lock_text(merged)
+            if text != newest.text:
+                write_file(path, text.encode("ascii"), force=True, inputs=inputs, alone=True)
+    except OutputError as error:
+        raise OutputError(error.what, where=str(store.path), fix="choose another --lock") from error
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
+        raise OutputError(what, where=str(store.path), fix="choose another --lock") from error
     gone = [name for name in sorted(merged) if name not in entries and not (store.path.parent / name).exists()]
     return text != newest.text, tuple(
         f"{store.path} still has {name}, which does not exist: to drop it, remove the lock and update it for all models"
         for name in gone
     )
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """No two updates of locks in one folder at a time, where the system can tell; the folder itself is held."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        what = f"cannot be written: {error.strerror or error}"
-        raise OutputError(what, where=str(folder), fix="choose another --lock") from error
-    try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetool.errors import OutputError
+from edgetool.pipeline import swap
+from edgetool.pipeline.files import write_file, write_files
+from tests.pipeline.killed_writer import MINE, NEW, OLD, contents, filled, staged
+
+ROOT = Path(__file__).resolve().parents[2]
+posix = pytest.mark.skipif(os.name != "posix", reason="needs processes that can be killed")
+
+
+@posix
+def test_a_kill_at_any_step_leaves_the_old_or_the_new_files(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.killed_writer", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    states = {kind: found for kind, *found in map(str.split, done.stdout.splitlines())}
+    # Each kind was killed before it had decided and after.
+    for kind, least in (
+        ("kill_writers", 15),
+        ("kill_new", 12),
+        ("kill_committers", 15),
+        ("kill_while_taking_back", 20),
+    ):
+        assert len(states[kind]) >= least
+        assert set(states[kind]) == {"old", "new"}
+    assert states["kill_waiting"] == ["new"]
+
+
+@pytest.mark.parametrize("failing", list(NEW))
+def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    directory = filled(tmp_path / "out", {**MINE, **OLD})
+    staging = staged(directory)
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if self.parent.name == swap.READY and self.name == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match="No space left"):
+        swap.commit(staging)
+    assert contents(directory) == {**MINE, **OLD}
+    assert not staging.exists()
+
+
+def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -> None:
+    directory = filled(tmp_path / "out", OLD)
+    staging = staged(directory)
+    (directory / "c.json").unlink()
+    (directory / "c.json" / "in the way").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        swap.commit(staging)
+    assert contents(staging / swap.OLD) == {"c.json": OLD["c.json"]}
+    assert contents(directory) == {"a.h": OLD["a.h"]}
+    with pytest.raises(OutputError, match=r"interrupted run.*remove it") as caught:
+        write_file(directory / "next", b"")
+    assert caught.value.where == str(staging)
+    (directory / "c.json" / "in the way").rmdir()
+    (directory / "c.json").rmdir()
+    write_file(directory / "next", b"")
+    assert contents(directory) == {**OLD, "next": b""}
+    assert not staging.exists()
+
+
+@posix
+def test_the_message_of_the_process_that_renames_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetool.pipeline.files.keep_aside", _put_in_the_way)
+    filled(tmp_path, OLD)
+    with pytest.raises(OutputError, match=r"cannot be written: Is a directory") as caught:
+        write_files(tmp_path, NEW, force=True)
+    assert caught.value.where == str(tmp_path)
+    assert contents(tmp_path) == OLD
+
+
+def _put_in_the_way(staging: Path, names: dict[str, bytes]) -> None:
+    """A directory that appears where one of the new files shall be, just after all was looked at."""
+    swap.keep_aside(staging, names)
+    (staging.parent / "b.c" / "in the way").mkdir(parents=True)
+    (staging / swap.ABSENT / "b.c").unlink()
+
+
+@posix
+@pytest.mark.parametrize("before", [True, False], ids=["before its work", "after its work"])
+def test_where_the_process_that_renames_dies_its_starter_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    real = subprocess.Popen
+
+    script = (
+        "import os, runpy, signal, sys\n"
+        "works, path, staging = sys.argv[1:]\n"
+        "sys.argv[1:] = [staging]\n"
+        "works and runpy.run_path(path, run_name='__main__')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+
+    def dying(command: list[str], **rest: object) -> subprocess.Popen[bytes]:
+        started = [sys.executable, "-c", script, "" if before else "1", *command[3:]]
+        return real(started, **rest)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(subprocess, "Popen", dying)
+    filled(tmp_path, {**MINE, **OLD})
+    write_files(tmp_path, NEW, force=True)
+    assert contents(tmp_path) == {**MINE, **NEW}
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
+    kept = (".edgetool-notes", ".edgetool-abcdefgh", ".edgetool-settings")
+    for name in kept:
+        filled(tmp_path / name, {"a.txt": b"mine"})
+    (tmp_path / ".edgetool-12345678").symlink_to(tmp_path / ".edgetool-notes")
+    (tmp_path / ".edgetool-file_____").write_bytes(b"")
+    (tmp_path / ".edgetool-87654321" / "new").mkdir(parents=True)
+    assert swap.left_behind(tmp_path) == [tmp_path / ".edgetool-87654321"]
+    write_file(tmp_path / "next", b"")
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, ".edgetool-12345678", ".edgetool-file_____", "next"}
+
+
+def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    filled(tmp_path, OLD)
+    (tmp_path / "b.c").symlink_to("nowhere")
+    staging = staged(tmp_path)
+    assert contents(staging / swap.OLD) == OLD
+    assert (staging / swap.OLD / "b.c").is_symlink()
+    swap.commit(staging)
+    assert contents(tmp_path) == NEW
