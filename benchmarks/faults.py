@@ -1,0 +1,298 @@
+"""Kills `edgetool convert`, or takes the disk away from it, and looks whether old or new files are there, or a mixture.
+
+    python -m benchmarks.faults [--kills 200] [--keras 20] [--seed 0]
+
+Every run is the real command line with --force over the files of another model, which differ in all bytes. A third of
+the kills takes the process, a third its group, a third all that came of it, as the end of a container does; half of
+them come at any moment of the run, half within 0.1 s of its first file on the disk. What is left is looked at as soon
+as nobody writes there any more; after the end of everything, once the next run has written a file there. Prints a
+table; the exit status is 1 for a mixture, or for a temporary file that the next run does not remove.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetool.pipeline.directory_lock import held
+from edgetool.pipeline.files import write_file
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+OLD_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.tflite"
+NEW_MODEL = EXAMPLES / "person_detection" / "person_detection.tflite"
+KERAS_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.h5"
+FIRST_FILE_SECONDS = 0.1
+FREE_KIB = (0, 4, 8, 32, 64, 128, 256, 320, 384, 448, 512, 576)
+QUOTA_BYTES = 2**20
+NO_OVERRIDE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them permissions hold for root too
+Contents = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One model over another's files: the command, what was there, and what an uninterrupted run leaves."""
+
+    command: tuple[str, ...]
+    old: Contents
+    new: Contents
+    seconds: float
+
+    def state(self, directory: Path) -> str:
+        """ "old", "new" or "mixture"."""
+        found = contents(directory)
+        return "old" if found == self.old else "new" if found == self.new else "mixture"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run left: its exit code, negative for a signal; `state` of Case; what it said; whether temporary files
+    were left for the next run to remove, and whether that had to put files in place, too."""
+
+    code: int
+    state: str
+    said: str = ""
+    left: bool = False
+    unfinished: bool = False
+
+
+def contents(directory: Path) -> Contents:
+    """All files of the directory; what is below it stands for nothing that we write."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def fill(directory: Path, files: Contents) -> Path:
+    """The directory anew, with these files."""
+    if directory.exists():
+        for path in directory.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    directory.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    return directory
+
+
+def convert(model: Path) -> tuple[str, ...]:
+    """The command, for the directory `out` of the current one."""
+    arguments = ("convert", str(model), "--target", "cortex-m7", "--name", "model", "-o", "out", "--force", "--quiet")
+    return (sys.executable, "-m", "edgetool", *arguments)
+
+
+def case(folder: Path, model: Path = NEW_MODEL) -> Case:
+    """Run it over nothing, for the model and for the one before it."""
+    made: list[Contents] = []
+    for each in (OLD_MODEL, model):
+        began = time.monotonic()
+        subprocess.run(convert(each), cwd=folder, check=True)
+        made.append(contents(folder / "out"))
+        shutil.rmtree(folder / "out")
+    old, new = made
+    if old.keys() != new.keys() or all(old[name] == new[name] for name in old):
+        raise SystemExit("the two sets of files must have the same names and other bytes")
+    return Case(convert(model), old, new, time.monotonic() - began)
+
+
+def killed(case: Case, folder: Path, chance: random.Random, whom: str) -> Ended:
+    """Run it over the old files and kill it at a random moment; whom: "process", "group" or "everything"."""
+    out = fill(folder / "out", case.old)
+    mark = Path(tempfile.mkdtemp(prefix="mark-", dir=folder))
+    process = subprocess.Popen(
+        case.command,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(mark)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if chance.random() < 0.5:
+        _wait(process, chance.uniform(0, case.seconds), lambda: False)
+    else:
+        _wait(process, 600, lambda: _has_begun(out))
+        time.sleep(chance.uniform(0, FIRST_FILE_SECONDS))
+    if whom == "process":
+        process.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError):  # all of it has ended
+            os.killpg(process.pid, signal.SIGKILL)
+    if whom == "everything":
+        _kill_all(mark)
+    code = process.wait()
+    with held(out):  # whoever has been at work has ended
+        state, left = case.state(out), any(out.glob(".edgetool-*"))
+    write_file(out / "next", b"")
+    (out / "next").unlink()
+    settled = case.state(out)
+    if any(out.glob(".*")):
+        raise SystemExit(f"the next run did not remove {sorted(out.glob('.*'))}")
+    _kill_all(mark)
+    shutil.rmtree(mark)
+    return Ended(code, settled if whom == "everything" else state, left=left, unfinished=settled != state)
+
+
+def child_killed(case: Case, folder: Path, chance: random.Random) -> Ended:
+    """Run it over the old files and kill one of the processes that it starts, at a random moment."""
+    out = fill(folder / "out", case.old)
+    process = subprocess.Popen(
+        case.command, cwd=folder, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, errors="replace"
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    _wait(process, 600, lambda: bool(children.read_text()))
+    time.sleep(chance.uniform(0, case.seconds / 2))
+    with contextlib.suppress(OSError):  # it has ended
+        for child in map(int, children.read_text().split()):
+            os.kill(child, signal.SIGKILL)
+    _, said = process.communicate()
+    return Ended(process.returncode, case.state(out), said, left=any(out.glob(".*")))
+
+
+def refused(case: Case, out: Path, before: Callable[[], None] | None = None) -> Ended:
+    """Run it over what is in `out`, to its end; before: what the process does first."""
+    done = subprocess.run(
+        case.command, cwd=out.parent, capture_output=True, text=True, errors="replace", preexec_fn=before, check=False
+    )
+    found = contents(out)
+    found.pop("filler", None)
+    state = "old" if found == case.old else "new" if found == case.new else "mixture"
+    return Ended(done.returncode, state, done.stderr, left=any(out.glob(".*")))
+
+
+def small_disk(case: Case, folder: Path, free_kib: int) -> Ended | None:
+    """On a disk of 1 MB on which that much is left; None where this user may not mount one."""
+    out = folder / "small" / "out"
+    out.mkdir(parents=True, exist_ok=True)
+    options = ("-t", "tmpfs", "-o", f"size={QUOTA_BYTES}", "edgetool-faults", str(out))
+    if subprocess.run(["mount", *options], stderr=subprocess.DEVNULL, check=False).returncode:
+        return None
+    try:
+        fill(out, case.old)
+        space = os.statvfs(out)
+        (out / "filler").write_bytes(bytes(max(0, space.f_bavail * space.f_frsize - 1024 * free_kib)))
+        return refused(case, out)
+    finally:
+        subprocess.run(["umount", str(out)], check=True)
+
+
+def small_files(case: Case, folder: Path, size_bytes: int) -> Ended:
+    """Where no file may be larger than that."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    out = fill(folder / "out", case.old)
+    return refused(case, out, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard)))
+
+
+def read_only(case: Case, folder: Path) -> Ended:
+    """In a directory that takes no new files."""
+    out = fill(folder / "out", case.old)
+    out.chmod(0o555)
+    try:
+        return refused(case, out, without_override)
+    finally:
+        out.chmod(0o755)
+
+
+def without_override() -> None:
+    """From the next program on permissions hold for this process, though it be root's."""
+    import ctypes
+
+    drop_from_bounding_set = 24  # linux/prctl.h
+    for capability in NO_OVERRIDE if os.geteuid() == 0 else ():
+        if ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0):
+            raise OSError("the capabilities of root cannot be dropped")
+
+
+def _wait(process: subprocess.Popen[str] | subprocess.Popen[bytes], seconds: float, until: Callable[[], bool]) -> None:
+    latest = time.monotonic() + seconds
+    while time.monotonic() < latest and process.poll() is None and not until():
+        time.sleep(0.001)
+
+
+def _has_begun(directory: Path) -> bool:
+    """Whether new files are being written; an empty directory is only tried, before the work."""
+    return any(Path(entry, "new").exists() for entry in os.scandir(directory) if entry.name.startswith(".edgetool-"))
+
+
+def _kill_all(mark: Path) -> None:
+    """Every process that has this directory for its temporary files."""
+    found = True
+    while found:
+        found = False
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                if f"TMPDIR={mark}".encode() in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+                    found = True
+
+
+def _rows(kills: int, keras: int, seed: int) -> Iterator[tuple[str, list[Ended]]]:
+    """What was done, and what it left each time."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="edgetool-faults-") as name:
+        folder = Path(name)
+        quick = case(folder)
+        yield from _kill_rows("a .tflite", quick, folder, chance, kills)
+        if keras:
+            made = case(folder, KERAS_MODEL)
+            yield from _kill_rows("a Keras model", made, folder, chance, keras)
+            yield (
+                "SIGKILL of the child of `convert` of a Keras model",
+                [child_killed(made, folder, chance) for _ in range(max(1, keras // 4))],
+            )
+        on_disks = [small_disk(quick, folder, free) for free in FREE_KIB]
+        yield f"a disk of 1 MB with {FREE_KIB[0]} to {FREE_KIB[-1]} KiB free", [item for item in on_disks if item]
+        report_bytes = len(quick.new["model.json"])
+        sizes = [int(report_bytes * share) for share in (0.0, 0.1, 0.9, 1.1, 5.0, 100.0)]
+        yield f"no file over {sizes[0]:,} to {sizes[-1]:,} bytes", [small_files(quick, folder, size) for size in sizes]
+        yield "a directory without permission to write", [read_only(quick, folder)]
+
+
+def _kill_rows(
+    model: str, case: Case, folder: Path, chance: random.Random, count: int
+) -> Iterator[tuple[str, list[Ended]]]:
+    for index, whom in enumerate(("process", "group", "everything")):
+        share = (count + 2 - index) // 3
+        yield f"SIGKILL of `convert` of {model}: {whom}", [killed(case, folder, chance, whom) for _ in range(share)]
+
+
+def _is_right(item: Ended) -> bool:
+    """A whole set; of runs that ended by themselves the old one after an error, without temporary files."""
+    if item.code < 0:
+        return item.state in ("old", "new")
+    return item.state == ("old" if item.code else "new") and not item.left
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--keras", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    print("| fault | runs | exit codes | old files | new files | mixture | temporary files left | put in place later |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    wrong = []
+    for what, ended in _rows(arguments.kills, arguments.keras, arguments.seed):
+        states = Counter(item.state for item in ended)
+        codes = ", ".join(f"{code} ({count})" for code, count in sorted(Counter(item.code for item in ended).items()))
+        left, later = sum(item.left for item in ended), sum(item.unfinished for item in ended)
+        counts = (states["old"], states["new"], states["mixture"], left, later)
+        print(f"| {what} | {len(ended)} | {codes} | {' | '.join(map(str, counts))} |", flush=True)
+        wrong += [item for item in ended if not _is_right(item)]
+    for item in wrong:
+        print(item, file=sys.stderr)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
