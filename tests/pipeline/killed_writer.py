@@ -121,8 +121,10 @@ def kill_new(folder: Path) -> list[str]:
         parent = filled(folder / str(step), MINE)
         ended = not died(lambda parent=parent: write_files(parent / "out", NEW), step)  # type: ignore[misc]
         assert not (parent / "out").exists() or contents(parent / "out") == NEW
-        whole(parent, {})
         states.append("new" if (parent / "out").exists() else "old")
+        write_files(parent / "another", NEW)
+        assert not list(parent.glob(".*")), sorted(parent.rglob("*"))
+        assert contents(parent) == MINE
         if ended:
             return states
     raise AssertionError("there is no end")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import errno
 import os
 from pathlib import Path
@@ -67,6 +68,22 @@ def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
     write_files(out, NEW, force=True)
     assert outside.read_bytes() == b"precious"
     assert contents(out) == NEW
+
+
+def test_a_directory_that_is_a_link_is_followed_unless_it_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "broken").symlink_to("nowhere")
+    write_files(tmp_path / "link", NEW)
+    assert contents(tmp_path / "real") == NEW
+    assert (tmp_path / "link").is_symlink()
+    for refused in (
+        lambda: check_writable(tmp_path / "broken", tuple(NEW), force=True, inputs=()),
+        lambda: write_files(tmp_path / "broken", NEW, force=True),
+    ):
+        with pytest.raises(OutputError, match=r"broken: is a link to nothing; remove it"):
+            refused()
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_directory_without_permission_is_told_before_any_work(
@@ -141,3 +158,38 @@ def test_pipes_and_devices_are_never_replaced(tmp_path: Path) -> None:
             write_file(tmp_path / name, b"", force=True)
     assert (tmp_path / "pipe").is_fifo()
     assert (tmp_path / "link").is_symlink()
+
+
+def writes(call: ast.Call) -> bool:
+    """Whether it is one of the ways to write or move a file."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name == "open":
+        modes = [
+            item.value for item in ast.walk(call) if isinstance(item, ast.Constant) and isinstance(item.value, str)
+        ]
+        return any(set(mode) <= set("rwxab+t") and set(mode) & set("wxa+") for mode in modes)
+    return name in {
+        "write_bytes",
+        "write_text",
+        "savefig",
+        "rename",
+        "renames",
+        "move",
+        "copyfile",
+        "copy2",
+        "copytree",
+    }
+
+
+def test_nothing_else_of_the_library_or_the_command_line_writes_files() -> None:
+    """What works in temporary directories of its own (conversion, runs, jobs of a sweep) is in other rooms."""
+    rooms = Path(files.__file__).parents[1]
+    modules = [
+        path for room in ("report", "gate", "firmware", "pipeline", "cli") for path in (rooms / room).rglob("*.py")
+    ]
+    writers = {
+        path.name
+        for path in modules
+        if any(isinstance(node, ast.Call) and writes(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    }
+    assert writers == {"files.py", "swap.py"}
