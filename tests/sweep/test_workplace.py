@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -75,12 +76,29 @@ def test_nothing_else_is_removed_whatever_is_noted(name: str, tmp_path: Path) ->
     (tmp_path / f"{PREFIX}link").symlink_to(kept)
     noted = f"{PREFIX}relative" if name == "relative" else str(tmp_path / name)
     before = sorted(tmp_path.rglob("*"))
-    with workplace(Lock(noted, None)) as folder:
+    with workplace(Lock(Path("s.sqlite"), noted, None)) as folder:
         assert folder.is_dir()
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(OutputError, match="no directory can be made"), workplace(Lock("", None)):
+    with pytest.raises(OutputError, match="no directory can be made"), workplace(Lock(Path("s.sqlite"), "", None)):
         pass
+
+
+def test_a_full_disk_is_told_and_nothing_stays(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OutputError, match=r"s\.sqlite: cannot be locked: No space left.*make room"):
+        _work_in(tmp_path / "s.sqlite")
+    assert [*temporary.iterdir(), *tmp_path.glob("s.*")] == []
+
+
+def _work_in(store: Path) -> None:
+    with exclusive(store) as lock, workplace(lock):
+        raise AssertionError("there is no room")

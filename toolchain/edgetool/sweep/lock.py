@@ -16,16 +16,21 @@ LONGEST_NOTE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that is held. left: what the run that held it last had noted, where that was killed."""
+    """A store's lock that is held. left: what the run that held it last had noted, where that was killed."""
 
+    store: Path
     left: str
     descriptor: int | None
 
     def note(self, text: str) -> None:
-        """For the next run, if this one is killed."""
-        if self.descriptor is not None:
+        """For the next run, if this one is killed. Raises OutputError where there is no room for it."""
+        if self.descriptor is None:
+            return
+        try:
             os.ftruncate(self.descriptor, 0)
             os.pwrite(self.descriptor, text.encode("utf-8", "surrogateescape"), 0)
+        except OSError as error:
+            raise _cannot(self.store, error, fix="make room, or give a --store elsewhere") from error
 
 
 @contextlib.contextmanager
@@ -39,7 +44,7 @@ def exclusive(store: Path) -> Iterator[Lock]:
     try:
         import fcntl
     except ImportError:
-        yield Lock("", None)
+        yield Lock(store, "", None)
         return
     real = store.resolve()  # one lock, by whatever name the store is called
     path = real.with_name(real.name + SUFFIX)
@@ -60,7 +65,7 @@ def exclusive(store: Path) -> Iterator[Lock]:
             ) from None
         os.close(descriptor)  # the one who held it has just removed the file: lock the new one
     try:
-        yield Lock(os.pread(descriptor, LONGEST_NOTE, 0).decode("utf-8", "surrogateescape"), descriptor)
+        yield Lock(store, os.pread(descriptor, LONGEST_NOTE, 0).decode("utf-8", "surrogateescape"), descriptor)
     finally:
         with contextlib.suppress(OSError):  # an empty file that stays does no harm
             path.unlink()
@@ -81,9 +86,7 @@ def _is_same(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _cannot(store: Path, error: OSError) -> OutputError:
-    return OutputError(
-        f"cannot be locked: {error.strerror or error}",
-        where=str(store),
-        fix="make its directory writable, or give a --store elsewhere",
-    )
+def _cannot(
+    store: Path, error: OSError, *, fix: str = "make its directory writable, or give a --store elsewhere"
+) -> OutputError:
+    return OutputError(f"cannot be locked: {error.strerror or error}", where=str(store), fix=fix)
