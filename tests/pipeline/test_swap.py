@@ -11,6 +11,7 @@ import pytest
 from edgetool.errors import OutputError
 from edgetool.pipeline import swap
 from edgetool.pipeline.files import write_file, write_files
+from edgetool.pipeline.lock_store import LockStore, write_lock
 from tests.pipeline.killed_writer import MINE, NEW, OLD, contents, filled, staged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,7 +80,7 @@ def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -
 
 @posix
 def test_the_message_of_the_process_that_renames_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetool.pipeline.files.keep_aside", _put_in_the_way)
+    monkeypatch.setattr("edgetool.pipeline.placing.keep_aside", _put_in_the_way)
     filled(tmp_path, OLD)
     with pytest.raises(OutputError, match=r"cannot be written: Is a directory") as caught:
         write_files(tmp_path, NEW, force=True)
@@ -120,6 +121,17 @@ def test_where_the_process_that_renames_dies_its_starter_goes_on(
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_way_back_that_was_cut_short_is_no_success(tmp_path: Path) -> None:
+    filled(tmp_path, OLD)
+    staging = staged(tmp_path)
+    (staging / swap.NEW / "a.h").replace(tmp_path / "a.h")
+    (staging / swap.NEW).rename(staging / swap.UNDO)
+    with pytest.raises(OSError, match="cannot be replaced"):
+        swap.resume(staging)
+    assert contents(tmp_path) == OLD
+    assert not staging.exists()
+
+
 def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
     kept = (".edgetool-notes", ".edgetool-abcdefgh", ".edgetool-settings")
     for name in kept:
@@ -130,6 +142,13 @@ def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
     assert swap.left_behind(tmp_path) == [tmp_path / ".edgetool-87654321"]
     write_file(tmp_path / "next", b"")
     assert {path.name for path in tmp_path.iterdir()} == {*kept, ".edgetool-12345678", ".edgetool-file_____", "next"}
+
+
+def test_an_update_of_the_lock_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    filled(tmp_path / ".edgetool-12345678", {})
+    filled(tmp_path / ".edgetool-12345678" / swap.NEW, {"edgetool.lock": b"half"})
+    write_lock(LockStore(tmp_path / "edgetool.lock", None, None), {}, inputs=())
+    assert [path.name for path in tmp_path.iterdir()] == ["edgetool.lock"]
 
 
 def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

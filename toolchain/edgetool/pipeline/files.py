@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
 from edgetool.errors import InvalidModelError, OutputError, UsageError
-from edgetool.pipeline import swap
-from edgetool.pipeline.directory_lock import held
-from edgetool.pipeline.swap import NEW, PREFIX, commit, keep_aside, left_behind, resume, settle, sync
+from edgetool.pipeline.placing import place_new, place_over, writing_in
+from edgetool.pipeline.swap import PREFIX
 
 # A .tflite addresses its tables with 32-bit offsets; no valid file is larger.
 MAX_INPUT_BYTES = 2**31
@@ -72,22 +67,20 @@ def write_files(
     SIGKILL at any moment the old ones or the new ones. One run at a time writes into a directory, and what a killed one
     left there is settled first. A directory that is a link is followed, a file that is one is replaced. Raises
     OutputError when a file exists (unless force), would replace one of `inputs`, or cannot be written; `option` is what
-    chooses another place. alone: the caller holds the directory's lock.
+    chooses another place. alone: the caller is `writing_in` the directory.
     """
     try:
         if not directory.exists():
             parent = _parent_of_new(directory, option)
             parent.mkdir(parents=True, exist_ok=True)
-            with held(parent) as lock:
+            with writing_in(parent):
                 if not directory.exists():
-                    _settle_left(parent, lock)
-                    _write_new(parent, directory, files)
+                    place_new(parent, directory, files)
                     return tuple(directory / name for name in files)
-        with nullcontext() if alone else held(directory) as lock:
+        with nullcontext() if alone else writing_in(directory) as lock:
             for name in files:
                 _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
-            _settle_left(directory, lock)
-            _write_into(directory, files, lock)
+            place_over(directory, files, lock)
     except OSError as error:
         raise _unwritable(directory, error, option) from error
     return tuple(directory / name for name in files)
@@ -147,96 +140,6 @@ def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...], opti
         raise OutputError("is a pipe or a device, not a file", where=str(path), fix=f"choose another {option}")
     if not force:
         raise OutputError("exists already", where=str(path), fix=f"use --force to replace it, or another {option}")
-
-
-def _settle_left(directory: Path, lock: int | None) -> None:
-    """Finish or remove what killed runs left; not where there is no lock, as their writers may be at work."""
-    for staging in () if lock is None else left_behind(directory):
-        try:
-            settle(staging)
-        except OSError as error:
-            raise OutputError(
-                f"an interrupted run left files that cannot be put in place: {error.strerror or error}",
-                where=str(staging),
-                fix="it has the old files in 'old' and the new ones beside: take what you need, and remove it",
-            ) from error
-
-
-def _write_new(parent: Path, directory: Path, files: Mapping[str, bytes]) -> None:
-    _move(_stage(parent, files), NEW, directory)
-
-
-def _write_into(directory: Path, files: Mapping[str, bytes], lock: int | None) -> None:
-    if len(files) == 1:
-        (name,) = files
-        _move(_stage(directory, files), f"{NEW}/{name}", directory / name)
-        return
-    staging = _stage(directory, files, replacing=True)
-    with _signals_deferred():
-        _commit_apart(staging, lock)
-
-
-def _stage(base: Path, files: Mapping[str, bytes], *, replacing: bool = False) -> Path:
-    """A temporary directory with the files in its `new`, on the disk, and with what they replace in its `old`."""
-    staging = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-    try:
-        (staging / NEW).mkdir()
-        for name, content in files.items():
-            with (staging / NEW / name).open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        sync(staging / NEW)
-        if replacing:
-            keep_aside(staging, files)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    return staging
-
-
-def _move(staging: Path, part: str, place: Path) -> None:
-    """Rename a file or directory of the staging directory to its place, in one step, and remove the rest."""
-    try:
-        (staging / part).replace(place)
-        sync(place.parent)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _commit_apart(staging: Path, lock: int | None) -> None:
-    """Put the files in place from a process that no signal to this one, or to its group, reaches."""
-    if os.name != "posix":
-        commit(staging)
-        return
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", Path(swap.__file__).resolve(), staging.name],
-        cwd=staging.parent,
-        pass_fds=() if lock is None else (lock,),  # so that the directory is held until it is done
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        said, _ = process.communicate()
-    if process.returncode:
-        resume(staging)
-    elif said:
-        raise OSError(int(said), os.strerror(int(said)))
-
-
-@contextlib.contextmanager
-def _signals_deferred() -> Iterator[None]:
-    """Hold Ctrl-C and termination back until the block ends: renaming takes milliseconds."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    held = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _unwritable(directory: Path, error: OSError, option: str) -> OutputError:

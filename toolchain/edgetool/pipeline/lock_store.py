@@ -10,8 +10,8 @@ from pathlib import Path
 from edgetool.errors import OutputError, UsageError
 from edgetool.gate.lock_entry import Entry
 from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Lock, lock_text, parse_lock
-from edgetool.pipeline.directory_lock import held
 from edgetool.pipeline.files import read_file, write_file
+from edgetool.pipeline.placing import writing_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def write_lock(
     """
     path = Path(os.path.realpath(store.path))
     try:
-        with held(path.parent):
+        with writing_in(path.parent):
             newest = read_lock(path)
             merged = {name: dict(targets) for name, targets in (newest.lock or {}).items()}
             for name, targets in entries.items():

@@ -37,8 +37,10 @@ def keep_aside(staging: Path, names: Iterable[str]) -> None:
 
 
 def commit(staging: Path) -> None:
-    """Put the files of `new` in place, and remove the staging directory. Raises the OSError of a rename that failed,
-    after all the others are taken back."""
+    """Put the files of `new` in place, and remove the staging directory.
+
+    Raises the OSError of a rename that failed, after all the others are taken back.
+    """
     (staging / NEW).rename(staging / READY)
     sync(staging)
     settle(staging)
@@ -66,11 +68,17 @@ def settle(staging: Path) -> None:
 
 
 def resume(staging: Path) -> None:
-    """The same where the process that should have committed was killed at any point; OSError as settle."""
+    """The same where the process that should have committed was killed at any point.
+
+    Raises OSError as settle does, and where that process was on its way back.
+    """
     if (staging / NEW).exists():
         commit(staging)
     elif staging.exists():
+        failed = (staging / UNDO).exists()
         settle(staging)
+        if failed:
+            raise OSError(errno.EIO, "a file cannot be replaced")
 
 
 def left_behind(directory: Path) -> list[Path]:
