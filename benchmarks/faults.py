@@ -209,9 +209,10 @@ def without_override() -> None:
     """From the next program on permissions hold for this process, though it be root's."""
     import ctypes
 
-    drop_from_bounding_set = 24  # linux/prctl.h
+    read, drop = 23, 24  # PR_CAPBSET_READ and PR_CAPBSET_DROP of linux/prctl.h
+    prctl = ctypes.CDLL(None).prctl
     for capability in NO_OVERRIDE if os.geteuid() == 0 else ():
-        if ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0):
+        if prctl(read, capability, 0, 0, 0) == 1 and prctl(drop, capability, 0, 0, 0):
             raise OSError("the capabilities of root cannot be dropped")
 
 
