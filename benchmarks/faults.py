@@ -4,7 +4,7 @@
 
 Every run is the real command line with --force over the files of another model (six of the nine differ). A third of
 the kills takes the process, a third its group, a third all that came of it, as the end of a container does; half of
-them come at any moment of the run, half within 0.1 s of its first file on the disk. What is left is looked at as soon
+them come at any moment of the run, half within 0.3 s of its first file on the disk. What is left is looked at as soon
 as nobody writes there any more; after the end of everything, once the next run has written a file there. Prints a
 table; the exit status is 1 for a mixture, or for a temporary file that the next run does not remove.
 """
@@ -33,7 +33,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OLD_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.tflite"
 NEW_MODEL = EXAMPLES / "person_detection" / "person_detection.tflite"
 KERAS_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.h5"
-FIRST_FILE_SECONDS = 0.1
+FIRST_FILE_SECONDS = 0.3
 FREE_KIB = (0, 4, 8, 32, 64, 128, 256, 320, 384, 448, 512, 576)
 QUOTA_BYTES = 2**20
 NO_OVERRIDE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them permissions hold for root too
