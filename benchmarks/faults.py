@@ -1,6 +1,6 @@
 """Kills `edgetool convert`, or takes the disk away from it, and looks whether old or new files are there, or a mixture.
 
-    python -m benchmarks.faults [--kills 200] [--keras 20] [--seed 0]
+    python -m benchmarks.faults [--kills 200] [--keras 20] [--seed 0] [--no-disks]
 
 Every run is the real command line with --force over the files of another model (six of the nine differ). A third of
 the kills takes the process, a third its group, a third all that came of it, as the end of a container does; half of
@@ -239,7 +239,7 @@ def _kill_all(mark: Path) -> None:
                     found = True
 
 
-def _rows(kills: int, keras: int, seed: int) -> Iterator[tuple[str, list[Ended]]]:
+def _rows(kills: int, keras: int, seed: int, *, disks: bool) -> Iterator[tuple[str, list[Ended]]]:
     """What was done, and what it left each time."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="edgetool-faults-") as name:
@@ -254,12 +254,17 @@ def _rows(kills: int, keras: int, seed: int) -> Iterator[tuple[str, list[Ended]]
                 "SIGKILL of the child of `convert` of a Keras model",
                 [child_killed(made, folder, chance) for _ in range(max(1, keras // 4))],
             )
-        on_disks = [small_disk(quick, folder, free) for free in FREE_KIB]
-        yield f"a disk of 1 MB with {FREE_KIB[0]} to {FREE_KIB[-1]} KiB free", [item for item in on_disks if item]
-        report_bytes = len(quick.new["model.json"])
-        sizes = [int(report_bytes * share) for share in (0.0, 0.1, 0.9, 1.1, 5.0, 100.0)]
-        yield f"no file over {sizes[0]:,} to {sizes[-1]:,} bytes", [small_files(quick, folder, size) for size in sizes]
-        yield "a directory without permission to write", [read_only(quick, folder)]
+        if disks:
+            yield from _disk_rows(quick, folder)
+
+
+def _disk_rows(case: Case, folder: Path) -> Iterator[tuple[str, list[Ended]]]:
+    on_disks = [small_disk(case, folder, free) for free in FREE_KIB]
+    yield f"a disk of 1 MB with {FREE_KIB[0]} to {FREE_KIB[-1]} KiB free", [item for item in on_disks if item]
+    report_bytes = len(case.new["model.json"])
+    sizes = [int(report_bytes * share) for share in (0.0, 0.1, 0.9, 1.1, 5.0, 100.0)]
+    yield f"no file over {sizes[0]:,} to {sizes[-1]:,} bytes", [small_files(case, folder, size) for size in sizes]
+    yield "a directory without permission to write", [read_only(case, folder)]
 
 
 def _kill_rows(
@@ -286,11 +291,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--keras", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--no-disks", action="store_true", help="only kill")
     arguments = parser.parse_args()
     print("| fault | runs | exit codes | old files | new files | mixture | temporary files left | put in place later |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     wrong = []
-    for what, ended in _rows(arguments.kills, arguments.keras, arguments.seed):
+    for what, ended in _rows(arguments.kills, arguments.keras, arguments.seed, disks=not arguments.no_disks):
         states = Counter(item.state for item in ended)
         codes = ", ".join(f"{code} ({count})" for code, count in sorted(Counter(item.code for item in ended).items()))
         left, later = sum(item.left for item in ended), sum(item.unfinished for item in ended)
