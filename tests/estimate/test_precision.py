@@ -287,3 +287,13 @@ def test_wider_tensors_within_an_int8_model_become_floats_too(shared: Path) -> N
     row = tradeoffs(model, load_target("cortex-m4"), model_bytes=len(blob)).rows[0]
     elements = sum(item.element_count for item in model.main.tensors if not item.is_constant)
     assert row.activation_bytes == 4 * elements
+
+
+def test_constants_of_types_without_a_width_stay_as_they_are() -> None:
+    """A text in the place of weights: odd, but no reason to fail."""
+    model = network(DType.INT8)
+    (main,) = model.subgraphs
+    texts = tuple(replace(t, dtype=DType.STRING) if t.is_constant else t for t in main.tensors)
+    rows = tradeoffs(replace(model, subgraphs=(replace(main, tensors=texts),)), board(SRAM, FLASH)).rows
+    held = sum(len(data) for data in model.data if data)
+    assert {row.parameter_bytes for row in rows} == {held}

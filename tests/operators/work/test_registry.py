@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from edgetool.model.types import Model
 from edgetool.operators.kernel import Call, KernelRefusal
 from edgetool.operators.work.registry import work_of
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.platform import make_platform
 from tests.memory.account_net import Net
-from tests.operators.work.runs import FLOAT32, run
+from tests.operators.work.runs import FLOAT32, INT32, run
 
 
 def test_tensors_with_other_axes_than_the_kernel_reads_have_no_work() -> None:
@@ -39,6 +40,52 @@ def test_sides_that_no_device_holds_are_not_walked() -> None:
     y = net.op(
         "CONV_2D", [x, net.filter(1, 1, 3, 1, like=x), net.biases(1, like=x)], padding="SAME", stride_h=1, stride_w=1
     )
-    model = net.model([x], [y])
-    platform = make_platform(load_runtime(DEFAULT_RUNTIME), "arm-eabi", "reference")
-    assert work_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
+    assert without_work(net.model([x], [y]))
+
+
+def without_work(model: Model) -> bool:
+    platform = make_platform(load_runtime(DEFAULT_RUNTIME), "arm-eabi", "cmsis-nn")
+    return work_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
+
+
+def test_windows_with_too_many_elements_are_not_walked() -> None:
+    """Two long sides make a walk of their product."""
+    net = Net(1)
+    x, weights = net.arena(1, 2**16, 1, 1), net.arena(1, 2**16, 1, 1)
+    y = net.op("CONV_2D", [x, weights], 1, 2**16, 1, 1, padding="SAME", stride_h=1, stride_w=1)
+    assert without_work(net.model([x, weights], [y]))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_long_filter_over_a_long_result_is_not_walked(stride: int) -> None:
+    net = Net(1)
+    x, weights = net.arena(1, 1, 1, 17), net.arena(1, 2**16, 1, 17)
+    inputs = [net.constant((1, 2**16, 1, 1)), weights, x]
+    y = net.op("TRANSPOSE_CONV", inputs, 1, 2**16, 1, 1, stride_h=stride, stride_w=stride)
+    assert without_work(net.model([x, weights], [y]))
+
+
+def test_batches_of_images_are_not_walked_without_end() -> None:
+    net = Net(1)
+    x = net.arena(2**16, 16, 16, 1)
+    block, around = net.constant((1, 1)), net.constant((0, 0, 0, 0), 2, 2)
+    y = net.op("SPACE_TO_BATCH_ND", [x, block, around], 2**16, 16, 16, 1)
+    z = net.op("BATCH_TO_SPACE_ND", [x, block, around], 2**16, 16, 16, 1)
+    assert without_work(net.model([x], [y, z]))
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "options"),
+    [
+        ("GATHER", (2**10, 2**10), {"axis": 0}),
+        ("GATHER", (1,), {"axis": 2}),
+        ("GATHER_ND", (2**10, 2**10), {}),
+        ("EMBEDDING_LOOKUP", (2**10, 2**10), {}),
+    ],
+)
+def test_indices_without_end_are_not_walked(code: str, given: tuple[int, ...], options: dict[str, int]) -> None:
+    """Indices that are calculated may be as many as a shape says: the file holds none of them."""
+    net = Net(1)
+    table, places = net.arena(2**10, 2**10, 4), net.arena(*given, dtype=INT32)
+    inputs = [places, table] if code == "EMBEDDING_LOOKUP" else [table, places]
+    assert without_work(net.model([table, places], [net.op(code, inputs, 2**10, 4, **options)]))

@@ -302,10 +302,10 @@ def _within(needed: int | None, limit: int | None, error: float) -> bool | None:
 
 
 def _bytes(tensor: Tensor, dtype: DType | None) -> int:
-    """The bytes of the tensor in that type; of a constant, as many as it has now, in proportion."""
+    """The bytes of the tensor in that type; of a constant, as many as it has now, in proportion to widths."""
     if tensor.data is not None:
         size = len(tensor.data)
-        return size if dtype is None else -(-size * dtype.bits // tensor.dtype.bits)
+        return size if dtype is None or not tensor.dtype.bits else -(-size * dtype.bits // tensor.dtype.bits)
     return tensor.size_bytes if dtype is None else (tensor.element_count * dtype.bits + 7) // 8
 
 

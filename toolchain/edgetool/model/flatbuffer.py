@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import isnan, nan
 from struct import Struct, unpack_from
 from typing import Any, NoReturn
 
@@ -39,7 +40,7 @@ class Record:
     """A table as read: every field of the schema with its value, the default where the file omits it.
 
     at: the byte where the table starts, for messages. Tables read as Records, vectors as tuples, [u8] as bytes,
-    enumerations as their names.
+    enumerations as their names; every NaN is one object, so that equal files read as equal values.
     """
 
     table: str
@@ -178,6 +179,8 @@ class _Reader:
         if at % width:
             self.fail_at(kind, field, at, f"it is not aligned to {width} bytes")
         value = unpack(self.blob, at)[0]
+        if field.scalar == "f32" and isnan(value):
+            return nan
         return field.enumeration.name(value) if field.enumeration else value
 
     def string(self, kind: Table, field: Field, at: int, depth: int) -> str:
@@ -201,6 +204,8 @@ class _Reader:
         letter, width = SCALARS[field.scalar]
         start, length = self.vector(kind, field, at, width)
         values = unpack_from(f"<{length}{letter}", self.blob, start)
+        if letter == "f" and any(map(isnan, values)):
+            return tuple(nan if isnan(value) else value for value in values)
         return tuple(map(field.enumeration.name, values)) if field.enumeration else values
 
     def nested(self, kind: Table, field: Field, at: int, depth: int) -> Record:

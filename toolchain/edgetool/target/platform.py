@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from edgetool.target.abi import Abi, StructSize, struct_size
 from edgetool.target.types import Kernels, Runtime, Target
@@ -41,6 +42,7 @@ def platform_of(target: Target) -> Platform:
     return make_platform(target.runtime, target.core.abi, target.kernels, dsp=target.core.dsp, mve=target.core.mve)
 
 
+@lru_cache(maxsize=64)  # a command asks for its one build many times
 def make_platform(
     runtime: Runtime, abi_name: str, kernels: Kernels, *, dsp: bool = False, mve: bool = False
 ) -> Platform:

@@ -17,7 +17,7 @@ from edgetool.operators.prepare.inspection import demand, input_rank, integer, i
 from edgetool.operators.prepare.quantization import float32
 from edgetool.operators.work.copies import WORD, Places, copied, copied_evenly, dimensions, filled, repeating
 from edgetool.operators.work.loops import Loops, named, repeated, together
-from edgetool.operators.work.types import Work, WorkRule
+from edgetool.operators.work.types import Work, WorkRule, walk
 
 LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
 LANES = 8  # of the vectors in which CMSIS-NN transposes bytes
@@ -250,6 +250,7 @@ def _space_to_batch(call: Call) -> Work:
     source, result = call.required_input(0), call.required_output()
     (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
     (down, across), (above, left) = _block(call)
+    walk(made * (high + wide))
     size = channels * _element_bytes(source)
     parts: list[Loops] = [{"image": made, "row": made * high, "pixel": made * high * wide}]
     for out in range(made):
@@ -278,6 +279,7 @@ def _batch_to_space(call: Call) -> Work:
     source, result = call.required_input(0), call.required_output()
     (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
     (down, across), (above, left) = _block(call)
+    walk(batches * (height + width))
     size = channels * _element_bytes(source)
     parts: list[Loops] = [{"image": batches, "row": batches * height}]
     for batch in range(batches):

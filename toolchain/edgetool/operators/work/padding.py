@@ -73,23 +73,24 @@ def _cmsis_pad(call: Call, *, vectors: bool) -> Loops:
         parts.append(repeated(times, one))
 
     fill(image * around[0][0], 0)
-    for batch in range(batches):
+    for batch, images in repeating(batches):
         start = image * (around[0][0] + batch)
-        fill(row * around[1][0], start)
-        for y in range(height):
+        fill(row * around[1][0], start, images)
+        for y, rows in repeating(height):
             left = start + row * (around[1][0] + y)
             target, source = left + pixel * around[2][0], (batch * height + y) * width * channels
-            fill(pixel * around[2][0], left)
+            lines = images * rows
+            fill(pixel * around[2][0], left, lines)
             if channels == pixel:
-                copy(width * channels, target, source)
+                copy(width * channels, target, source, lines)
             else:
-                for x, times in repeating(width):
-                    place = target + x * pixel
+                for x, columns in repeating(width):
+                    place, times = target + x * pixel, lines * columns
                     fill(around[3][0], place, times)
                     copy(channels, place + around[3][0], source + x * channels, times)
                     fill(around[3][1], place + around[3][0] + channels, times)
-            fill(pixel * around[2][1], target + width * pixel)
-        fill(row * around[1][1], start + row * (around[1][0] + height))
+            fill(pixel * around[2][1], target + width * pixel, lines)
+        fill(row * around[1][1], start + row * (around[1][0] + height), images)
     fill(image * around[0][1], image * (around[0][0] + batches))
     return together(*parts)
 

@@ -23,7 +23,7 @@ from edgetool.operators.work import (
     shape,
     signal,
 )
-from edgetool.operators.work.types import Work, WorkRule
+from edgetool.operators.work.types import TooLongError, Work, WorkRule
 
 WORK_RULES: dict[str, WorkRule] = {
     **quantization.WORK,
@@ -47,8 +47,8 @@ WORK_RULES: dict[str, WorkRule] = {
 }
 
 
-# Rules walk along the sides of images; a million elements in a row are more than any of these devices holds.
-LONGEST_SIDE = 2**20
+# Rules walk along the sides of images; so many elements in a row are more than any of these devices takes.
+LONGEST_SIDE = 2**17
 
 
 def work_of(call: Call) -> Work | None:
@@ -66,6 +66,8 @@ def work_of(call: Call) -> Work | None:
         return None
     try:
         work = rule(call)
+    except TooLongError:
+        return None
     except (ArithmeticError, LookupError, ValueError) as error:
         raise KernelRefusal(f"{operator.label} takes no tensors of these shapes and types") from error
     if min(work.loops.values(), default=0) < 0:

@@ -16,7 +16,7 @@ from edgetool.operators.kernel import Call
 from edgetool.operators.prepare.inspection import demand, integer, integers
 from edgetool.operators.work.copies import Places, copied, copied_evenly, dimensions
 from edgetool.operators.work.loops import Loops, together
-from edgetool.operators.work.types import Work, WorkRule
+from edgetool.operators.work.types import Work, WorkRule, walk
 
 SLICED_RANK = 5  # both kinds of slices are extended to it
 
@@ -84,6 +84,7 @@ def _start(begin: int, size: int, stride: int, *, masked: bool) -> int:
 
 def _positions(tensor: Tensor) -> tuple[int, ...]:
     """What the file says is looked up; the first ones in order when that is calculated."""
+    walk(tensor.element_count)
     return integers(tensor) if tensor.is_constant else tuple(range(tensor.element_count))
 
 
@@ -96,6 +97,7 @@ def _gather(call: Call) -> Work:
     batch, outer = prod(source.shape[:batches]), prod(source.shape[batches:axis])
     positions, length = _positions(given), source.shape[axis]
     each = len(positions) // max(batch, 1)
+    walk(batch * outer)
     turns = [(turn * each * size, turn * length * size) for turn in range(outer)]
     parts = [
         copied(
@@ -115,6 +117,7 @@ def _gather_nd(call: Call) -> Work:
     depth = given.shape[-1]
     demand(call, given.element_count <= len(_positions(given)), "takes indices that the file holds whole")
     number = prod(given.shape[:-1])
+    walk(number * max(depth, 1))
     strides = [prod(source.shape[axis + 1 :]) for axis in range(depth)]
     positions = _positions(given)
     size = prod(source.shape[depth:]) * _element_bytes(source)

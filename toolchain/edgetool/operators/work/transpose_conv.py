@@ -15,7 +15,7 @@ from edgetool.operators.work.convolution_int8 import columns_product
 from edgetool.operators.work.convolution_reference import outside
 from edgetool.operators.work.loops import Loops, named, nested, repeated, together
 from edgetool.operators.work.memory import copied_windows, copies, fills
-from edgetool.operators.work.types import Work
+from edgetool.operators.work.types import Work, walk
 from edgetool.operators.work.values import products
 from edgetool.operators.work.windows import Axis, Windows
 from edgetool.target.platform import Platform
@@ -69,6 +69,7 @@ def _reference(call: Call, w: Windows) -> Loops:
 
 def _reversed(w: Windows, platform: Platform) -> Loops:
     """As a convolution of the stretched image with the filter turned around."""
+    walk(max(axis.size * axis.kernel for axis in (w.rows, w.columns)))
     outputs, depth = w.rows.size * w.columns.size, w.kernel * w.in_channels
     turned = copies(w.out_channels * w.kernel, w.in_channels, platform)
     image = together(

@@ -7,6 +7,20 @@ from dataclasses import dataclass
 
 from edgetool.operators.kernel import Call
 
+# Rules walk along the sides of images and the windows on them. More steps than these are more than any of these devices
+# takes, and would keep us busy for as long as a file likes.
+MOST_STEPS = 2**18
+
+
+class TooLongError(Exception):
+    """The work of an operator would take too many steps to count."""
+
+
+def walk(steps: int) -> None:
+    """To be called before a walk of so many steps. Raises TooLongError."""
+    if steps > MOST_STEPS:
+        raise TooLongError
+
 
 @dataclass(frozen=True, slots=True)
 class Work:

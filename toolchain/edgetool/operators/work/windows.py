@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edgetool.model.types import Tensor
 from edgetool.operators.kernel import Call
 from edgetool.operators.prepare.inspection import demand, integer
+from edgetool.operators.work.types import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def axis(size: int, kernel: int, stride: int, dilation: int, outputs: int) -> Ax
 
     An operator without options has strides of 0, with which no kernel gets far.
     """
+    walk(outputs * kernel)
     stride = max(stride, 1)
     window = (kernel - 1) * dilation + 1
     pad = max((outputs - 1) * stride + window - size, 0) // 2
