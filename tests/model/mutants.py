@@ -16,12 +16,17 @@ def mutants(blob: bytes, count: int, seed: int) -> Iterator[bytes]:
     """`count` copies of a .tflite file, each with a few flipped bits, a hostile word, a copied or zeroed piece, or
     its end cut off."""
     generator = random.Random(seed)
-    places = _structure(blob)
+    places = structure(blob)
     for _ in range(count):
-        yield generator.choice(_DAMAGES)(blob, places, generator)
+        yield damaged(blob, places, generator)
 
 
-def _structure(blob: bytes) -> list[int]:
+def damaged(blob: bytes, places: list[int], generator: random.Random) -> bytes:
+    """One such copy. places: the bytes that may be hit, as `structure` gives them."""
+    return generator.choice(_DAMAGES)(blob, places, generator)
+
+
+def structure(blob: bytes) -> list[int]:
     """The bytes of a file that are not a large constant."""
     try:
         payloads = [data for data in read_model(blob).data if data and len(data) >= LARGE_PAYLOAD]
@@ -35,10 +40,10 @@ def _structure(blob: bytes) -> list[int]:
 
 
 def _flip_bits(blob: bytes, places: list[int], generator: random.Random) -> bytes:
-    damaged = bytearray(blob)
+    changed = bytearray(blob)
     for _ in range(generator.choice((1, 1, 1, 2, 4, 16))):
-        damaged[generator.choice(places)] ^= 1 << generator.randrange(8)
-    return bytes(damaged)
+        changed[generator.choice(places)] ^= 1 << generator.randrange(8)
+    return bytes(changed)
 
 
 def _hostile_word(blob: bytes, places: list[int], generator: random.Random) -> bytes:

@@ -1,66 +1,73 @@
-"""Hostile files through everything that follows the reader: plan, estimate, checker and emitter."""
+"""Hostile files through everything that follows the reader: the first 20,000 inputs of the fuzz run."""
 
 from __future__ import annotations
 
-import time
-from itertools import islice
+import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.fuzz import judge as judging
+from benchmarks.fuzz.inputs import inputs
+from benchmarks.fuzz.judge import BreachError, judge, way_of
+from benchmarks.fuzz.run import Plan, run
 
-from edgetool.errors import ModelError
-from edgetool.memory.checker import check_layout
-from edgetool.model.reader import read_model
-from edgetool.model.writer import write_model
-from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.firmware import firmware_files
-from edgetool.pipeline.planned import planned_source
-from edgetool.pipeline.source import Source
-from edgetool.target.load import load_target
-from tests.conftest import SHARED, over_models
-from tests.model.builders import conv_model_bytes, if_model
-from tests.model.mutants import mutants
+from edgetool.errors import ModelError, UnsupportedModelError
+from tests.model.builders import conv_model_bytes
 
-# A third of a second is usual. In a process full of other tests' objects, collecting garbage alone may take a second.
-LONGEST_SECONDS = 5
-NAMES = ("mlperf/kws_ref_model", "mlperf/vww_96_int8", "made/gru_unroll", "tflm/trained_lstm", "made/attn")
-MODELS = SHARED / "data" / "models"
-# All of them where the folder is there: a missing one fails instead of shrinking the test.
-REAL = [MODELS / f"{name}.tflite" for name in NAMES] if MODELS.is_dir() else []
-TARGET = load_target("cortex-m7")
+COUNT = 20_000
+MOST_EXTRA_BYTES = 200_000_000
 
 
-def survive(blobs: list[bytes]) -> tuple[int, int]:
-    """Accepted and refused; anything but our own refusal, or work without an end, fails the test."""
-    accepted = 0
-    refusals = []
-    for blob in blobs:
-        started = time.process_time()
-        try:
-            source = Source("mutant.tflite", blob, read_model(blob))
-            analysis = analyse(source, TARGET)
-            planned = planned_source(source, analysis.plan, TARGET)
-            files = firmware_files("mutant", planned, analysis.plan, TARGET)
-            assert check_layout(analysis.plan.problem, analysis.plan.layout) == ()
-            assert all(content.isascii() for content in files.values())
-            accepted += 1
-        except ModelError as error:
-            refusals.append(str(error))
-        assert time.process_time() - started < LONGEST_SECONDS
-    assert all(len(text.splitlines()) == 1 for text in refusals)
-    return accepted, len(refusals)
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+def test_every_input_is_served_or_refused(tmp_path: Path) -> None:
+    total = run(Plan("edgetool", first=0, count=COUNT, seed=1, jobs=1, state=tmp_path))
+    assert total.breaches == []
+    assert total.largest[0] < MOST_EXTRA_BYTES
+    refused = sum(total.refused.values())
+    assert total.accepted + refused == COUNT
+    assert min(total.accepted, refused) > COUNT / 4
+    assert set(total.refused) == {"InvalidModelError", "UnsupportedModelError"}
 
 
-@over_models(REAL)
-def test_mutants_of_real_files(path: Path) -> None:
-    accepted, refused = survive(list(islice(mutants(path.read_bytes(), 400, seed=11), 400)))
-    assert accepted + refused == 400
-    assert accepted > 0
-    assert refused > 0
+def test_all_sound_files_are_accepted() -> None:
+    for seed in inputs().seeds:
+        assert judge(seed.blob, way_of(0)) == "", seed.name
 
 
-@pytest.mark.parametrize("blob", [conv_model_bytes(), write_model(if_model())], ids=["conv", "if"])
-def test_mutants_of_our_own_files(blob: bytes) -> None:
-    accepted, refused = survive(list(mutants(blob, 300, seed=12)))
-    assert accepted > 0
-    assert refused > 0
+def test_ways_differ() -> None:
+    ways = {way_of(number) for number in range(500)}
+    assert len({way.target for way in ways}) == len(judging.TARGETS)
+    assert {way.request.project for way in ways} == {"header", "cmake"}
+    assert {way.options.sharing for way in ways} == {None, "greedy", "dynamic-programming"}
+    assert all(any(getattr(way, name) for way in ways) for name in ("anew", "buffers", "again"))
+
+
+@pytest.mark.parametrize(
+    ("text", "breach"), [("an escape \x1b[2J", "terminal"), ("it is odd; please report this", "report this")]
+)
+def test_refusals_that_are_no_answer_are_breaches(text: str, breach: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: bytes) -> ModelError:
+        raise UnsupportedModelError(text)
+
+    monkeypatch.setattr(judging, "read_model", refuse)
+    with pytest.raises(BreachError, match=breach):
+        judge(conv_model_bytes(), way_of(0))
+
+
+def test_a_layout_that_the_checker_refuses_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "check_layout", lambda *_: [type("Violation", (), {"message": "overlap"})])
+    with pytest.raises(BreachError, match="overlap"):
+        judge(conv_model_bytes(), way_of(0))
+
+
+def test_a_file_that_reads_back_otherwise_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "planned_source", lambda source, *_: source)
+    monkeypatch.setattr(judging, "renumbered", lambda _: None)
+    with pytest.raises(BreachError, match="read back"):
+        judge(conv_model_bytes(), way_of(0))
+
+
+def test_files_with_more_than_plain_text_are_breaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "firmware_files", lambda *_, **__: {"mutant.h": b"/* \x1b */\n"})
+    with pytest.raises(BreachError, match=r"mutant\.h"):
+        judge(conv_model_bytes(), way_of(0))
