@@ -68,7 +68,6 @@ def run_block(
     baseline: the resident bytes that no file is to be blamed for.
     """
     block = Block(first, count)
-    reset_peak()
     for number in range(first, first + count):
         if number in skip:
             continue
@@ -133,16 +132,17 @@ def main() -> None:
     source = inputs(seed)
     judge_number: Callable[[str, Inputs, int], str] = import_module(JUDGES.get(name, name)).judge_number
     with heartbeat.open("r+b") as file, mmap.mmap(file.fileno(), 8) as shared:
-        for (
-            seed_file
-        ) in source.seeds:  # what all inputs share, and what the first makes a process load, is no file's doing
-            seed_file.warm()
+        # What all inputs share, and what the first makes a process load, is no file's doing.
+        for sound in source.seeds:
+            sound.warm()
         judge_number(name, source, 0)
+        gc.collect()
         gc.freeze()
         baseline = reset_peak()
         _limit_memory(baseline)
         for line in sys.stdin:
             order = json.loads(line)
+            baseline = min(baseline, reset_peak())
             block = run_block(
                 lambda number: judge_number(name, source, number),
                 order["first"],
