@@ -6,7 +6,7 @@ EXAMPLE := examples/keyword_spotting
 # Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
-.PHONY: demo test lint types unit schemas benchmark clean
+.PHONY: demo test lint types unit schemas benchmark fuzz clean
 
 demo: $(VENV)/.demo-installed
 	@$(BIN)/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
@@ -35,6 +35,17 @@ benchmark: $(VENV)/.test-installed
 	@[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.instructions heldout "$(DATA)"
 	@for suite in arena layout sharing latency; do \
 		[ ! -d "$(DATA)" ] || $(BIN)/python -m benchmarks.$$suite "$(DATA)" || exit 1; done
+
+# Broken model files by the million. Stopped, it goes on where it was; a change of the mutators begins anew in another
+# FUZZ_STATE. What atheris finds is driven by coverage, where it has a wheel for this Python.
+INPUTS ?= 1000000
+COVERAGE_RUNS ?= 100000
+FUZZ_STATE ?= build/fuzz
+fuzz: $(VENV)/.test-installed
+	$(BIN)/python -m benchmarks.fuzz --inputs $(INPUTS) --state $(FUZZ_STATE)
+	@$(BIN)/python -m pip install -qq atheris || echo "atheris does not install here: the run by coverage is left out"
+	@! $(BIN)/python -c 'import atheris' 2>/dev/null || \
+		$(BIN)/python -m benchmarks.fuzz.coverage_guided --runs $(COVERAGE_RUNS) --corpus $(FUZZ_STATE)/corpus
 
 $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

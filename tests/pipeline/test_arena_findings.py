@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from edgetool.finding import Finding
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import DType, Model
-from edgetool.pipeline.arena_findings import arena_findings
+from edgetool.pipeline.arena_findings import arena_findings, counted
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.graphs import chain, graph, model, operator, tensor
@@ -45,3 +47,7 @@ def test_an_arena_says_when_it_was_not_measured(name: str, kernels: str, derived
     target = load_target(name).with_overrides(kernels=kernels)
     plan = plan_memory(chain([16, 16]), platform_of(target))
     assert ("arena-derived" in {finding.rule for finding in arena_findings(plan, target)}) is derived
+
+
+def test_names_that_a_terminal_would_obey_are_quoted() -> None:
+    assert counted(Counter({"GELU": 2, "\x1b[2J": 1})) == "GELU (2x), '\\x1b[2J' (1x)"

@@ -71,7 +71,11 @@ def _refusals(account: ArenaAccount, target: Target, told: Collection[tuple[int,
 
 
 def counted(names: Counter[str]) -> str:
-    """As in "GELU (2x), TILE (1x) and 3 more"."""
-    shown = ", ".join(f"{name} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
+    """As in "GELU (2x), TILE (1x) and 3 more"; names that files give to custom operators are no terminal's orders."""
+    shown = ", ".join(f"{_visible(name)} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
     left = len(names) - NAMES_SHOWN
     return f"{shown} and {left} more" if left > 0 else shown
+
+
+def _visible(name: str) -> str:
+    return name if name.isprintable() else f"{name!a}"
