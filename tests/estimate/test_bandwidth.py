@@ -70,6 +70,12 @@ def test_without_a_time_there_is_no_bandwidth() -> None:
     assert estimated_bandwidth(estimate([])) is None
 
 
+@pytest.mark.parametrize("changed", [{"macs": 10**30}, {"ms": 1e30, "cycles": 10**32}])
+def test_what_no_device_could_do_has_no_bandwidth(changed: dict[str, float]) -> None:
+    """The shapes of a hostile file make such figures: no reason to blame an argument that nobody gave."""
+    assert estimated_bandwidth(estimate([operator(**changed)])) is None
+
+
 def test_the_time_of_bytes_says_nothing_of_bandwidth() -> None:
     counted, assumed = operator(ms=2.0), operator(1, ms=3.0, basis="bytes")
     assert estimated_bandwidth(estimate([counted, assumed])) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.loops import subgraph_runs, turns
+from edgetool.model.loops import MOST_RUNS, subgraph_runs, turns
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from tests.memory.account_net import Net
@@ -183,6 +183,20 @@ def test_a_long_row_of_subgraphs_and_of_conditions() -> None:
     net.end_graph([counter, x], [condition])
     step(net, 1)
     assert subgraph_runs(net.whole()) == (1, 8, 7)
+
+
+def test_runs_are_not_counted_without_end() -> None:
+    """Subgraphs that each call the next twice: a thousand of them would pass every floating-point number."""
+    net = Net(1)
+    for index in range(1, 1100):
+        flag, x, y = net.arena(1, dtype=BOOL), net.arena(4), net.arena(4)
+        for _ in range(2):
+            net.give("IF", [flag, x], [y], then_subgraph_index=index, else_subgraph_index=index)
+        net.end_graph([flag, x], [y])
+    net.end_graph([], [])
+    runs = subgraph_runs(net.whole())
+    assert runs[:50] == tuple(2**index if 2**index <= MOST_RUNS else None for index in range(50))
+    assert runs[-1] is None
 
 
 def test_what_runs_once_has_run() -> None:

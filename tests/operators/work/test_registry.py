@@ -6,9 +6,9 @@ from edgetool.model.types import Model
 from edgetool.operators.kernel import Call, KernelRefusal
 from edgetool.operators.work.registry import work_of
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
-from edgetool.target.platform import make_platform
+from edgetool.target.platform import Platform, make_platform
 from tests.memory.account_net import Net
-from tests.operators.work.runs import FLOAT32, INT32, run
+from tests.operators.work.runs import FLOAT32, INT32, MVE, PLAIN, REFERENCE, run
 
 
 def test_tensors_with_other_axes_than_the_kernel_reads_have_no_work() -> None:
@@ -29,8 +29,17 @@ def test_a_row_of_pixels_is_no_image_to_scatter() -> None:
 def test_a_result_smaller_than_its_padding_has_no_work() -> None:
     net = Net(1)
     x, around = net.arena(4, 5, dtype=FLOAT32), net.constant((0, 0, 3, 3), 2, 2)
-    with pytest.raises(KernelRefusal, match="PAD makes no result"):
+    with pytest.raises(KernelRefusal, match="PAD takes paddings that make its result"):
         run(net.model([x], [net.op("PAD", [x, around], 4, 5)]))
+
+
+@pytest.mark.parametrize("platform", [REFERENCE, PLAIN, MVE])
+def test_paddings_that_are_not_those_of_the_result_have_no_work(platform: Platform) -> None:
+    """What the kernel would do with them follows from no shape, and may be counted to any height."""
+    net = Net(1)
+    x, around = net.arena(1, 10, 10, 8), net.constant((0, 0, 2**31 - 1, 0, 0, 0, 0, 0), 4, 2)
+    with pytest.raises(KernelRefusal, match="PAD takes paddings"):
+        run(net.model([x], [net.op("PAD", [x, around], 1, 10, 10, 8)]), platform)
 
 
 def test_sides_that_no_device_holds_are_not_walked() -> None:

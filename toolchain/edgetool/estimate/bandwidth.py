@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetool.estimate.given import not_negative, positive, whole
+from edgetool.estimate.given import LARGEST, not_negative, positive, whole
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 
@@ -63,8 +63,8 @@ def estimated_bandwidth(estimate: Estimate, measured_ms: float | None = None) ->
     """The bandwidth of the estimated inference, or of the same work in a measured time.
 
     None where no time is known: on a device of which only a bandwidth is, or where operators take most of it of which
-    only the bytes are, so that they would be found to move at full speed. Raises UsageError for a measured time that
-    is no number above 0.
+    only the bytes are, so that they would be found to move at full speed; nor where no device could do so much. Raises
+    UsageError for a measured time that is no number above 0.
     """
     latency_ms = estimate.latency_ms.value if estimate.latency_ms is not None else 0.0
     assumed_ms = sum(item.ms.value for item in estimate.operators if item.basis == "bytes")
@@ -72,7 +72,7 @@ def estimated_bandwidth(estimate: Estimate, measured_ms: float | None = None) ->
         latency_ms = 0.0
     if measured_ms is not None:
         latency_ms = positive(measured_ms, "measured_ms")
-    if not latency_ms:
+    if not latency_ms or max(latency_ms, estimate.bytes_moved, estimate.macs) > LARGEST:
         return None
     return bandwidth_of(estimate.bytes_moved, estimate.macs, latency_ms, estimate.configured_bandwidth_gbps)
 

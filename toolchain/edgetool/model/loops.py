@@ -16,10 +16,11 @@ SWAPPED = {"LESS": "GREATER", "LESS_EQUAL": "GREATER_EQUAL", "GREATER": "LESS", 
 INTEGERS = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 
 Runs = int | None
+MOST_RUNS = 10**15  # in one inference: no device gets to the end of more, and products of them pass every number
 
 
 def subgraph_runs(model: Model) -> tuple[Runs, ...]:
-    """The runs of each subgraph in one inference: 1 of the main one, None where the file does not tell.
+    """The runs of each subgraph in one inference: 1 of the main one, None where no end is told or near.
 
     Both branches of an IF count as run each time: an upper figure. What CALL_ONCE runs does not count: it has run
     before. 0 is a subgraph that nothing calls.
@@ -153,8 +154,12 @@ def _constant(graph: Graph, index: int) -> int | None:
 def _product(left: Runs, right: Runs) -> Runs:
     if 0 in (left, right):
         return 0
-    return None if left is None or right is None else left * right
+    return None if left is None or right is None else _countable(left * right)
 
 
 def _sum(left: Runs, right: Runs) -> Runs:
-    return None if left is None or right is None else left + right
+    return None if left is None or right is None else _countable(left + right)
+
+
+def _countable(runs: int) -> Runs:
+    return runs if runs <= MOST_RUNS else None

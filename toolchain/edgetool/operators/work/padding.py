@@ -35,7 +35,11 @@ def _around(call: Call, rank: int) -> list[tuple[int, int]]:
     values = integers(given)
     demand(call, len(values) % 2 == 0, "takes two paddings of each dimension")
     pairs = list(zip(values[::2], values[1::2], strict=True))[-rank:]
-    return [(0, 0)] * (rank - len(pairs)) + pairs
+    around = [(0, 0)] * (rank - len(pairs)) + pairs
+    axes = zip(source[-rank:], around, made[-rank:], strict=True)
+    grown = all(min(pad) >= 0 and size + sum(pad) == side for size, pad, side in axes)
+    demand(call, grown, "takes paddings that make its result of its input")
+    return around
 
 
 def _pad(call: Call) -> Work:
