@@ -21,7 +21,7 @@ from edgetool.model.edit import renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.firmware import FirmwareRequest, SharedBuffers, firmware_files
 from edgetool.pipeline.planned import plan_findings, planned_source
 from edgetool.pipeline.reporting import report
@@ -33,8 +33,6 @@ from edgetool.target.types import Target
 
 TARGETS = ("cortex-m7", "cortex-m0plus", "cortex-m55", "esp32", "nucleo-l4r5zi", "")
 NODE_LIMIT = 20_000  # of a search for a layout: how long that may take is the user's choice, not the file's
-
-
 _PRINTABLE = re.compile(rb"[ -~\n]*")
 
 
@@ -44,7 +42,10 @@ class BreachError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What is asked for a file. target: a name, or "" for none. again: the planned file is planned as it stands."""
+    """What is asked for a file.
+
+    target: a name, or "" for none. again: the planned file is planned as it stands. report: the document is made.
+    """
 
     target: str = "cortex-m7"
     options: PlanOptions = PlanOptions(effort=Effort(node_limit=NODE_LIMIT))  # noqa: RUF009
@@ -52,13 +53,14 @@ class Way:
     request: FirmwareRequest = FirmwareRequest("header")  # noqa: RUF009
     buffers: bool = False
     again: bool = False
+    report: bool = True
 
 
 def way_of(number: int) -> Way:
     """The way for an input: mostly the usual one, for the others all options are tried."""
     generator = random.Random(f"way {number}")
     if generator.random() < 0.6:
-        return Way(again=generator.random() < 0.2)
+        return Way(again=generator.random() < 0.2, report=generator.random() < 0.2)
     way = Way(target=generator.choice(TARGETS), anew=generator.random() < 0.3)
     kind = generator.randrange(6)
     if kind == 0:
@@ -134,7 +136,12 @@ def _serve(source: Source, way: Way) -> None:
         shared = SharedBuffers(problem, shared_offsets(problem, "greedy", options.effort))
     if not plan.constants_in_ram:
         _check_text(firmware_files("mutant", planned, plan, target, request=way.request, shared=shared))
-    findings = plan_findings(source.model, plan, target)
+    if way.report:
+        _report(source, analysis)
+
+
+def _report(source: Source, analysis: Analysis) -> None:
+    findings = plan_findings(source.model, analysis.plan, analysis.target)
     json.dumps(document(report(source, analysis, options={}, findings=findings)), allow_nan=False)
 
 
