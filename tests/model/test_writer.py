@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isnan
 from struct import unpack_from
 
 import pytest
@@ -13,7 +14,7 @@ from edgetool.model import writer
 from edgetool.model.flatbuffer import Record
 from edgetool.model.flatbuffer_writer import write_root
 from edgetool.model.reader import read_model
-from edgetool.model.types import Metadata, Model, Options
+from edgetool.model.types import Metadata, Model, Options, Quantization
 from edgetool.model.writer import write_model
 from tests.model.attacks import field_at, records
 from tests.model.builders import conv_model, if_model, options, residual_model
@@ -100,3 +101,13 @@ def test_contradictions_are_refused(model: Model) -> None:
 def test_absent_fields_are_not_written() -> None:
     """An empty table is its vtable and nothing else."""
     assert len(write_root(Record("Model", 0, {}))) <= 24
+
+
+def test_what_is_no_number_equals_itself() -> None:
+    """Else a file with one would never read back equal."""
+    nan, model = float("nan"), conv_model()
+    tensors = model.main.tensors
+    odd = replace(tensors[0], quantization=Quantization((nan,), (0,), 0, minimum=(nan, 1.0, nan)))
+    blob = write_model(replace(model, subgraphs=(replace(model.main, tensors=(odd, *tensors[1:])),)))
+    assert read_model(blob) == read_model(blob)
+    assert [isnan(value) for value in read_model(blob).main.tensors[0].quantization.minimum] == [True, False, True]
