@@ -229,7 +229,14 @@ def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Pat
         ("[plan]\ntarget = ['cortex-m4']", "plan.target"),
         ("sram = ['1MiB']", "sram"),
         ("plan = 3", "plan"),
-        ("target =", "not valid TOML"),
+        ("target =", "is not TOML"),
+        ("plan = " + "[" * 3000, "nested too deeply"),
+        ("sram = 0x" + "f" * 4000, "thousands of digits"),
+        ("sram = {}", "sram"),
+        ("sram = 1979-05-27", "sram"),
+        (f"[convert]\nmean = 1{'0' * 400}", "convert.mean"),
+        ("force = true", "not for a file to say"),
+        ("[convert]\ntrust-model-code = true", "not for a file to say"),
     ],
 )
 def test_wrong_settings_name_file_and_key(tflite: Path, tmp_path: Path, text: str, named: str) -> None:

@@ -206,7 +206,16 @@ def test_a_bad_profile_names_file_and_key(case: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["name = ", "= 1", 'name = "a"\nname = "b"\n', "\x00", "a = " + "[" * 100_000, "a = " + "9" * 100_000, "[a]\n[a]"],
+    [
+        "name = ",
+        "= 1",
+        'name = "a"\nname = "b"\n',
+        "\x00",
+        "a = " + "[" * 5000,
+        "a = " + "9" * 5000,
+        "a = 0x" + "f" * 5000,
+        "[a]\n[a]",
+    ],
 )
 def test_what_is_not_toml_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match=r"my\.toml: is not TOML"):

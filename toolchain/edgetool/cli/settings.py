@@ -7,7 +7,6 @@ options of that command alone. A top-level list is for the commands that take se
 from __future__ import annotations
 
 import difflib
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,15 @@ import click
 
 from edgetool.cli.options import Numbers
 from edgetool.errors import SettingsError
+from edgetool.pipeline.files import read_file
+from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
 
 SETTINGS_NAME = "edgetool.toml"
-# What only the command line may ask for: a gate that renews its lock by itself is none.
-NEVER = {"check": ("update", "output", "force")}
+SETTINGS_TABLE = b"edgetool"
+# What only the command line may ask for: a file that came along with a model must neither have code of the model run
+# nor files replaced, and a gate that renews its lock by itself is none.
+NEVER = ("force", "trust_model_code")
+NEVER_OF = {"check": ("update", "output")}
 
 
 def load_settings(ctx: click.Context) -> dict[str, Any]:
@@ -36,7 +40,9 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
             parameters[name] = {
                 parameter.name: parameter
                 for parameter in command.params
-                if isinstance(parameter, click.Option) and parameter.name and parameter.name not in NEVER.get(name, ())
+                if isinstance(parameter, click.Option)
+                and parameter.name
+                and parameter.name not in (*NEVER, *NEVER_OF.get(name, ()))
             }
     defaults: dict[str, dict[str, Any]] = {name: {} for name in parameters}
     for key, value in settings.items():
@@ -44,6 +50,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
             if not isinstance(value, dict):
                 raise SettingsError("must be a table of options", where=f"{where}: {key}")
             continue
+        _check_allowed(where, key)
         takers = [name for name in parameters if _option_name(key) in parameters[name]]
         if not takers:
             everything = [*parameters, *{option for options in parameters.values() for option in options}]
@@ -56,6 +63,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
             )
     for name in parameters:
         for key, value in settings.get(name, {}).items():
+            _check_allowed(where, f"{name}.{key}")
             if _option_name(key) not in parameters[name]:
                 raise _unknown(where, f"{name}.{key}", list(parameters[name]))
             place = f"{where}: {name}.{key}"
@@ -72,6 +80,11 @@ def read_by_name(*targets: str | None) -> tuple[Path, ...]:
     return (*settings, *(Path(name) for name in targets if name is not None and is_path(name)))
 
 
+def _check_allowed(where: str, key: str) -> None:
+    if _option_name(key.rpartition(".")[2]) in NEVER:
+        raise SettingsError("is not for a file to say", where=f"{where}: {key}", fix="give it on the command line")
+
+
 def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: str) -> Any:
     """The value as the option takes it. Raises SettingsError naming the key."""
     if isinstance(value, list) and not _takes_list(parameter):
@@ -82,6 +95,8 @@ def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: 
         parameter.type_cast_value(ctx, value)
     except click.BadParameter as error:
         raise SettingsError(error.message, where=where) from error
+    except (TypeError, ValueError, OverflowError) as error:  # TOML has dates, tables and numbers of any size
+        raise SettingsError("is not what the option takes", where=where) from error
     return value
 
 
@@ -109,14 +124,11 @@ def _read() -> tuple[Path, str, dict[str, Any]] | None:
         path = Path(name)
         if not path.is_file():
             continue
-        try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SettingsError(f"cannot be read: {error.strerror}", where=name) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            if name != SETTINGS_NAME:
-                continue  # somebody else's file; its own tools report it
-            raise SettingsError(f"is not valid TOML: {error}", where=name) from error
+        blob = read_file(path, what="settings", most_bytes=MAX_FILE_BYTES)
+        if name != SETTINGS_NAME and SETTINGS_TABLE not in blob:
+            continue  # somebody else's file; its own tools report what is wrong with it
+        text = toml_text(blob, where=name, fix="repair it", error=SettingsError)
+        content = toml_table(text, where=name, fix="repair it", error=SettingsError)
         if name == SETTINGS_NAME:
             return path, name, content
         tool = content.get("tool", {})

@@ -17,19 +17,30 @@ from edgetool.pipeline.swap import PREFIX
 MAX_INPUT_BYTES = 2**31
 
 
-def read_file(path: Path, *, what: str = "the model") -> bytes:
-    """The file's bytes. Raises UsageError for a path that cannot be read, InvalidModelError for a size no model has."""
+def read_file(path: Path, *, what: str = "the model", most_bytes: int = MAX_INPUT_BYTES) -> bytes:
+    """The file's bytes.
+
+    Raises UsageError for a path that cannot be read and for more than most_bytes, InvalidModelError for a size that no
+    model has.
+    """
     if path.is_dir():
         raise UsageError("is a directory, not a file", where=str(path), fix=f"give the path of {what}")
     _refuse_special(path)
     try:
-        if path.stat().st_size >= MAX_INPUT_BYTES:
-            raise InvalidModelError(f"is too large for {what}", where=str(path), fix="give another file")
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix=f"give the path of {what}"
-        ) from error
+        with path.open("rb") as stream:
+            size_bytes = os.fstat(stream.fileno()).st_size
+            if size_bytes >= MAX_INPUT_BYTES:
+                raise InvalidModelError(f"is too large for {what}", where=str(path), fix="give another file")
+            if size_bytes > most_bytes:
+                raise UsageError(
+                    f"is larger than {most_bytes:,} bytes, too large for {what}", where=str(path), fix="give another"
+                )
+            content = stream.read(size_bytes + 1)
+    except (OSError, ValueError) as error:  # the latter for a name that no file can have
+        raise _unreadable(path, error, what) from error
+    if len(content) != size_bytes:  # what the kernel makes up as it is read may have no end
+        raise UsageError("has no size, or changed while it was read", where=str(path), fix="give a copy of it")
+    return content
 
 
 def check_readable(path: Path) -> None:
@@ -40,10 +51,13 @@ def check_readable(path: Path) -> None:
             next(path.iterdir(), None)
         else:
             path.open("rb").close()
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix="give the path of a readable file"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error, "a readable file") from error
+
+
+def _unreadable(path: Path, error: OSError | ValueError, what: str) -> UsageError:
+    said = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
+    return UsageError(said, where=str(path), fix=f"give the path of {what}")
 
 
 def _refuse_special(path: Path) -> None:

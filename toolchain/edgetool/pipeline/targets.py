@@ -9,6 +9,7 @@ from edgetool.errors import TargetError
 from edgetool.pipeline.files import read_file
 from edgetool.report.serialize import plain
 from edgetool.target.load import list_targets, load_core, load_target, parse_target, validate_target
+from edgetool.target.toml_text import MAX_FILE_BYTES, toml_text
 from edgetool.target.types import Target
 
 
@@ -101,8 +102,5 @@ def describe(target: Target) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    raw = read_file(path, what="a target profile")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TargetError("is not a UTF-8 text file", where=str(path), fix="give a TOML profile") from error
+    blob = read_file(path, what="a target profile", most_bytes=MAX_FILE_BYTES)
+    return toml_text(blob, where=str(path), fix="give a TOML profile", error=TargetError)

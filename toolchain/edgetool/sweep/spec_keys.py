@@ -201,9 +201,9 @@ def path_in(folder: Path, *, suffix: str = "") -> Callable[[object], Path]:
         path = folder / _text(value, "a path", quote=True)
         try:
             check_readable(path)
-        except (EdgetoolError, ValueError) as error:  # a ValueError: a null character
-            what = error.what if isinstance(error, EdgetoolError) else "is not a path"
-            raise UsageError(f"{_shown(value)} {what}", fix="paths are relative to the sweep.toml's folder") from None
+        except EdgetoolError as error:
+            fix = "paths are relative to the sweep.toml's folder"
+            raise UsageError(f"{_shown(value)} {error.what}", fix=fix) from None
         if suffix and (path.is_dir() or path.suffix.lower() != suffix):
             raise UsageError(f"{_shown(value)} is not an {suffix} file")
         return path

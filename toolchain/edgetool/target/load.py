@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,9 +11,18 @@ from edgetool.finding import Finding
 from edgetool.target.extend import extended
 from edgetool.target.instructions import load_factors
 from edgetool.target.package import document, names
-from edgetool.target.profile import bare_core, problems_as_error, read_board, read_core, read_runtime, require_abi
+from edgetool.target.profile import (
+    MAX_PROBLEMS,
+    bare_core,
+    problems_as_error,
+    read_board,
+    read_core,
+    read_runtime,
+    require_abi,
+)
 from edgetool.target.regions import region_figures
 from edgetool.target.schema import Problem, Section, did_you_mean
+from edgetool.target.toml_text import toml_table
 from edgetool.target.types import Core, Runtime, Target
 
 DEFAULT_RUNTIME = "tflm-2026-08"
@@ -63,7 +71,8 @@ def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
     target, problems = _read_board(profile)
     if problems:
         return tuple(
-            Finding("target-profile", "error", _sentence(p.what, p.fix), f"{where}: {p.key}") for p in problems
+            Finding("target-profile", "error", _sentence(p.what, p.fix), f"{where}: {p.key}")
+            for p in problems[: MAX_PROBLEMS + 1]
         )
     verified = {figure for source in target.sources if source.verified for figure in source.covers}
     given = (("power", target.power), ("bandwidth", target.bandwidth_gbps))
@@ -152,11 +161,7 @@ def _with_factors(target: Target) -> Target:
 
 
 def _toml(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0][:200] if isinstance(error, ValueError) else "nested too deeply"
-        raise TargetError(f"is not TOML: {reason}", where=where, fix="see targets/boards for examples") from None
+    return toml_table(text, where=where, fix="see targets/boards for examples", error=TargetError)
 
 
 def _canonical(name: str) -> str:

@@ -42,6 +42,8 @@ FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a l
 
 CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
 BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and those of every region
+MAX_PROBLEMS = 50  # of one file that are told
+
 STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
 RUNTIME_FIGURES = (
     "tflm",
@@ -264,13 +266,15 @@ def _sources(section: Section, figures: Collection[str]) -> tuple[Source, ...]:
 
 
 def problems_as_error(problems: list[Problem], where: str, kind: type[UsageError] = TargetError) -> UsageError:
-    """The first problem as an error, the others as its details."""
+    """The first problem as an error, the others as its details; of very many the first, and how many more."""
     first, *others = problems
+    left = len(others) - MAX_PROBLEMS
+    more = (f"and {left:,} more problems",) if left > 0 else ()
     return kind(
         first.what,
         where=f"{where}: {first.key}" if first.key else where,
         fix=first.fix,
-        details=tuple(_line(problem) for problem in others),
+        details=(*(_line(problem) for problem in others[:MAX_PROBLEMS]), *more),
     )
 
 

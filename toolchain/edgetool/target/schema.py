@@ -10,6 +10,8 @@ from typing import Any
 from edgetool.errors import UsageError
 
 MAX_TEXT = 400  # characters of a text value; profiles are shown in reports
+MAX_TABLES = 1000  # of one [[name]]
+MAX_UNKNOWN = 20  # unknown keys of a table that are told one by one
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.+_-]{0,62}[a-z0-9+])?")
 _KINDS = {
     str: "text",
@@ -214,6 +216,9 @@ class Section:
         if not all(isinstance(item, dict) for item in value):
             self.note(name, f"must be written as [[{name}]] tables")
             return ()
+        if len(value) > MAX_TABLES:
+            self.note(name, f"has {len(value):,} tables; at most {MAX_TABLES:,} are read")
+            return ()
         return tuple(Section(item, self.problems, f"{self.key(name)}[{i}]") for i, item in enumerate(value))
 
     def items(self, name: str, most: int) -> Section:
@@ -225,10 +230,12 @@ class Section:
         return Section({f"{name}[{i}]": item for i, item in enumerate(value)}, self.problems, self.path)
 
     def finish(self) -> None:
-        """Note each key that nobody asked for."""
-        for name in self.table:
-            if name not in self.taken:
-                self.note(name, "unknown key", did_you_mean(name, self.taken))
+        """Note each key that nobody asked for; of very many the first, and how many more."""
+        unknown = [name for name in self.table if name not in self.taken]
+        for name in unknown[:MAX_UNKNOWN]:
+            self.note(name, "unknown key", did_you_mean(name, self.taken))
+        if unknown[MAX_UNKNOWN:]:
+            self.note(unknown[MAX_UNKNOWN], f"unknown key, and {len(unknown) - MAX_UNKNOWN - 1:,} more")
 
     def _value(self, name: str, kind: type, required: bool) -> Any:
         self.taken.add(name)
