@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from edgetool.convert.csv_file import read_csv
+from edgetool.convert.data_file import open_data
 from edgetool.convert.numpy_files import load_npy, load_npz
 from edgetool.convert.samples import Array, InputSpec, SampleSet
 from edgetool.errors import CalibrationError, MissingExtraError
 
+# What Pillow may take a file for, whatever its name: others have it start programs (EPS) or hold other files.
+IMAGE_FORMATS = ("PNG", "JPEG", "BMP")
 IMAGE_SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp"])
 # Number of channels -> Pillow's mode.
 IMAGE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -179,12 +182,12 @@ def _images(files: Sequence[Path], path: Path, spec: InputSpec) -> SampleSet:
 def _image(file: Path, spec: InputSpec) -> Array:
     """Pixels 0 to 255 as uint8 in the input's shape; resized bilinearly, not cropped."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise MissingExtraError("Pillow is not installed", fix="pip install 'edgetool[convert]'") from error
     height, width = spec.shape[:2]
     try:
-        with Image.open(file) as image:
+        with open_data(file) as stream, Image.open(stream, formats=IMAGE_FORMATS) as image:
             if image.width * image.height > IMAGE_LIMIT_PIXELS:
                 raise CalibrationError(
                     f"has {image.width}x{image.height} pixels, more than {IMAGE_LIMIT_PIXELS}",
@@ -202,6 +205,10 @@ def _image(file: Path, spec: InputSpec) -> Array:
             return np.asarray(pixels, dtype=np.uint8).reshape(spec.shape)
     except CalibrationError:
         raise
+    except UnidentifiedImageError as error:
+        raise CalibrationError(
+            f"is no {', '.join(IMAGE_FORMATS[:-1])} or {IMAGE_FORMATS[-1]} image", where=str(file), fix="save it as one"
+        ) from error
     except Exception as error:  # Pillow's decoders raise many kinds on damaged files
         raise CalibrationError(
             f"cannot be read as an image ({_short(error)})", where=str(file), fix="repair or remove it"

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetool.convert.data_file import open_data, size_bytes
 from edgetool.convert.samples import Array, InputSpec, SampleSet
 from edgetool.errors import CalibrationError
+
+MAX_FILE_BYTES = 2**28
 
 
 def read_csv(path: Path, spec: InputSpec) -> SampleSet:
@@ -22,8 +25,13 @@ def read_csv(path: Path, spec: InputSpec) -> SampleSet:
     rows: list[Array] = []
     lines: list[int] = []
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            for position, (number, cells) in enumerate(_rows(stream.read(), path)):
+        with open_data(path) as stream:
+            if size_bytes(stream) > MAX_FILE_BYTES:
+                raise CalibrationError(
+                    f"is larger than {MAX_FILE_BYTES:,} bytes", where=str(path), fix="save the samples with numpy.save"
+                )
+            text = stream.read().decode("utf-8-sig")
+            for position, (number, cells) in enumerate(_rows(text, path)):
                 where = f"{path} row {number}"
                 row = [_number(cell) for cell in cells]
                 numbers = [value for value in row if value is not None]
@@ -48,10 +56,6 @@ def read_csv(path: Path, spec: InputSpec) -> SampleSet:
         raise CalibrationError("is not text in UTF-8", where=str(path), fix="save it as UTF-8") from error
     except csv.Error as error:
         raise CalibrationError(f"cannot be read as CSV ({error})", where=str(path), fix="repair it") from error
-    except OSError as error:
-        raise CalibrationError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix="give a readable file"
-        ) from error
     return SampleSet(
         len(rows),
         lambda index: [rows[index]],
@@ -76,6 +80,8 @@ def _rows(text: str, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _number(cell: str) -> float | None:
+    if "_" in cell:  # which Python takes between digits
+        return None
     try:
         return float(cell)
     except ValueError:

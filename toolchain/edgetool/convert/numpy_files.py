@@ -1,70 +1,187 @@
-"""Opens .npy and .npz files without ever running what is in them."""
+"""Opens .npy and .npz files (numpy.lib.format, versions 1 to 3) without ever running what is in them.
+
+A header is read by a grammar of its own, and no memory is taken before its figures agree with the file's size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from edgetool.convert.data_file import open_data, size_bytes
 from edgetool.convert.samples import Array
 from edgetool.errors import CalibrationError
 
 NPY_START = b"\x93NUMPY"
 ZIP_START = b"PK"
+MAX_HEADER_BYTES = 10_000  # as numpy has it
+MAX_DIMENSIONS = 32
+MAX_DIMENSION = 2**48
+MAX_MEMBERS = 1000
+# An archive may unpack to this, or to so many times its own size where that is more.
+FREE_BYTES = 2**28
+MAX_RATIO = 100
+CHUNK_BYTES = 2**20
+
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by the format's version
+_ENTRY = (
+    rb"'descr'\s*:\s*'(?P<descr>[^']{1,32})'"
+    rb"|'fortran_order'\s*:\s*(?P<fortran>True|False)"
+    rb"|'shape'\s*:\s*\((?P<shape>(?:\s*\d{1,18}\s*,){0,31}(?:\s*\d{1,18}\s*)?)\)"
+)
+_HEADER = re.compile(rb"\s*\{\s*(?:(?:" + _ENTRY + rb")\s*(?:,\s*|(?=\}))){3}\}\s*")
+# Numbers, and text, which labels that nobody asks for may be.
+_PLAIN = re.compile(r"[<>|=]?[fiubcUS][1-9]\d{0,8}")
+_OBJECTS = re.compile(r"[|<>=]?O\d?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What a .npy file says of its array; length_bytes is the header's own."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    length_bytes: int
+
+    @property
+    def data_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class _BadArrayError(Exception):
+    """What is wrong with an array, and what to do about it."""
+
+    def __init__(self, what: str, fix: str = "save it again") -> None:
+        super().__init__(what, fix)
 
 
 def load_npy(path: Path) -> Array:
     """The array of a .npy file, mapped. CalibrationError when it is none, is damaged or holds Python objects."""
-    if not _start_of(path).startswith(NPY_START):
-        raise CalibrationError("is not a .npy file", where=str(path), fix="save the array with numpy.save")
-    array: Array = _read(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-    return array
+    with open_data(path) as stream, _told(path):
+        header = _read_header(stream, size_bytes(stream))
+        if not header.data_bytes:
+            return np.empty(header.shape, header.dtype)
+        return np.memmap(stream, header.dtype, "r", header.length_bytes, header.shape, header.order)
 
 
 def load_npz(path: Path) -> dict[str, Array]:
     """Every array of an .npz file in its order. CalibrationError as for a .npy file."""
-    start = _start_of(path)
-    if start.startswith(NPY_START):
-        raise CalibrationError("is a single array", where=str(path), fix="name it .npy")
-    if not start.startswith(ZIP_START):
-        raise CalibrationError("is not an .npz file", where=str(path), fix="save the arrays with numpy.savez")
-
-    def members() -> dict[str, Any]:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-
-    arrays: dict[str, Any] = _read(path, members)
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # numpy gives other members of the archive as bytes
-            raise CalibrationError(
-                f"holds {name!r}, which is no array", where=str(path), fix="save the arrays with numpy.savez"
-            )
-    return arrays
+    with open_data(path) as stream, _told(path):
+        start = stream.read(len(NPY_START))
+        if start == NPY_START:
+            raise _BadArrayError("is a single array", "name it .npy")
+        if not start.startswith(ZIP_START):
+            raise _BadArrayError("is not an .npz file", "save the arrays with numpy.savez")
+        with zipfile.ZipFile(cast(BinaryIO, _Cautious(stream))) as archive:
+            members = archive.infolist()
+            _check_members(members, size_bytes(stream))
+            return {info.filename.removesuffix(".npy"): _member(archive, info) for info in members}
 
 
-def _start_of(path: Path) -> bytes:
+class _Cautious:
+    """A file for zipfile, which reads a whole table of contents at once and makes twenty times its size of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
+        self._read = stream.read
+
+    def read(self, size: int = -1) -> bytes:
+        """At most a chunk."""
+        if size > CHUNK_BYTES:
+            raise zipfile.BadZipFile("its table of contents is too large")
+        return self._read(size)
+
+
+def _check_members(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
+    """Refuse what numpy.savez does not write, and a bomb, by what the table of contents says."""
+    fix = "save the arrays with numpy.savez"
+    names = [info.filename for info in members]
+    for info in members:
+        if not info.filename.endswith(".npy"):
+            raise _BadArrayError(f"holds {info.filename!r}, which is no array", fix)
+    if len(members) > MAX_MEMBERS or len(set(names)) < len(names):
+        raise _BadArrayError(f"holds {len(names):,} arrays, {len(set(names)):,} of them with a name of their own", fix)
+    total = sum(info.file_size for info in members)
+    if total > max(FREE_BYTES, MAX_RATIO * archive_bytes):
+        raise _BadArrayError(
+            f"unpacks to {total:,} bytes, more than {MAX_RATIO} times its own size", "save it with numpy.savez"
+        )
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    with archive.open(info) as stream:
+        header = _read_header(cast(BinaryIO, stream), info.file_size)
+        if header.length_bytes + header.data_bytes != info.file_size:  # zipfile checks its sum at the end alone
+            raise EOFError
+        data = np.empty(header.data_bytes, np.uint8)
+        filled = 0
+        while filled < len(data):
+            chunk = stream.read(min(CHUNK_BYTES, len(data) - filled))
+            if not chunk:
+                raise EOFError
+            data[filled : filled + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            filled += len(chunk)
+    return data.view(header.dtype).reshape(header.shape, order=header.order)
+
+
+def _read_header(stream: BinaryIO, most_bytes: int) -> _Header:
+    """The header at the stream's start; the array that it tells of ends within most_bytes."""
+    start = stream.read(len(NPY_START) + 2)
+    if not start.startswith(NPY_START):
+        raise _BadArrayError("is not a .npy file", "save the array with numpy.save")
+    length = _LENGTH_BYTES[start[len(NPY_START)]]
+    header_bytes = int.from_bytes(stream.read(length), "little")
+    if header_bytes > MAX_HEADER_BYTES:
+        raise _BadArrayError(f"has a header of {header_bytes:,} bytes")
+    text = stream.read(header_bytes)
+    found = _HEADER.fullmatch(text)
+    if found is None and b"'descr': [" in text:
+        raise _BadArrayError("holds records, not numbers", "save an array of numbers")
+    if found is None or None in found.groups():
+        raise EOFError
+    shape = tuple(int(size) for size in found["shape"].split(b",") if size.strip())
+    header = _Header(
+        _dtype(found["descr"].decode("ascii")),
+        shape,
+        "F" if found["fortran"] == b"True" else "C",
+        len(start) + length + header_bytes,
+    )
+    if len(shape) > MAX_DIMENSIONS or any(size >= MAX_DIMENSION for size in shape):
+        raise _BadArrayError("has a shape that no array has")
+    if header.length_bytes + header.data_bytes > most_bytes:
+        raise EOFError
+    return header
+
+
+def _dtype(descr: str) -> np.dtype[Any]:
+    if _OBJECTS.fullmatch(descr):
+        raise _BadArrayError("holds Python objects, not numbers", "save an array of numbers")
+    if not _PLAIN.fullmatch(descr):
+        raise _BadArrayError(f"holds {descr} and not numbers", "save it as float32")
+    dtype: npt.DTypeLike = descr
+    return np.dtype(dtype)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What is wrong, with its place, in our own words: numpy's advise to allow pickles."""
     try:
-        with path.open("rb") as stream:
-            return stream.read(len(NPY_START))
-    except OSError as error:
-        raise CalibrationError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix="give a readable file"
-        ) from error
-
-
-def _read(path: Path, load: Callable[[], Any]) -> Any:
-    """What `load` returns; numpy's messages, which advise to allow pickles, in our own words."""
-    try:
-        return load()
-    except MemoryError:
-        raise
-    except Exception as error:  # numpy and zipfile raise many kinds on damaged files
-        if "object" in str(error).lower():
-            raise CalibrationError(
-                "holds Python objects, not numbers", where=str(path), fix="save an array of numbers"
-            ) from error
+        yield
+    except _BadArrayError as error:
+        what, fix = error.args
+        raise CalibrationError(what, where=str(path), fix=fix) from None
+    except (EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise CalibrationError(
             f"cannot be read as {path.suffix}: it is damaged or cut short", where=str(path), fix="save it again"
         ) from error
