@@ -100,6 +100,8 @@ AT = ("entries", "m", "t")
         ('{"schema": "edgetool-lock/1", "entries": {}, "entries": {}}', "", "'entries' twice"),
         ('{"schema": "edgetool-lock/1", "entries": NaN}', "", "NaN"),
         ("[" * 100_000, "", "not JSON"),
+        ("[" + "[]," * 1_000_000, "", "too large"),
+        ("{" + "".join(f'"{i}": 0, ' for i in range(100_000)) + '"z": 0, "z": 0}', "", "'z' twice"),
         ('{"schema": "edgetool-lock/1", "entries": {"a": ' + "9" * 5000 + "}}", "", "not JSON"),
         (altered("more", value=1), "more", "unknown key"),
         (altered(*AT, value=[]), "entries.m.t", "not an object"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,43 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_profile_log(path)
 
 
-def test_a_hostile_log_takes_no_time() -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"edgetool-profile 1 a" + b" a=b" * 500_000 + b"edgetool-profile " * 100_000,
+        b"\r" * 2_000_000,
+        b"\r\n" * 1_000_000 + b"\x1b[" * 500_000,
+        b"\xff\xfe" + "edgetool-profile ".encode("utf-16-le") * 100_000,
+    ],
+    ids=["marks", "returns", "escapes", "wide"],
+)
+def test_a_hostile_log_takes_no_time(content: bytes) -> None:
+    begun = time.process_time()
     with pytest.raises(CalibrationError):
-        profiles_in(b"edgetool-profile 1 a" + b" a=b" * 500_000 + b"edgetool-profile " * 100_000, where="log")
+        profiles_in(content, where="log")
+    assert time.process_time() - begun < 10
+
+
+def test_of_thousands_of_profiles_the_last_count_and_are_told() -> None:
+    log = profiles_in(log_of(LINES) * 300 + log_of(LINES[:3]) * 300, where="log")
+    assert len(log.profiles) == 1
+    assert log.notes[0] == "279 more notes like the next one"
+    assert len(log.notes) == 42
+
+
+def test_a_profile_without_end_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_log, "MAX_EVENTS", 2)
+    endless = profile_lines(events=[("ADD", 0, 1, 1)] * 50)
+    with pytest.raises(CalibrationError, match=r"the profile ends after line 11, before its end"):
+        profiles_in(log_of(endless), where="log")
+
+
+@given(st.binary(max_size=200), st.data())
+def test_any_bytes_are_a_log_or_refused(noise: bytes, data: st.DataObject) -> None:
+    whole = bytearray(log_of(LINES))
+    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=4)):
+        whole[place] = data.draw(st.integers(0, 255))
+    for content in (noise, noise + whole, whole + noise):
+        with contextlib.suppress(CalibrationError):
+            for note in profiles_in(bytes(content), where="log").notes:
+                assert note.isprintable()

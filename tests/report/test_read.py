@@ -100,6 +100,7 @@ def test_a_later_edgetool_may_add_keys_and_an_earlier_one_lack_some() -> None:
         ('{"schema": -Infinity}', "-Infinity"),
         ('{"schema": ' + "9" * 5000 + "}", "thousands of digits"),
         ("[" * 100_000, "nested too deeply"),
+        ("[" + "[]," * 2_000_001, "more than 4,000,000 values"),
         ('{"schema": "edgetool/1", "provenance": {"options": {"x": ' + "[" * 800 + "]" * 800 + "}}}", ""),
     ],
 )

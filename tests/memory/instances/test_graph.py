@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError
 from edgetool.memory.instances.read import read_instance, write_answer
@@ -194,6 +197,7 @@ def test_what_is_refused_names_tensor_and_operator(document: object, named: list
         ('{"tensors": {"a": ' + "9" * 5000 + '}, "operators": []}', "digits"),
         ('{"tensors": ' + "[" * 200_000, "nested too deeply"),
         ('{"tensors": ' + '{"a":' * 200_000, "nested too deeply"),
+        ('{"tensors": [' + "[]," * 8_000_000, "more than 16,000,000 values"),
         ("[1]", "not an object"),
         ('{"tensors": [], "operators": []} {}', "line 1"),
     ],
@@ -201,6 +205,29 @@ def test_what_is_refused_names_tensor_and_operator(document: object, named: list
 def test_hostile_json_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidModelError, match=words.replace("(", r"\(").replace(")", r"\)")):
         read_instance(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["x", "y", "first", "", "\ud800", "\0"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "size", "inputs", "outputs", "alias", "offset", "constant"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["tensors", "operators", "inputs", "outputs", "order", "alignment"]), JSON)
+def test_any_value_anywhere_is_read_or_refused(key: str, value: object) -> None:
+    with contextlib.suppress(InvalidModelError):
+        instance = read(changed(**{key: value}))
+        assert all(buffer.size_bytes >= 0 for buffer in instance.problem.buffers)
+
+
+@given(st.text(max_size=60) | st.text(alphabet='id,lower"\n 0123-\0', max_size=40).map("id,lower,upper,size\n".__add__))
+def test_any_text_is_an_instance_or_refused(text: str) -> None:
+    with contextlib.suppress(InvalidModelError):
+        assert read_instance(text).problem is not None
 
 
 def test_a_constant_needs_an_offset_for_each_use() -> None:

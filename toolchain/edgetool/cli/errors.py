@@ -14,7 +14,9 @@ import click
 
 from edgetool.cli.text import color, printable
 from edgetool.errors import EdgetoolError
+from edgetool.gate.plain import visible
 
+MOST_CHARACTERS = 4000  # of a message
 INTERRUPTED = 130
 BUG = 5
 USAGE = 2
@@ -60,6 +62,8 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
             click.echo(f"  | {printable(line, 200)}", err=True)
         return error.exit_code
     except click.ClickException as error:
+        said = _one_line(error.format_message())  # click repeats arguments as they are, and names of files are some
+        error.format_message = lambda: said  # type: ignore[method-assign]
         error.show()
         if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "target":
             click.echo('It may also stand in edgetool.toml: target = "NAME"', err=True)
@@ -91,5 +95,10 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
 
 
 def _say(text: str) -> None:
-    message = "".join(c if c >= " " or c == "\n" else repr(c)[1:-1] for c in text)
-    click.echo(f"{click.style('edgetool: error:', fg='red', bold=True)} {message}", err=True, color=color())
+    prefix = click.style("edgetool: error:", fg="red", bold=True)
+    click.echo(f"{prefix} {_one_line(text)}", err=True, color=color())
+
+
+def _one_line(text: str) -> str:
+    """Of characters that show, and without what CI runners take for a command within a line."""
+    return visible(text, MOST_CHARACTERS).replace("##", r"#\x23")

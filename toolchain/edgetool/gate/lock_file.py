@@ -6,6 +6,7 @@ It is committed, merged and edited by people: whatever is not exactly what edget
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ SCHEMA = "edgetool-lock/1"
 INLINE_DEPTH = 5  # an operator's figures stand in one line
 LONGEST_KEY = 200
 MOST_CHARACTERS = 32 * 2**20
+MOST_VALUES = 2_000_000  # Python's objects take twenty times the room of an empty list's two characters
 ANEW = "restore the committed file, or remove it and write it anew with 'edgetool check --update'"
 
 # By path of the model relative to the lock's folder, then by name of the target.
@@ -33,7 +35,7 @@ def lock_text(lock: Lock) -> str:
 
 def parse_lock(text: str, *, where: str) -> Lock:
     """The lock of a text. Raises UsageError naming the line or the key of what is not as edgetool writes it."""
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_CHARACTERS or sum(map(text.count, ",[{")) > MOST_VALUES:
         raise UsageError("is too large for a lock file", where=where, fix=ANEW)
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
@@ -55,8 +57,7 @@ class _NotALockError(ValueError):
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise _NotALockError(f"has the key {twice[:100]!r} twice")
     return found
 

@@ -36,9 +36,7 @@ def read_lock(path: Path) -> LockStore:
     """The lock file, if there is one. Raises UsageError naming the line or key of what is no lock."""
     if not path.exists():
         return LockStore(path, None, None)
-    blob = read_file(path, what="a lock file")
-    if len(blob) > MOST_CHARACTERS:
-        raise UsageError("is too large for a lock file", where=str(path), fix=ANEW)
+    blob = read_file(path, what="a lock file", most_bytes=MOST_CHARACTERS)
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError:

@@ -19,11 +19,12 @@ from edgetool.pipeline.files import read_file
 
 MAX_LOG_BYTES = 64 * 2**20
 MAX_EVENTS = 65536
+MOST_TOLD = 20  # of the profiles that do not count
 
 _MARK = "edgetool-profile "
 _LINE = re.compile(r"edgetool-profile (\d{1,6}) ([a-z]{1,16})((?: [a-z_0-9]{1,16}=[!-~]{1,64}){0,8}) \*([0-9a-f]{4})")
 _ESCAPES = re.compile(r"\x1b\[[0-?]{0,32}[ -/]{0,8}[@-~]|\x1b[@-Z\\-_]|\x00")
-_BREAKS = re.compile(r"\r*\n|\r")
+_BREAKS = re.compile(r"\r+\n?")  # in one step for each run: a log may be nothing but these
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 # The lines of a profile in their order, each with its keys; "event" as often as there are operators.
@@ -138,7 +139,7 @@ def profiles_in(content: bytes, *, where: str) -> ProfileLog:
         found[profile.sha256] = profile
     told = [f"line {at}: {why}" for at, why in broken]
     if found:
-        return ProfileLog(tuple(found.values()), (*notes, *told))
+        return ProfileLog(tuple(found.values()), (*_last(notes), *_last(told)))
     if told:
         raise CalibrationError(f"has no whole profile; {told[-1]}", where=where, fix=_AGAIN)
     damaged = _MARK.encode() in content
@@ -149,19 +150,26 @@ def profiles_in(content: bytes, *, where: str) -> ProfileLog:
     )
 
 
+def _last(notes: Sequence[str]) -> Sequence[str]:
+    """The last of very many, and how many more there are."""
+    left = len(notes) - MOST_TOLD
+    return [f"{left:,} more notes like the next one", *notes[left:]] if left > 0 else notes
+
+
 def _lines(content: bytes) -> Iterator[_Line]:
     """Every whole line of a profile, wherever it stands."""
     wide = _UTF16.get(content[:2])  # as PowerShell writes what it redirects; noise may begin so, too
     encoding = wide if wide is not None and _MARK.encode(wide) in content else "latin-1"
-    text = _ESCAPES.sub("", content.decode(encoding, "replace"))
-    for at, line in enumerate(_BREAKS.split(text), 1):
-        start = line.find(_MARK)
-        while start >= 0:
-            found = _LINE.match(line, start)
-            if found is not None and _crc(found[0][: -len(" *0000")]) == int(found[4], 16):
-                values = dict(pair.split("=", 1) for pair in found[3].split())
-                yield _Line(at, int(found[1]), found[2], values)
-            start = line.find(_MARK, start + len(_MARK))
+    text = _BREAKS.sub("\n", _ESCAPES.sub("", content.decode(encoding, "replace")))
+    at, counted = 1, 0
+    start = text.find(_MARK)
+    while start >= 0:
+        found = _LINE.match(text, start)
+        if found is not None and _crc(found[0][: -len(" *0000")]) == int(found[4], 16):
+            at, counted = at + text.count("\n", counted, start), start
+            values = dict(pair.split("=", 1) for pair in found[3].split())
+            yield _Line(at, int(found[1]), found[2], values)
+        start = text.find(_MARK, start + len(_MARK))
 
 
 def _crc(text: str) -> int:
@@ -177,7 +185,8 @@ def _groups(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
         if group and (line.number == 0 or group[-1].kind in ("end", "failed")):
             yield group
             group = []
-        group.append(line)
+        if len(group) <= MAX_EVENTS + len(_KEYS):  # what is longer lacks its end then
+            group.append(line)
     if group:
         yield group
 

@@ -16,7 +16,7 @@ MAX_REPORT_BYTES = 64 * 2**20
 
 def read_reports(path: Path) -> tuple[Report, ...]:
     """All reports of the document in the file, in its order. Raises UsageError for any other content."""
-    return reports_in(read_file(path, what="a report"), where=str(path))
+    return reports_in(read_file(path, what="a report", most_bytes=MAX_REPORT_BYTES), where=str(path))
 
 
 def reports_in(blob: bytes, *, where: str) -> tuple[Report, ...]:

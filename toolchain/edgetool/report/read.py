@@ -22,6 +22,7 @@ WRITE_ANEW = "give a document that 'edgetool plan --json' or its like wrote, unc
 LEVELS = ("error", "warning", "note")
 # The largest number that a document can mean anything by: sizes, counts and times are far below.
 MAX_NUMBER = 2**63
+MAX_VALUES = 4_000_000  # Python's objects take twenty times the room of an empty list's two characters
 # Documents of commands whose answer is about something else than a model on a target: the key that each alone has.
 OTHER_COMMANDS = {
     "calibration": "calibrate",
@@ -66,6 +67,8 @@ def read_reports(document: object) -> tuple[Report, ...]:
 
 
 def _json(text: str) -> object:
+    if sum(map(text.count, ",[{")) > MAX_VALUES:
+        raise UsageError(f"has more than {MAX_VALUES:,} values", fix=WRITE_ANEW)
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except json.JSONDecodeError as error:

@@ -29,6 +29,8 @@ from edgetool.memory.instances.types import (
 TOP = ("tensors", "operators", "inputs", "outputs", "order", "alignment")
 TENSOR = ("name", "size", "alignment", "offset", "constant", "alias")
 OPERATOR = ("name", "inputs", "outputs")
+# Python's objects take twenty times the room of an empty list's two characters.
+MAX_VALUES = 16 * MAX_ROWS
 EXAMPLE = 'begin with {"tensors": [{"name": "x", "size": 784}], "operators": [{"inputs": ["x"], "outputs": []}]}'
 
 
@@ -65,6 +67,8 @@ def read_graph(text: str) -> Graph:
 
 
 def _json(text: str) -> Any:
+    if sum(map(text.count, ",[{")) > MAX_VALUES:
+        raise invalid(f"has more than {MAX_VALUES:,} values", "lay out its parts on their own")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except json.JSONDecodeError as error:
