@@ -22,6 +22,7 @@ def text(reports: Sequence[Report]) -> str:
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="us-ascii", xml_declaration=False).decode("ascii")
+    body = body.replace("##", "#&#35;")  # with which CI runners begin a command wherever it stands in a line
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 

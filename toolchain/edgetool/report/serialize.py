@@ -39,5 +39,8 @@ def documents(reports: Sequence[Report], shared_arena: SharedArenaInfo | None = 
 
 
 def to_json(value: dict[str, Any]) -> str:
-    """JSON text, two spaces a level, ASCII, ending in a newline. NaN and infinity raise ValueError."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+    """JSON text, two spaces a level, ASCII, ending in a newline. NaN and infinity raise ValueError.
+
+    "##", with which CI runners begin a command wherever it stands in a line, is spelt as JSON allows.
+    """
+    return json.dumps(value, indent=2, allow_nan=False).replace("##", r"#\u0023") + "\n"
