@@ -47,7 +47,7 @@ class ProgressLine:
         """Show the step in place of the last one."""
         if self._shown:
             seconds = time.monotonic() - self._started
-            sys.stderr.write(f"\r\x1b[2K{seconds:5.1f} s  {step}")
+            sys.stderr.write(f"\r\x1b[2K{seconds:5.1f} s  {printable(step, 400)}")
             sys.stderr.flush()
 
     def __enter__(self) -> ProgressLine:

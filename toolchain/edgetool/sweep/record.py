@@ -9,6 +9,7 @@ from typing import Any
 from edgetool.gate.budgets import Budget
 from edgetool.report.serialize import plain
 from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec
+from edgetool.sweep.typed import require_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def record_from_json(value: Mapping[str, Any]) -> SweepRecord:
     active = limits["active_budget"]
     limits["budgets"] = tuple(Budget(**budget) for budget in limits["budgets"])
     limits["active_budget"] = None if active is None else Budget(**active)
-    return SweepRecord(
+    record = SweepRecord(
         name=value["name"],
         model=value["model"],
         parameter_names=tuple(value["parameter_names"]),
@@ -67,6 +68,8 @@ def record_from_json(value: Mapping[str, Any]) -> SweepRecord:
         objectives=tuple(value["objectives"]),
         options=value["options"],
     )
+    require_types(record)
+    return record
 
 
 def _model_name(spec: SweepSpec) -> str:

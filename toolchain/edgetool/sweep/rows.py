@@ -29,6 +29,9 @@ NOTING = ("build", "prune", "convert")
 NAMED = 3
 
 
+FIGURES = frozenset(["convert", "analyse"])  # the jobs whose results are a variant's figures
+
+
 def rows(store: Store, axes: Sequence[str] | None = None, *, notes: bool = True) -> tuple[Row, ...]:
     """The variants of the store's sweep by number, judged by its limits, with the front of the axes marked.
 
@@ -94,7 +97,7 @@ class _Outcomes:
 
 def _row(entry: Entry, table: _Outcomes, limits: SweepLimits, *, notes: bool) -> Row:
     number, variant = entry.number, entry.variant
-    missing = False
+    missing = not FIGURES.issubset(kind for kind, _ in entry.keys)
     said: tuple[str, ...] = ()
     for kind, key in entry.keys:
         outcome = table.outcomes.get(key)

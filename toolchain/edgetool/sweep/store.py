@@ -152,7 +152,7 @@ class Store:
         with self._understanding():
             variants, keys = _parsed([row[1] for row in rows]), _parsed([row[2] for row in rows])
             return tuple(
-                Entry(row[0], _variant(value), tuple((kind, key) for kind, key in pairs))
+                Entry(row[0], _variant(value), _keys(pairs))
                 for row, value, pairs in zip(rows, variants, keys, strict=True)
             )
 
@@ -237,9 +237,17 @@ def _variant_text(variant: Variant) -> str:
 
 
 def _variant(value: dict[str, Any]) -> Variant:
-    return Variant(
-        parameters=tuple((name, given) for name, given in value["parameters"]),
-        level=value["level"],
-        precision=value["precision"],
-        target=value["target"],
-    )
+    parameters = tuple((name, given) for name, given in value["parameters"])
+    level, precision, target = value["level"], value["precision"], value["target"]
+    if not isinstance(level, int | float) or not isinstance(precision, str) or not isinstance(target, str):
+        raise TypeError("a variant is none")
+    if not all(isinstance(name, str) and isinstance(given, int | float | str) for name, given in parameters):
+        raise TypeError("a parameter is none")
+    return Variant(parameters, level, precision, target)
+
+
+def _keys(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    keys = tuple((kind, key) for kind, key in pairs)
+    if not all(isinstance(kind, str) and isinstance(key, str) for kind, key in keys):
+        raise TypeError("a job is none")
+    return keys
