@@ -33,6 +33,8 @@ source_options = stacked(
 
 def is_store(path: Path) -> bool:
     """Whether the file is an SQLite database, whatever its name."""
+    if not path.is_file():  # opening a pipe would wait for whoever writes to it
+        return False
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC

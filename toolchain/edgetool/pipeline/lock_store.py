@@ -34,8 +34,12 @@ class LockStore:
 
 def read_lock(path: Path) -> LockStore:
     """The lock file, if there is one. Raises UsageError naming the line or key of what is no lock."""
-    if not path.exists():
+    try:
+        path.stat()
+    except FileNotFoundError:
         return LockStore(path, None, None)
+    except (OSError, ValueError):  # a link to itself, say: no missing lock, which a gate would pass
+        pass
     blob = read_file(path, what="a lock file", most_bytes=MOST_CHARACTERS)
     try:
         text = blob.decode("utf-8")
