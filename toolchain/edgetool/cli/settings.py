@@ -95,7 +95,8 @@ def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: 
         parameter.type_cast_value(ctx, value)
     except click.BadParameter as error:
         raise SettingsError(error.message, where=where) from error
-    except (TypeError, ValueError, OverflowError) as error:  # TOML has dates, tables and numbers of any size
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        # TOML has dates, tables and numbers of any size; click expects text, also where a flag is a number.
         raise SettingsError("is not what the option takes", where=where) from error
     return value
 
