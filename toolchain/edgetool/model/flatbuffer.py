@@ -21,6 +21,8 @@ from edgetool.model.schema import table as schema_table
 
 MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
+# Writers share texts and vectors, never tables: one that is reached again costs time and memory as a new one does.
+MAX_SHARED_TABLES = 10_000
 # A file without sharing costs less than its own size; the floor lets small ones share.
 BUDGET_FACTOR = 4
 BUDGET_FLOOR_BYTES = 65_536
@@ -73,6 +75,7 @@ class _Reader:
         self.name = name
         self.budget = BUDGET_FACTOR * len(blob) + BUDGET_FLOOR_BYTES
         self.tables = 0
+        self.starts: set[int] = set()
         self.unknown: set[str] = set()
         self.vtables: dict[tuple[int, str], tuple[int, list[Position], str]] = {}
         self.payloads: dict[int, bytes] = {}
@@ -104,6 +107,9 @@ class _Reader:
         self.tables += 1
         if self.tables > MAX_TABLES:
             self.fail(where, f"the file has more than {MAX_TABLES} tables")
+        self.starts.add(at)
+        if self.tables - len(self.starts) > MAX_SHARED_TABLES:
+            self.fail(where, f"over {MAX_SHARED_TABLES} tables overlap: read out, they are far larger than the file")
         if at & 3 or at + 4 > self.size:
             self.fail(where, "it is not aligned to 4 bytes" if at & 3 else "it lies beyond the end of the file")
         vtable_at = at - _i32(self.blob, at)[0]
@@ -213,6 +219,8 @@ class _Reader:
 
     def nested_tables(self, kind: Table, field: Field, at: int, depth: int) -> tuple[Record, ...]:
         start, length = self.vector(kind, field, at, 4)
+        if self.tables + length > MAX_TABLES:
+            self.fail_at(kind, field, start - 4, f"with its {length} the file has more than {MAX_TABLES} tables")
         return tuple(self._elements(kind, field, start, length, depth))
 
     def _elements(self, kind: Table, field: Field, start: int, length: int, depth: int) -> Iterator[Record]:
