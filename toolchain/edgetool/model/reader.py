@@ -8,6 +8,7 @@ from edgetool.errors import InvalidModelError
 from edgetool.model import checks
 from edgetool.model.enums import BUILTIN_OPERATORS
 from edgetool.model.flatbuffer import Record, read_root
+from edgetool.model.index_values import check_index_values
 from edgetool.model.operator_checks import Node
 from edgetool.model.operator_rules import check_operator
 from edgetool.model.schema import FILE_IDENTIFIER, VERSION
@@ -253,7 +254,7 @@ def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ..
         checks.check_option_table(name, record, code.code, options.table)
     inputs = tuple(tensors[i] if i >= 0 else None for i in record["inputs"])
     check_operator(Node(name, record, code.code, inputs, tuple(tensors[i] for i in record["outputs"]), options))
-    return Operator(
+    operator = Operator(
         index=index,
         code=code.code,
         version=code.version,
@@ -268,6 +269,8 @@ def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ..
         options_in_2=second is not None,
         debug_metadata_index=record["debug_metadata_index"],
     )
+    check_index_values(name, record, operator, tensors)
+    return operator
 
 
 def _options(record: Record | None) -> Options | None:
