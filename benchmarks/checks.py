@@ -1,0 +1,144 @@
+"""Whether a test holds each check of the .tflite reader: takes them away one at a time and runs the reader's tests.
+
+    python -m benchmarks.checks [--only TEXT] [--list] [--tests PATH...]
+
+A check is what benchmarks.check_removals finds: an `if` that ends in a refusal, each alternative in its condition, a
+call of a checking function, an entry in a table of rules, a limit, an index in the schema. Prints every one that no
+test misses, and at the end how many there were. Exit status 1 when one of them is not in EQUIVALENT, or when an entry
+there is held by a test after all.
+
+The tests run in a forked process, on a copy of the package with one module changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.check_removals import Removal, removals
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "toolchain" / "edgetool"
+# The quick and telling ones first: the run ends with the first test that fails.
+TESTS = (
+    "tests/attacks",
+    "tests/model/test_checks_*.py",
+    "tests/model/test_reader.py",
+    "tests/model/test_operator*.py",
+    "tests/model/test_flexbuffer.py",
+    "tests/model/test_flatbuffer.py",
+)
+SECONDS = 60.0
+MEMORY_BYTES = 4 * 2**30
+
+# Checks whose removal changes nothing that a file can show, with the reason.
+EQUIVALENT: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """held: whether a test failed without the check. how: "failed", "died", "endless", or "passed"."""
+
+    held: bool
+    how: str
+    seconds: float
+
+
+def warm_up() -> None:
+    """Load what the tests load and what does not depend on edgetool, once for all forks."""
+    for name in ("ortools.sat.python.cp_model", "hypothesis", "numpy", "flatbuffers", "pytest"):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def judge(removal: Removal, copy: Path, tests: Sequence[str]) -> Verdict:
+    """Run the tests on the package in `copy` without the check; the module is as before afterwards."""
+    module = copy / "edgetool" / removal.path
+    sound = module.read_text()
+    module.write_text(removal.source)
+    start = time.monotonic()
+    try:
+        child = os.fork()
+        if child == 0:
+            _run_tests(copy, tests)
+        _, status = os.waitpid(child, 0)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what the tests started and did not end
+    finally:
+        module.write_text(sound)
+    code = os.waitstatus_to_exitcode(status)
+    how = {0: "passed", 1: "failed", 2: "failed", 3: "died", -signal.SIGALRM: "endless"}.get(code, "died")
+    return Verdict(code != 0, how, time.monotonic() - start)
+
+
+def _run_tests(copy: Path, tests: Sequence[str]) -> None:
+    """In the child: pytest to the first failure. Does not return."""
+    code = 3
+    try:
+        os.setpgid(0, 0)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        sys.path[:0] = [str(copy)]
+        os.environ["PYTHONPATH"] = str(copy)
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        sys.dont_write_bytecode = True
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        import pytest
+
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+    finally:
+        os._exit(code)
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """The test files and directories that the patterns stand for, in their order, each once."""
+    return list(dict.fromkeys(str(path) for pattern in patterns for path in sorted(ROOT.glob(pattern))))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="only checks with this in their name")
+    parser.add_argument("--list", action="store_true", help="name the checks and stop")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="tests to run, patterns below the repository")
+    options = parser.parse_args()
+    chosen = [removal for removal in removals(PACKAGE) if options.only in removal.name]
+    if options.list:
+        print(*(removal.name for removal in chosen), sep="\n")
+        return 0
+    warm_up()
+    os.chdir(ROOT)
+    tests = expand(options.tests)
+    with tempfile.TemporaryDirectory(prefix="edgetool-checks-") as directory:
+        copy = Path(directory)
+        shutil.copytree(PACKAGE, copy / "edgetool", ignore=shutil.ignore_patterns("__pycache__"))
+        survivors = [removal.name for removal in chosen if not _told(removal, judge(removal, copy, tests)).held]
+    known = [name for name in survivors if name in EQUIVALENT]
+    stale = [] if options.only else sorted(EQUIVALENT.keys() - set(survivors))
+    print(f"{len(chosen)} checks, {len(chosen) - len(survivors)} held by a test, {len(known)} without effect")
+    for name in stale:
+        print(f"not among the survivors any more: {name}")
+    return int(len(survivors) > len(known) or bool(stale))
+
+
+def _told(removal: Removal, verdict: Verdict) -> Verdict:
+    if not verdict.held or verdict.how != "failed":
+        reason = EQUIVALENT.get(removal.name, "NO TEST FAILS") if not verdict.held else verdict.how
+        print(f"{removal.name}: {reason} ({verdict.seconds:.1f} s)", flush=True)
+    return verdict
+
+
+if __name__ == "__main__":
+    sys.exit(main())
