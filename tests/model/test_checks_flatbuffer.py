@@ -24,6 +24,13 @@ def text_up_to_the_end() -> bytes:
     return patched(BLOB, start - 4, "I", len(BLOB) - start)
 
 
+def text_at_an_odd_byte() -> bytes:
+    """Three letters and a zero byte, but for where they stand a text like any other."""
+    tensor = follow(records(BLOB), WEIGHTS)
+    at, target = field_at(BLOB, tensor, "name"), target_at(BLOB, tensor, "name") + 1
+    return patched(patched(patched(BLOB, at, "I", target - at), target, "I", 3), target + 7, "B", 0)
+
+
 def union_type_in_the_vtables_place() -> bytes:
     operator = follow(records(BLOB), OPERATOR)
     return patched(BLOB, vtable_at(BLOB, operator) + 4 + 2 * 3, "H", 2)
@@ -52,6 +59,7 @@ def wide_elements_at_half_their_width() -> bytes:
 
 SPECIAL: dict[str, tuple[Callable[[], bytes], str]] = {
     "text up to the end": (text_up_to_the_end, "zero byte"),
+    "text at an odd byte": (text_at_an_odd_byte, "the vector is not aligned"),
     "union's type in the vtable's place": (union_type_in_the_vtables_place, "outside its table"),
     "union's value in the vtable's place": (union_value_in_the_vtables_place, "outside its table"),
     "offset at an odd byte": (offset_at_an_odd_byte, "leads nowhere"),

@@ -17,7 +17,9 @@ OUTSIDE = {
     "length before the bytes": bytes([0, 1, VECTOR, 1]),
     "element past the end": bytes([1, 1, INDIRECT_OF_8_BYTES, 2, VECTOR, 1]),
     "root before the bytes": bytes([1, 7, INT, 9, VECTOR, 1]),
-    "name before the bytes": b"a\0" + bytes([1, 9, 1, 1, 1, 7, INT, 2, MAP, 1]),
+    "names before the bytes": b"a\0" + bytes([1, 3, 9, 1, 1, 7, INT, 2, MAP, 1]),
+    "name before the bytes, which a negative index finds at their end": b"a\0"
+    + bytes([1, 9, 1, 1, 1, 0, INT, 2, MAP, 1]),
     "root of another type": bytes([1, 7, INT, 2, TYPED, 1]),
 }
 

@@ -1,0 +1,80 @@
+"""The script that takes the reader's checks away: it finds them, and tells those that a test holds from the others."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.check_removals import Removal, removals
+from benchmarks.checks import EQUIVALENT
+
+import edgetool
+
+ROOT = Path(__file__).resolve().parents[2]
+FOUND = {removal.name: removal for removal in removals(ROOT / "toolchain" / "edgetool")}
+
+# One of each kind, by how its name starts, and what of the module is then there once less.
+KINDS = {
+    "flatbuffer._Reader.scalar without if at % width": "if at % width:",
+    "flatbuffer._Reader.follow without offset == 0 in": " or offset == 0",
+    "checks.check_indices without the left side of": "lowest <= index",
+    "reader._graph without file.check_indices": "file.check_indices(record, len(tensors))",
+    "flatbuffer._Reader.string without catching": "except UnicodeDecodeError:",
+    "flatbuffer without MAX_DEPTH": "MAX_DEPTH = 64",
+    "schema without Metadata.buffer@buffer": "buffer:u32@buffer\n",
+    "index_values without _RULES[GATHER]": "'GATHER':",
+}
+
+
+def found(start: str) -> Removal:
+    """The one check whose name starts so."""
+    (name,) = [start] if start in FOUND else [name for name in FOUND if name.startswith(start)]
+    return FOUND[name]
+
+
+def test_every_refusal_is_among_the_checks() -> None:
+    """Counted another way: each line with a refusal, but for those whose business it is to word one."""
+    modules = {removal.path for removal in FOUND.values()}
+    assert {"model/flatbuffer.py", "model/checks.py", "model/reader.py", "model/flexbuffer.py"} <= modules
+    for path in modules:
+        source = (ROOT / "toolchain" / "edgetool" / path).read_text()
+        refusals = source.count("self.fail(") + source.count("invalid(") + source.count("unsupported(")
+        assert sum(removal.path == path for removal in FOUND.values()) >= refusals - source.count("-> NoReturn")
+
+
+@pytest.mark.parametrize(("start", "piece"), KINDS.items(), ids=KINDS)
+def test_a_check_is_taken_away(start: str, piece: str) -> None:
+    removal = found(start)
+    sound = (ROOT / "toolchain" / "edgetool" / removal.path).read_text()
+    if removal.path != "model/schema.py":
+        sound = ast.unparse(ast.parse(sound))
+    assert removal.source.count(piece) == sound.count(piece) - 1
+    compile(removal.source, removal.path, "exec")
+
+
+def test_what_has_no_effect_is_still_there() -> None:
+    assert FOUND.keys() >= EQUIVALENT.keys()
+
+
+def run(only: str, tests: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(edgetool.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "benchmarks.checks", "--only", only, "--tests", tests]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_check_that_a_test_holds() -> None:
+    done = run("checks.check_indices without", "tests/model/test_checks_indices.py")
+    assert (done.returncode, done.stdout) == (0, "3 checks, 3 held by a test, 0 without effect\n"), done.stderr
+
+
+def test_a_check_that_no_test_holds() -> None:
+    done = run("flatbuffer._Reader.scalar without", "tests/model/test_checks_indices.py")
+    assert done.returncode == 1, done.stderr
+    assert "flatbuffer._Reader.scalar without if at % width: NO TEST FAILS" in done.stdout
+    assert done.stdout.endswith("1 checks, 0 held by a test, 0 without effect\n")
