@@ -6,7 +6,7 @@ EXAMPLE := examples/keyword_spotting
 # Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
-.PHONY: demo test lint types unit schemas benchmark fuzz clean
+.PHONY: demo test lint types unit schemas benchmark fuzz checks coverage clean
 
 demo: $(VENV)/.demo-installed
 	@$(BIN)/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
@@ -47,6 +47,18 @@ fuzz: $(VENV)/.test-installed
 	@! $(BIN)/python -c 'import atheris' 2>/dev/null || \
 		$(BIN)/python -m benchmarks.fuzz.coverage_guided --runs $(COVERAGE_RUNS) --corpus $(FUZZ_STATE)/corpus
 
+# Takes each check of the .tflite reader away in turn: a test must fail every time. Minutes.
+checks: $(VENV)/.test-installed
+	$(BIN)/python -m benchmarks.checks
+
+# Lines and branches of the .tflite reader, the judge of layouts and the writer that their own tests reach.
+COVERED := tests/attacks $(wildcard tests/model/test_checks_*.py tests/model/test_operator*.py) \
+	$(addprefix tests/model/,test_reader.py test_flatbuffer.py test_flexbuffer.py test_schema.py test_writer.py) \
+	$(wildcard tests/memory/test_checker*.py)
+coverage: $(VENV)/.test-installed
+	$(BIN)/coverage run -m pytest -q -k "not fast" $(COVERED)
+	$(BIN)/coverage report
+
 $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "edgetool needs Python 3.11 or later; name one with make PYTHON=..."; exit 1; }
@@ -82,4 +94,4 @@ $(SCHEMAS)/junit-10.xsd: | $(VENV)/bin/python
 	rm $(SCHEMAS)/pytest-8.4.2.tar.gz
 
 clean:
-	rm -rf $(VENV) build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .coverage build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -142,7 +142,7 @@ ATTACKS = {
     ),
     "options-twice": changed(OPERATOR, "builtin_options_2", record("DilateOptions"), "two option tables"),
     "data-in-the-first-buffer": changed(("buffers", 0), "data", b"\0", "must be empty"),
-    "subgraphs-none": changed(ROOT, "subgraphs", (), "no subgraph"),
+    "subgraphs-none": changed(ROOT, "subgraphs", (), "the model has no subgraph"),
     "scales-of-another-count": changed(_SCALES, "scale", (0.5, 0.5, 0.5), "(scales|zero points)"),
     "zero-points-without-scales": changed(_SCALES, "scale", (), "zero points for 0 scales"),
     # CVE-2022-23560: a sparse constant is unpacked to wherever its indices lead.

@@ -35,6 +35,12 @@ def test_the_same_inside_is_read() -> None:
     assert read_flexbuffer(b"a\0" + bytes([1, 3, 1, 1, 1, 7, INT, 2, MAP, 1])).names == ("a",)
 
 
+def test_an_unsigned_number_is_one() -> None:
+    unsigned = 2 << 2
+    options = read_flexbuffer(bytes([1, 255, unsigned, 2, VECTOR, 1]))
+    assert (options.numbers, options.raw) == ((255,), (-1,))
+
+
 def vector_of(count: int) -> bytes:
     """That many numbers 7, two bytes each."""
     return (

@@ -74,3 +74,10 @@ def test_an_index_stays_in_its_list(name: str, role: str) -> None:
     for index in (3, 2**31 - 1, -2, *([] if role.endswith("?") else [-1])):
         with pytest.raises(InvalidModelError, match=f"there is no {role.rstrip('?')} {index}; the file has 3"):
             checks.check_indices("some.tflite", with_index(name, index), COUNTS)
+
+
+def test_only_indices_of_subgraphs_are_calls() -> None:
+    branch = with_index("IfOptions.then_subgraph_index", 2)
+    assert checks.called_subgraphs(branch) == {0, 2}
+    assert checks.called_subgraphs(with_index("StablehloCaseOptions.branch_subgraph_indices", 1)) == {0, 1}
+    assert checks.called_subgraphs(with_index("BlockwiseQuantization.scales", 2)) == set()
