@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.attacks import bombs, contents, form, operators
 
 FILES = Path(__file__).parent / "files"
-ATTACKS = {**form.ATTACKS, **contents.ATTACKS, **bombs.ATTACKS, **operators.ATTACKS}
+ATTACKS = {**form.ATTACKS, **contents.ATTACKS, **bombs.ATTACKS, **operators.ATTACKS, **operators.BY_RULES}
 
 
 def path_of(directory: Path, name: str) -> Path:

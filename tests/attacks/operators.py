@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import pack
 
+from edgetool.model.enums import UNIONS
 from edgetool.model.types import DType, Options
 from edgetool.model.writer import write_model
 from tests.attacks.base import MOST, Attack
-from tests.model.builders import Builder
+from tests.model.builders import Builder, options
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,9 @@ def model_of(
     indices = [_place(build, operand) for operand in inputs]
     results = [build.activation(shape) for shape in outputs]
     build.operator(code, indices, results, given)
+    (operator,) = build.operators
+    late = operator.options is not None and operator.options.table in UNIONS["BuiltinOptions2"]
+    build.operators[0] = replace(operator, options_in_2=late)
     fed = [index for index in indices if index >= 0 and build.tensors[index].data is None]
     return write_model(build.model(fed, results))
 
@@ -61,6 +65,20 @@ def _segments(*segments: int) -> bytes:
     return model_of("SEGMENT_SUM", [Input((3, 2)), Input((3,), segments)], [(2, 2)])
 
 
+def _same_tensor() -> bytes:
+    """An ADD that writes what it reads."""
+    build = Builder()
+    x, y = build.activation((1, 4)), build.activation((1, 4))
+    build.operator("ADD", [x, y], [x])
+    return write_model(build.model([x, y], [x]))
+
+
+def _conv(**changes: int) -> bytes:
+    """A CONV_2D of 3x3 with the options changed."""
+    given = options("Conv2DOptions", **{"stride_w": 1, "stride_h": 1, **changes})
+    return model_of("CONV_2D", [Input((1, 4, 4, 2)), Input((2, 3, 3, 2)), None], [(1, 4, 4, 2)], given)
+
+
 ATTACKS = {
     "cve-2020-15212-negative-segment": Attack(lambda: _segments(-1, 0, 1), "index -1 of SEGMENT_SUM"),
     "cve-2020-15213-enormous-segment": Attack(lambda: _segments(0, 1, MOST), f"index {MOST} of SEGMENT_SUM"),
@@ -72,4 +90,43 @@ ATTACKS = {
     "cve-2022-23559-lookup": Attack(lambda: _lookup(MOST), f"index {MOST} of EMBEDDING_LOOKUP"),
     "scatter-outside-the-row": Attack(lambda: _scatter(2, 2), "index 2 of SCATTER_ND"),
     "scatter-outside-the-column": Attack(lambda: _scatter(-1, 0), "index -1 of SCATTER_ND"),
+}
+
+# Those that only the rules of operators refuse.
+BY_RULES = {
+    "cve-2020-15207-negative-axis": Attack(
+        lambda: model_of("MEAN", [Input((1, 4, 4, 2)), Input((1,), (-100,))], [(1, 4, 2)]), "an axis of -100"
+    ),
+    "cve-2020-15207-oversized-axis": Attack(
+        lambda: model_of("ARG_MAX", [Input((3, 2)), Input((1,), (MOST,))], [(3,)]), f"an axis of {MOST}"
+    ),
+    "cve-2020-15208-shapes-apart": Attack(
+        lambda: model_of("ADD", [Input((1, 4, 4, 2)), Input((1, 3, 4, 2))], [(1, 4, 4, 2)]), "do not go together"
+    ),
+    "cve-2020-15210-input-is-output": Attack(_same_tensor, "writes tensor 0, which it reads"),
+    "cve-2020-15211-input-left-out": Attack(
+        lambda: model_of("ADD", [Input((1, 4)), None], [(1, 4)]), "ADD without its input 1"
+    ),
+    "cve-2020-15211-weights-left-out": Attack(
+        lambda: model_of("FULLY_CONNECTED", [Input((1, 4)), None, Input((2,), (0, 0))], [(1, 2)]), "without its input 1"
+    ),
+    "cve-2020-15211-no-inputs": Attack(lambda: model_of("CONV_2D", [], [(1, 4, 4, 2)]), "CONV_2D with 0 inputs"),
+    "cve-2021-29585-stride-zero": Attack(lambda: _conv(stride_w=0), "stride_w 0"),
+    "cve-2021-29595-block-zero": Attack(
+        lambda: model_of("DEPTH_TO_SPACE", [Input((1, 2, 2, 4))], [(1, 4, 4, 1)]), "block_size 0"
+    ),
+    "cve-2021-29599-splits-zero": Attack(
+        lambda: model_of("SPLIT", [Input((), (0,)), Input((4, 2))], [(4, 2)]), "num_splits 0"
+    ),
+    "cve-2022-23557-filter-without-size": Attack(
+        lambda: model_of("CONV_2D", [Input((1, 4, 4, 0)), Input((2, 3, 3, 0)), None], [(1, 2, 2, 2)]), "CONV_2D"
+    ),
+    "stride-beyond-16-bits": Attack(lambda: _conv(stride_h=2**16 + 1), "stride_h 65537"),
+    "axis-of-a-gather": Attack(
+        lambda: model_of("GATHER", [Input((3, 2)), Input((1,), (1,))], [(1, 2)], options("GatherOptions", axis=77)),
+        "along axis 77",
+    ),
+    "permutation-outside": Attack(
+        lambda: model_of("TRANSPOSE", [Input((3, 2)), Input((2,), (0, 7))], [(2, 3)]), "an axis of 7"
+    ),
 }
