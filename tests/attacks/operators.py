@@ -126,6 +126,10 @@ BY_RULES = {
         lambda: model_of("GATHER", [Input((3, 2)), Input((1,), (1,))], [(1, 2)], options("GatherOptions", axis=77)),
         "along axis 77",
     ),
+    "axis-of-a-gather-negative": Attack(
+        lambda: model_of("GATHER", [Input((3, 2)), Input((1,), (1,))], [(1, 2)], options("GatherOptions", axis=-3)),
+        "along axis -3",
+    ),
     "permutation-outside": Attack(
         lambda: model_of("TRANSPOSE", [Input((3, 2)), Input((2,), (0, 7))], [(2, 3)]), "an axis of 7"
     ),
