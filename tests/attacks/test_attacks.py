@@ -17,7 +17,6 @@ import edgetool
 from edgetool.model.reader import read_model
 from tests.attacks.base import sound, sound_model
 from tests.attacks.make import ATTACKS, FILES, path_of, write_all
-from tests.attacks.operators import BY_RULES
 
 CPU_SECONDS = 0.2
 PEAK_BYTES = 100 * 2**20
@@ -74,8 +73,6 @@ def test_the_sound_file_is_sound() -> None:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_is_refused(name: str, reader: Reader, files: Path) -> None:
-    if name in BY_RULES:
-        pytest.importorskip("edgetool.model.operator_rules")
     answer = reader.read(path_of(files, name))
     assert answer["error"] in ("InvalidModelError", "UnsupportedModelError"), answer
     assert answer["exit_code"] == 3
