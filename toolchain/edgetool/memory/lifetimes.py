@@ -60,7 +60,8 @@ def called_subgraphs(operator: Operator) -> tuple[int, ...]:
 def timeline(model: Model) -> Timeline:
     """The lifetimes of every tensor that an operator or a graph interface mentions.
 
-    Raises UnsupportedModelError when subgraphs call each other in a circle or too often.
+    Raises UnsupportedModelError when subgraphs call each other in a circle or too often, and for an operator whose
+    sizes are known only when the model runs and do not go together as the file has them: TFLM calculates none.
     """
     marks = _Marks()
     _mark_subgraph(model, 0, marks, ())
@@ -159,6 +160,12 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
         marks.create((index, tensor))
         marks.use((index, tensor))
     for operator in graph.operators:
+        if operator.unsettled:
+            raise UnsupportedModelError(
+                f"{operator.unsettled}: sizes are known only when the model runs, and TFLM calculates none",
+                where=f"subgraph {index} operator {operator.index}",
+                fix="convert the model again with fixed shapes",
+            )
         marks.enter_scope()
         start = marks.scope
         for tensor in operator.outputs:

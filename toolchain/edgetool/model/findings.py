@@ -184,6 +184,12 @@ def _repeated_metadata(model: Model) -> Iterator[str]:
     return (f"metadata {name[:_MAX_NAME_SHOWN]!a}" for name, count in names.items() if count > 1)
 
 
+def _unsettled(model: Model) -> Iterator[str]:
+    for graph in model.subgraphs:
+        subgraph = f"subgraph {graph.index} " if len(model.subgraphs) > 1 else ""
+        yield from (f"{subgraph}operator {op.index} {op.code}" for op in graph.operators if op.unsettled)
+
+
 def _unknown_fields(model: Model) -> Iterable[str]:
     return model.unknown_fields
 
@@ -194,6 +200,12 @@ _RULES = (
         "error",
         "constants that an operator writes or the model takes as inputs, though a device keeps them in flash",
         _tensors_in_graph_where(_written_constants),
+    ),
+    _Rule(
+        "unsettled-shapes",
+        "error",
+        "operators whose tensors do not go together, as their sizes are known only when the model runs",
+        _unsettled,
     ),
     _Rule(
         "never-written",

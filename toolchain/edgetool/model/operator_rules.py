@@ -227,12 +227,23 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 def check_operator(node: Node) -> None:
     """Hold an operator against its rules. Raises InvalidModelError for the first that it breaks."""
-    _check_counts(node)
     for rule in RULES.get(node.code, ()):
         rule(node)
 
 
-def _check_counts(node: Node) -> None:
+def has_unknown_sizes(node: Node) -> bool:
+    """Whether a dimension is known only when the model runs, so that the shapes in the file are place holders.
+
+    A batch that no tensor of the operator knows is 1 in all of them, and the shapes are to be taken at their word.
+    """
+    tensors = (tensor for tensor in (*node.inputs, *node.outputs) if tensor is not None and not tensor.is_constant)
+    signatures = [tensor.shape_signature for tensor in tensors]
+    batches = {signature[:1] == (-1,) for signature in signatures}
+    return len(batches) > 1 or any(-1 in signature[1:] for signature in signatures)
+
+
+def check_counts(node: Node) -> None:
+    """Hold an operator's numbers of inputs and outputs against its code. Raises InvalidModelError."""
     inputs, outputs = node.record["inputs"], node.record["outputs"]
     both = set(inputs).intersection(outputs)
     if both:

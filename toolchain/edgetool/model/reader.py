@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetool.errors import InvalidModelError
 from edgetool.model import checks
@@ -10,7 +10,7 @@ from edgetool.model.enums import BUILTIN_OPERATORS
 from edgetool.model.flatbuffer import Record, read_root
 from edgetool.model.index_values import check_index_values
 from edgetool.model.operator_checks import Node
-from edgetool.model.operator_rules import check_operator
+from edgetool.model.operator_rules import check_counts, check_operator, has_unknown_sizes
 from edgetool.model.schema import FILE_IDENTIFIER, VERSION
 from edgetool.model.types import (
     DType,
@@ -253,7 +253,8 @@ def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ..
     if options is not None:
         checks.check_option_table(name, record, code.code, options.table)
     inputs = tuple(tensors[i] if i >= 0 else None for i in record["inputs"])
-    check_operator(Node(name, record, code.code, inputs, tuple(tensors[i] for i in record["outputs"]), options))
+    node = Node(name, record, code.code, inputs, tuple(tensors[i] for i in record["outputs"]), options)
+    check_counts(node)
     operator = Operator(
         index=index,
         code=code.code,
@@ -269,7 +270,13 @@ def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ..
         options_in_2=second is not None,
         debug_metadata_index=record["debug_metadata_index"],
     )
-    check_index_values(name, record, operator, tensors)
+    try:
+        check_operator(node)
+        check_index_values(name, record, operator, tensors)
+    except InvalidModelError as error:
+        if not has_unknown_sizes(node):
+            raise
+        return replace(operator, unsettled=error.what)
     return operator
 
 

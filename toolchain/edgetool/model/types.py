@@ -196,6 +196,8 @@ class Operator:
 
     `options` is its built-in option table, None where it has none. `custom_options` belong to custom
     operators only. `options_in_2` says that the file keeps the table in the field builtin_options_2.
+    `unsettled` is what does not go together as the shapes stand, where some are known only when the model runs;
+    empty for all that a device can run.
     """
 
     index: int
@@ -211,6 +213,7 @@ class Operator:
     mutating_variable_inputs: tuple[bool, ...] = ()
     options_in_2: bool = False
     debug_metadata_index: int = -1
+    unsettled: str = ""
 
     @property
     def label(self) -> str:

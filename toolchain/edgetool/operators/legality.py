@@ -102,6 +102,9 @@ def _reasons(
     if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.known:
         yield "missing", f"{runtime.name} has no {operator.label}"
         return
+    if operator.unsettled:
+        yield "limit", f"its {operator.unsettled}, as sizes are known only when the model runs"
+        return
     tensors = site.graph.tensors
     takes = tables.takes.get(operator.code)
     inputs = tuple(tensors[i] if i >= 0 else None for i in operator.inputs)
