@@ -215,7 +215,7 @@ def sliced(node: Node) -> None:
     made = []
     for size, begin, count in zip(source.shape, begins, counts, strict=True):
         taken = size - begin if count == -1 else count
-        if not 0 <= begin <= size or not 0 <= taken <= size - begin:
+        if begin < 0 or not 0 <= taken <= size - begin:
             node.refuse("inputs", f"with {count} from {begin} of a dimension of {size}")
         made.append(taken)
     makes(node, 0, prod(made), f"slices of {sizes(source.shape)}")

@@ -1,0 +1,284 @@
+"""Operators by their rules: sound ones by name, and each with one rule broken, with the field and the message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from struct import pack
+from typing import Any
+
+from edgetool.model.enums import OPTION_TABLES
+from edgetool.model.types import DType
+from edgetool.model.writer import write_model
+from tests.model.builders import Builder, options
+
+# An operand: the shape of an activation (a tuple), the numbers of a constant (a list, or one alone for a scalar), or
+# None for one that is left out.
+Given = tuple[int, ...] | list[int] | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operator and its tensors."""
+
+    code: str
+    inputs: Sequence[Given]
+    outputs: Sequence[tuple[int, ...]]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    without_options: bool = False
+
+    def blob(self) -> bytes:
+        """The file with this operator alone."""
+        build = Builder()
+        inputs = [_operand(build, given) for given in self.inputs]
+        outputs = [build.tensor(shape) for shape in self.outputs]
+        name = OPTION_TABLES.get(self.code)
+        given = options(name, **self.options) if name else None
+        build.operator(self.code, inputs, outputs, given, custom_code="Own" if self.code == "CUSTOM" else None)
+        if self.without_options:
+            build.operators[0] = replace(build.operators[0], options=None)
+        return write_model(build.model([], []))
+
+
+def _operand(build: Builder, given: Given) -> int:
+    if given is None:
+        return -1
+    if isinstance(given, tuple):
+        return build.tensor(given)
+    numbers = given if isinstance(given, list) else [given]
+    shape = [len(numbers)] if isinstance(given, list) else []
+    return build.tensor(shape, DType.INT32, data=pack(f"<{len(numbers)}i", *numbers) or None)
+
+
+IMAGE, STEPS = (2, 9, 8, 4), {"stride_h": 2, "stride_w": 3}
+WINDOW = {**STEPS, "filter_height": 3, "filter_width": 2}
+ONE = {"stride_h": 1, "stride_w": 1}
+
+SOUND = {
+    "conv": Case("CONV_2D", [IMAGE, (6, 3, 2, 4), (6,)], [(2, 5, 3, 6)], STEPS),
+    "conv, valid": Case("CONV_2D", [IMAGE, (6, 3, 2, 4), None], [(2, 4, 3, 6)], {**STEPS, "padding": "VALID"}),
+    "conv, dilated": Case(
+        "CONV_2D",
+        [IMAGE, (6, 3, 2, 4)],
+        [(2, 3, 5, 6)],
+        {**ONE, "padding": "VALID", "dilation_h_factor": 3, "dilation_w_factor": 3},
+    ),
+    "conv, groups": Case("CONV_2D", [IMAGE, (6, 3, 2, 2), (6,)], [(2, 5, 3, 6)], STEPS),
+    "depthwise": Case(
+        "DEPTHWISE_CONV_2D", [IMAGE, (1, 3, 3, 8), (8,)], [(2, 5, 3, 8)], {**STEPS, "depth_multiplier": 2}
+    ),
+    "transposed": Case("TRANSPOSE_CONV", [[2, 9, 8, 6], (6, 3, 3, 4), (2, 5, 3, 4), (6,)], [(2, 9, 8, 6)], STEPS),
+    "transposed, no constant": Case("TRANSPOSE_CONV", [(4,), (6, 3, 3, 4), (2, 5, 3, 4)], [(2, 9, 8, 6)], STEPS),
+    "pool": Case("MAX_POOL_2D", [IMAGE], [(2, 4, 3, 4)], {**WINDOW, "padding": "VALID"}),
+    "pool, padding of 15 bits": Case(
+        "MAX_POOL_2D", [IMAGE], [(2, 5, 3, 4)], {**WINDOW, "padding": "SAME", "filter_width": 65537}
+    ),
+    "dense": Case("FULLY_CONNECTED", [(2, 3, 8), (5, 8), (5,)], [(2, 3, 5)]),
+    "dense, flat": Case("FULLY_CONNECTED", [(2, 3, 8), (5, 24), None], [(2, 5)]),
+    "dense, shuffled": Case(
+        "FULLY_CONNECTED", [(2, 8), (5, 8)], [(2, 5), (80,)], {"weights_format": "SHUFFLED4x16INT8"}
+    ),
+    "elementwise": Case("ABS", [(2, 3)], [(3, 2)]),
+    "two": Case("ADD", [(2, 1, 4), (3, 1)], [(2, 3, 4)]),
+    "two, scalar": Case("MUL", [(), (3, 1)], [(3, 1)]),
+    "two, empty": Case("MUL", [(0, 3), (1, 3)], [(0, 3)]),
+    "many": Case("ADD_N", [(2, 3)] * 3, [(2, 3)]),
+    "slopes": Case("PRELU", [(1, 4, 3), (1, 1, 3)], [(1, 4, 3)]),
+    "choice": Case("SELECT_V2", [(3, 1), (3,), (1,)], [(3, 3)]),
+    "concatenation": Case("CONCATENATION", [(2, 3), (2, 4)], [(2, 7)], {"axis": -1}),
+    "concatenation of scalars": Case("CONCATENATION", [(), ()], [(2,)]),
+    "concatenation without options": Case("CONCATENATION", [(2, 3), (4, 3)], [(6, 3)], without_options=True),
+    "pack": Case("PACK", [(2, 3)] * 4, [(2, 4, 3)], {"values_count": 4, "axis": 1}),
+    "pack, last": Case("PACK", [(2, 3)] * 4, [(2, 3, 4)], {"values_count": 4, "axis": -1}),
+    "unpack": Case("UNPACK", [(2, 3)], [(2,)] * 3, {"num": 3, "axis": -1}),
+    "split": Case("SPLIT", [1, (2, 6)], [(2, 2)] * 3, {"num_splits": 3}),
+    "split, no constant": Case("SPLIT", [(), (2, 6)], [(2, 2)] * 3, {"num_splits": 3}),
+    "split by sizes": Case("SPLIT_V", [(2, 6), [4, 2], -1], [(2, 4), (2, 2)], {"num_splits": 2}),
+    "split by sizes, no constant": Case("SPLIT_V", [(2, 6), [4, 2], ()], [(2, 4), (2, 2)], {"num_splits": 2}),
+    "transpose": Case("TRANSPOSE", [(2, 3), [1, 0]], [(3, 2)]),
+    "mean": Case("MEAN", [(2, 3, 4), [0, -1]], [(3,)]),
+    "mean, kept": Case("MEAN", [(2, 3, 4), [1]], [(2, 1, 4)], {"keep_dims": True}),
+    "mean of a scalar": Case("MEAN", [(), [0]], [()]),
+    "mean, no constant": Case("MEAN", [(2, 3, 4), (1,)], [(2, 4)]),
+    "greatest": Case("ARG_MAX", [(2, 3), 1], [(2,)]),
+    "gather": Case("GATHER", [(4, 5, 6), (4, 7)], [(4, 7, 6)], {"axis": 1, "batch_dims": 1}),
+    "slice": Case("SLICE", [(4, 5), [1, 2], [2, -1]], [(2, 3)]),
+    "slice, no constant": Case("SLICE", [(4, 5), (2,), [2, -1]], [(2, 3)]),
+    "strided slice": Case("STRIDED_SLICE", [(4, 5), [0, 0], [2, 2], [1, 1]], [(2, 2)]),
+    "resize": Case("RESIZE_BILINEAR", [(1, 2, 2, 3), [4, 5]], [(1, 4, 5, 3)]),
+    "resize, no constant": Case("RESIZE_BILINEAR", [(1, 2, 2, 3), (2,)], [(1, 4, 5, 3)]),
+    "pad": Case("PAD", [(2, 3), (2, 2)], [(4, 3)]),
+    "blocks": Case("SPACE_TO_DEPTH", [(1, 4, 4, 1)], [(1, 2, 2, 4)], {"block_size": 2}),
+    "reshape": Case("RESHAPE", [(2, 3), [6]], [(6,)]),
+    "reshape to a scalar as of old": Case("RESHAPE", [(1, 1)], [(0,)]),
+    "shape": Case("SHAPE", [(2, 3, 4)], [(3,)]),
+    "product": Case("BATCH_MATMUL", [(2, 3), (3, 4)], [(2, 4)]),
+    "while": Case("WHILE", [(1,), (2,)], [(1,), (2,)], without_options=True),
+    "if": Case("IF", [(1,), (2,)], [(2,)], without_options=True),
+    "custom": Case("CUSTOM", [None, (1,)], []),
+}
+
+
+def broken(name: str, field: str, message: str, **changes: Any) -> tuple[Case, str, str]:
+    """A sound case with one thing wrong, the field that is named, and what is said of it."""
+    case = SOUND[name]
+    if "options" in changes:
+        changes["options"] = {**case.options, **changes["options"]}
+    for side in ("inputs", "outputs"):
+        for position, shape in changes.pop(side, {}).items():
+            operands = list(changes.get(f"all_{side}", getattr(case, side)))
+            operands[position] = shape
+            changes[f"all_{side}"] = operands
+    changes = {name.removeprefix("all_"): value for name, value in changes.items()}
+    return replace(case, **changes), field, message
+
+
+BROKEN = {
+    "conv, input's rank": broken("conv", "inputs", "input 0 of 3 dimensions, not 4", inputs={0: (9, 8, 4)}),
+    "conv, filter's rank": broken("conv", "inputs", "input 1 of 5 dimensions, not 4", inputs={1: (6, 3, 2, 4, 1)}),
+    "conv, empty input": broken("conv", "inputs", "which is empty", inputs={0: (2, 0, 8, 4)}),
+    "conv, empty filter": broken("conv", "inputs", "which is empty", inputs={1: (6, 3, 2, 0)}),
+    "conv, padding": broken("conv", "padding", "padding 77, which stands for nothing", options={"padding": 77}),
+    "conv, no stride": broken("conv", "stride_w", "stride_w 0, not 1 to 32767", options={"stride_w": 0}),
+    "conv, stride of 16 bits": broken("conv", "stride_h", "stride_h 32768", options={"stride_h": 32768}),
+    "conv, no dilation": broken("conv", "dilation_h_factor", "dilation_h_factor 0", options={"dilation_h_factor": 0}),
+    "conv, dilation": broken("conv", "dilation_w_factor", "not 1 to 32767", options={"dilation_w_factor": 40000}),
+    "conv, no options": broken("conv", "builtin_options", "without Conv2DOptions", without_options=True),
+    "conv, channels": broken("conv", "inputs", "4 channels for filters", inputs={1: (6, 3, 2, 3)}),
+    "conv, more channels than the input": broken("conv", "inputs", "4 channels for filters", inputs={1: (6, 3, 2, 8)}),
+    "conv, groups": broken("conv, groups", "inputs", "channels for filters", inputs={1: (7, 3, 2, 2), 2: (7,)}),
+    "conv, bias": broken("conv", "inputs", r"of shape \[7\], not of 6 elements", inputs={2: (7,)}),
+    "conv, batch": broken("conv", "outputs", r"make \[2, 5, 3, 6\]", outputs={0: (1, 5, 3, 6)}),
+    "conv, height": broken("conv", "outputs", r"make \[2, 5, 3, 6\]", outputs={0: (2, 4, 3, 6)}),
+    "conv, width": broken("conv", "outputs", r"make \[2, 5, 3, 6\]", outputs={0: (2, 5, 4, 6)}),
+    "conv, filters": broken("conv", "outputs", r"make \[2, 5, 3, 6\]", outputs={0: (2, 5, 3, 5)}),
+    "conv, output's rank": broken("conv", "outputs", r"make \[2, 5, 3, 6\]", outputs={0: (2, 5, 18)}),
+    "conv, valid": broken("conv, valid", "outputs", r"make \[2, 4, 3, 6\]", outputs={0: (2, 5, 3, 6)}),
+    "conv, window beyond the image": broken(
+        "conv, valid", "outputs", r"make \[2, 0, 3, 6\]", inputs={1: (6, 12, 2, 4)}
+    ),
+    "conv, dilated": broken("conv, dilated", "outputs", r"make \[2, 3, 5, 6\]", outputs={0: (2, 5, 5, 6)}),
+    "depthwise, input's rank": broken("depthwise", "inputs", "input 0 of 3 dim", inputs={0: (9, 8, 4)}),
+    "depthwise, filter's rank": broken("depthwise", "inputs", "input 1 of 3 dim", inputs={1: (3, 3, 8)}),
+    "depthwise, empty filter": broken("depthwise", "inputs", "is empty", inputs={1: (1, 0, 3, 8)}),
+    "depthwise, padding": broken("depthwise", "padding", "stands for nothing", options={"padding": 2}),
+    "depthwise, stride": broken("depthwise", "stride_w", "not 1 to 32767", options={"stride_w": 0}),
+    "depthwise, dilation": broken("depthwise", "dilation_w_factor", "not 1 to", options={"dilation_w_factor": 0}),
+    "depthwise, filters": broken("depthwise", "inputs", "2 filters, not 1", inputs={1: (2, 3, 3, 8)}),
+    "depthwise, multiplier": broken("depthwise", "depth_multiplier", "3 for 4", options={"depth_multiplier": 3}),
+    "depthwise, bias": broken("depthwise", "inputs", "not of 8 elements", inputs={2: (4,)}),
+    "depthwise, output": broken("depthwise", "outputs", r"make \[2, 5, 3, 8\]", outputs={0: (2, 5, 3, 4)}),
+    "transposed, shape's rank": broken("transposed", "inputs", "input 0 of 2 dim", inputs={0: (1, 4)}),
+    "transposed, filter's rank": broken("transposed", "inputs", "input 1 of 3 dim", inputs={1: (6, 3, 4)}),
+    "transposed, input's rank": broken("transposed", "inputs", "input 2 of 3 dim", inputs={2: (5, 3, 4)}),
+    "transposed, empty filter": broken("transposed", "inputs", "is empty", inputs={1: (6, 3, 0, 4)}),
+    "transposed, padding": broken("transposed", "padding", "stands for nothing", options={"padding": -1}),
+    "transposed, stride": broken("transposed", "stride_h", "not 1 to 32767", options={"stride_h": -2}),
+    "transposed, bias": broken("transposed", "inputs", "not of 6 elements", inputs={3: (7,)}),
+    "transposed, channels": broken("transposed", "inputs", "4 channels for", inputs={1: (6, 3, 3, 5)}),
+    "transposed, shape": broken("transposed", "inputs", "where the output's shape", inputs={0: [2, 9, 7, 6]}),
+    "transposed, output's size": broken(
+        "transposed, no constant", "outputs", "do not make", outputs={0: (2, 11, 8, 6)}
+    ),
+    "transposed, output's batch": broken(
+        "transposed, no constant", "outputs", "do not make", outputs={0: (1, 9, 8, 6)}
+    ),
+    "transposed, output's channels": broken(
+        "transposed, no constant", "outputs", "do not make", outputs={0: (2, 9, 8, 4)}
+    ),
+    "transposed, output's rank": broken("transposed, no constant", "outputs", "do not make", outputs={0: (2, 9, 48)}),
+    "pool, rank": broken("pool", "inputs", "input 0 of 3 dim", inputs={0: (9, 8, 4)}),
+    "pool, padding": broken("pool", "padding", "stands for nothing", options={"padding": 9}),
+    "pool, stride": broken("pool", "stride_w", "not 1 or more", options={"stride_w": 0}),
+    "pool, window": broken("pool", "filter_height", "not 1 or more", options={"filter_height": 0}),
+    "pool, padding of 16 bits": broken(
+        "pool",
+        "padding",
+        "elements around the image",
+        outputs={0: (2, 5, 3, 4)},
+        options={"padding": "SAME", "filter_height": 65539},
+    ),
+    "pool, output": broken("pool", "outputs", r"make \[2, 4, 3, 4\]", outputs={0: (2, 4, 3, 5)}),
+    "dense, weights' rank": broken("dense", "inputs", "input 1 of 3 dim", inputs={1: (5, 8, 1)}),
+    "dense, empty weights": broken("dense", "inputs", "is empty", inputs={1: (5, 0)}),
+    "dense, format": broken("dense", "weights_format", "weights_format 9", options={"weights_format": 9}),
+    "dense, bias": broken("dense", "inputs", "not of 5 elements", inputs={2: (4,)}),
+    "dense, depth": broken("dense", "inputs", "48 elements for weights", inputs={1: (5, 7)}),
+    "dense, output": broken("dense", "outputs", "make 30", outputs={0: (2, 5)}),
+    "dense, one output": broken("dense", "outputs", "2 outputs, not 1", all_outputs=[(2, 3, 5), (1,)]),
+    "dense, shuffled": broken("dense, shuffled", "outputs", "1 outputs, not 2", all_outputs=[(2, 5)]),
+    "elementwise": broken("elementwise", "outputs", "make 6", outputs={0: (5,)}),
+    "two, inputs": broken("two", "inputs", "do not go together", inputs={1: (2, 3)}),
+    "two, output": broken("two", "outputs", "make 24", outputs={0: (2, 1, 4)}),
+    "many, shapes": broken("many", "inputs", "input 2 of shape", inputs={2: (3, 2)}),
+    "many, output": broken("many", "outputs", "make 6", outputs={0: (2, 2)}),
+    "slopes": broken("slopes", "outputs", "make 12", inputs={1: (2, 1, 1)}, outputs={0: (2, 4, 3)}),
+    "slopes, inputs": broken("slopes", "inputs", "do not go together", inputs={1: (1, 1, 2)}),
+    "choice": broken("choice", "inputs", "do not go together", inputs={2: (2,)}),
+    "concatenation, axis": broken("concatenation", "axis", "along axis 2 of 2", options={"axis": 2}),
+    "concatenation, negative axis": broken("concatenation", "axis", "along axis -3 of 2", options={"axis": -3}),
+    "concatenation, rank": broken("concatenation", "inputs", "input 1 of shape", inputs={1: (2, 4, 1)}),
+    "concatenation, fewer dimensions": broken("concatenation", "inputs", "input 1 of shape", inputs={1: (2,)}),
+    "concatenation, sides": broken("concatenation", "inputs", "input 1 of shape", inputs={1: (3, 4)}),
+    "concatenation, output": broken("concatenation", "outputs", r"make \[2, 7\]", outputs={0: (2, 8)}),
+    "pack, count": broken("pack", "values_count", "values_count 3 and 4 inputs", options={"values_count": 3}),
+    "pack, no options": broken("pack", "builtin_options", "without PackOptions", without_options=True),
+    "pack, axis": broken("pack", "axis", "along axis 3 of 3", options={"axis": 3}),
+    "pack, shapes": broken("pack", "inputs", "input 3 of shape", inputs={3: (3, 2)}),
+    "pack, output": broken("pack", "outputs", r"make \[2, 4, 3\]", outputs={0: (4, 2, 3)}),
+    "unpack, count": broken("unpack", "num", "num 2 and 3 outputs", options={"num": 2}),
+    "unpack, axis": broken("unpack", "axis", "along axis 2 of 2", options={"axis": 2}),
+    "unpack, size": broken("unpack", "outputs", "3 outputs for dimension 0", options={"axis": 0}),
+    "unpack, output": broken("unpack", "outputs", "output 2 of shape", outputs={2: (3,)}),
+    "split, count": broken("split", "num_splits", "num_splits 2 and 3 outputs", options={"num_splits": 2}),
+    "split, axis": broken("split", "inputs", "an axis of 2, where there are 2", inputs={0: 2}),
+    "split, scalar": broken("split", "inputs", "input 1 of 0 dim", inputs={1: ()}),
+    "split, parts": broken("split", "outputs", "3 parts of dimension 0", inputs={0: 0}),
+    "split, output": broken("split", "outputs", "output 1 of shape", outputs={1: (2, 3)}),
+    "split by sizes, count": broken("split by sizes", "num_splits", "and 2 outputs", options={"num_splits": 1}),
+    "split by sizes, axis": broken("split by sizes", "inputs", "an axis of -3", inputs={2: -3}),
+    "split by sizes, scalar": broken("split by sizes", "inputs", "input 0 of 0 dim", inputs={0: ()}),
+    "split by sizes, output": broken("split by sizes", "outputs", "output 1 of shape", outputs={1: (1, 2)}),
+    "split by sizes, rank": broken("split by sizes", "outputs", "output 0 of shape", outputs={0: (2, 4, 1)}),
+    "split by sizes, fewer dimensions": broken("split by sizes", "outputs", "output 0 of shape", outputs={0: (2,)}),
+    "split by sizes, sum": broken("split by sizes", "outputs", "whose parts", outputs={1: (2, 3)}),
+    "transpose, axes": broken("transpose", "inputs", "not of 2 elements", inputs={1: [1, 0, 2]}),
+    "transpose, axis": broken("transpose", "inputs", "an axis of 2", inputs={1: [2, 0]}),
+    "transpose, output": broken("transpose", "outputs", "make 6", outputs={0: (3, 3)}),
+    "mean, axis": broken("mean", "inputs", "an axis of 3, where there are 3", inputs={1: [3]}),
+    "mean, output": broken("mean", "outputs", "make 3", outputs={0: (2,)}),
+    "mean of a scalar": broken("mean of a scalar", "outputs", "make 1", outputs={0: (2,)}),
+    "greatest, axes": broken("greatest", "inputs", "not of 1 elements", inputs={1: [0, 1]}),
+    "greatest of a scalar": broken("greatest", "inputs", "of 0 dimensions", inputs={0: ()}),
+    "greatest, axis": broken("greatest", "inputs", "an axis of -3", inputs={1: -3}),
+    "greatest, output": broken("greatest", "outputs", "make 2", outputs={0: (3,)}),
+    "greatest, empty axis": broken("greatest", "inputs", "along axis 1 of", inputs={0: (2, 0)}),
+    "gather, axis": broken("gather", "axis", "along axis 3 of 3", options={"axis": 3}),
+    "gather, output": broken("gather", "outputs", "make 168", outputs={0: (4, 7, 5)}),
+    "slice, beginnings": broken("slice", "inputs", "input 1 of shape", inputs={1: [1]}),
+    "slice, sizes": broken("slice", "inputs", "input 2 of shape", inputs={2: [1, 1, 1]}),
+    "slice, beginning": broken("slice", "inputs", "2 from -1 of", inputs={1: [-1, 2]}),
+    "slice, beginning past the end": broken("slice", "inputs", "-1 from 6 of", inputs={1: [1, 6]}),
+    "slice, end": broken("slice", "inputs", "4 from 1 of a dimension of 4", inputs={2: [4, -1]}),
+    "slice, size": broken("slice", "inputs", "-2 from 1 of", inputs={2: [-2, 1]}),
+    "slice, output": broken("slice", "outputs", "make 6", outputs={0: (2, 2)}),
+    "strided slice, beginnings": broken("strided slice", "inputs", "input 1 of 0 dim", inputs={1: 0}),
+    "strided slice, ends": broken("strided slice", "inputs", "input 2 of 2 dim", inputs={2: (1, 2)}),
+    "strided slice, strides": broken("strided slice", "inputs", "input 3 of 2 dim", inputs={3: (1, 2)}),
+    "strided slice, more ends": broken("strided slice", "inputs", "input 2 of shape", inputs={2: [2, 2, 2]}),
+    "strided slice, fewer strides": broken("strided slice", "inputs", "input 3 of shape", inputs={3: [1]}),
+    "resize, rank": broken("resize", "inputs", "input 0 of 3 dim", inputs={0: (2, 2, 3)}),
+    "resize, size's rank": broken("resize", "inputs", "input 1 of 0 dim", inputs={1: 4}),
+    "resize, size": broken("resize", "inputs", "not of 2 elements", inputs={1: [4, 5, 6]}),
+    "resize, output": broken("resize", "outputs", r"make \[1, 4, 5, 3\]", outputs={0: (1, 5, 4, 3)}),
+    "pad, pairs": broken("pad", "inputs", "for each of 2 dimensions", inputs={1: (3, 2)}),
+    "blocks, rank": broken("blocks", "inputs", "input 0 of 3 dim", inputs={0: (4, 4, 1)}),
+    "blocks, size": broken("blocks", "block_size", "block_size 0, not 1 or more", options={"block_size": 0}),
+    "blocks, output": broken("blocks", "outputs", "make 16", outputs={0: (1, 2, 2, 3)}),
+    "reshape": broken("reshape", "outputs", "make 6", outputs={0: (7,)}),
+    "reshape, (0) with a shape": broken("reshape", "outputs", "make 6", outputs={0: (0,)}),
+    "shape": broken("shape", "outputs", "make 3", outputs={0: (2,)}),
+    "product, left": broken("product", "inputs", "input 0 of 1 dimensions, not 2 to 5", inputs={0: (3,)}),
+    "product, right": broken("product", "inputs", "input 1 of 6 dimensions", inputs={1: (1, 1, 1, 1, 3, 4)}),
+    "while": broken("while", "outputs", "1 outputs for 2 inputs", all_outputs=[(1,)]),
+}
