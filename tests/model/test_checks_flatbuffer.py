@@ -63,8 +63,14 @@ SPECIAL: dict[str, tuple[Callable[[], bytes], str]] = {
     "union's type in the vtable's place": (union_type_in_the_vtables_place, "outside its table"),
     "union's value in the vtable's place": (union_value_in_the_vtables_place, "outside its table"),
     "offset at an odd byte": (offset_at_an_odd_byte, "leads nowhere"),
-    "wide elements at half their width": (wide_elements_at_half_their_width, "the vector is not aligned"),
 }
+
+
+def test_wide_elements_at_half_their_width_are_read() -> None:
+    """Some writers align every vector to 4 bytes, and LiteRT takes their files."""
+    quantization = read_model(wide_elements_at_half_their_width()).subgraphs[0].tensors[1].quantization
+    assert quantization is not None
+    assert quantization.zero_points == (0,)
 
 
 @pytest.mark.parametrize(("attack", "message"), SPECIAL.values(), ids=SPECIAL)

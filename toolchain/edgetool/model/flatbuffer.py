@@ -169,13 +169,17 @@ class _Reader:
         return at + offset
 
     def vector(self, kind: Table, field: Field, at: int, width: int) -> tuple[int, int]:
-        """The first element's byte and the length of the vector that byte `at` refers to; paid for."""
+        """The first element's byte and the length of the vector that byte `at` refers to; paid for.
+
+        Its length is aligned to 4 bytes, its elements to no more: real writers put numbers of 64 bits so, LiteRT takes
+        them, and devices of 32 bits load them in halves.
+        """
         target = self.follow(kind, field, at)
         length: int = _u32(self.blob, target)[0]
         start = target + 4
         if start + length * width > self.size:
             self.fail_at(kind, field, target, f"{length} elements of {width} bytes pass the end of the file")
-        if target & 3 or (length and start % width):
+        if target & 3:
             self.fail_at(kind, field, target, "the vector is not aligned")
         self.spend(length * width + 4, f"{kind.name}.{field.name} at byte {target}")
         return start, length
