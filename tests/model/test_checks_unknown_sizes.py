@@ -70,6 +70,47 @@ def test_a_batch_that_is_unknown_throughout_is_one_and_excuses_nothing(signature
         read_model(adding((1, 4), signatures))
 
 
+def two_parts(code: str, result: tuple[int, ...], signature: tuple[int, ...], table: str) -> bytes:
+    """An operator of two tensors of one row of four to a result, with the same rows unknown in all of them."""
+    build = Builder()
+    tensors = [build.activation((1, 4)), build.activation((1, 4)), build.activation(result)]
+    build.operator(code, tensors[: 1 if code == "RESHAPE" else 2], tensors[2:], options(table))
+    for index, own in enumerate(((-1, 4), (-1, 4), signature)):
+        build.tensors[index] = replace(build.tensors[index], shape_signature=own)
+    return write_model(build.model(tensors[:2], tensors[2:]))
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "table"),
+    [
+        ("RESHAPE", (1, 2), "ReshapeOptions"),  # the converter's own, of reshape(x, [-1, 2])
+        ("CONCATENATION", (1, 4), "ConcatenationOptions"),  # and of two batches one after the other
+    ],
+)
+def test_an_operator_that_makes_other_rows_does_not_keep_the_batch(
+    code: str, result: tuple[int, ...], table: str
+) -> None:
+    operator = read_model(two_parts(code, result, (-1, result[1]), table)).main.operators[0]
+    assert operator.unsettled.startswith(f"{code} with output 0 of shape")
+    with pytest.raises(InvalidModelError, match="with output 0 of shape"):
+        read_model(two_parts(code, result, (), table).replace(b"\xff\xff\xff\xff", b"\x01\0\0\0"))
+
+
+@pytest.mark.parametrize("knows_ranks", [True, False])
+def test_a_tensor_without_a_rank_is_no_scalar_where_the_writer_knows_ranks(knows_ranks: bool) -> None:
+    """EXPAND_DIMS along an axis that is calculated, as the converter writes it."""
+    build = Builder()
+    tensors = [build.activation((2, 3)), build.tensor((), DType.INT32), build.activation(())]
+    build.tensors[:2] = [replace(tensor, has_rank=knows_ranks) for tensor in build.tensors[:2]]
+    build.operator("EXPAND_DIMS", tensors[:2], tensors[2:])
+    blob = write_model(build.model(tensors[:2], tensors[2:]))
+    if knows_ranks:
+        assert "make 6" in read_model(blob).main.operators[0].unsettled
+    else:
+        with pytest.raises(InvalidModelError, match="make 6"):
+            read_model(blob)
+
+
 def test_too_few_tensors_are_never_excused() -> None:
     build = Builder()
     tensors = [build.activation((1, 3)), build.activation((1, 3))]

@@ -231,15 +231,30 @@ def check_operator(node: Node) -> None:
         rule(node)
 
 
+# Operators whose output is another number of rows than their input: a batch that is unknown on both sides is not one.
+_OTHER_ROWS = frozenset(
+    """
+    BATCH_TO_SPACE_ND CONCATENATION MIRROR_PAD PAD PADV2 RESHAPE SEGMENT_SUM SLICE SPACE_TO_BATCH_ND SPLIT SPLIT_V
+    STRIDED_SLICE TILE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM
+    """.split()
+)
+
+
 def has_unknown_sizes(node: Node) -> bool:
     """Whether a dimension is known only when the model runs, so that the shapes in the file are place holders.
 
-    A batch that no tensor of the operator knows is 1 in all of them, and the shapes are to be taken at their word.
+    A batch that no tensor of the operator knows is 1 in all of them, and the shapes are to be taken at their word; but
+    not where the operator makes another number of rows. A rank may be unknown too, if the writer knows others.
     """
-    tensors = (tensor for tensor in (*node.inputs, *node.outputs) if tensor is not None and not tensor.is_constant)
+    every = (tensor for tensor in (*node.inputs, *node.outputs) if tensor is not None)
+    tensors = [tensor for tensor in every if not tensor.is_constant]
     signatures = [tensor.shape_signature for tensor in tensors]
     batches = {signature[:1] == (-1,) for signature in signatures}
-    return len(batches) > 1 or any(-1 in signature[1:] for signature in signatures)
+    if len(batches) > 1 or any(-1 in signature[1:] for signature in signatures):
+        return True
+    if any(tensor.has_rank for tensor in tensors) and any(not (t.shape or t.has_rank) for t in tensors):
+        return True
+    return True in batches and node.code in _OTHER_ROWS
 
 
 def check_counts(node: Node) -> None:
