@@ -13,8 +13,8 @@ from edgetool.model.writer import write_model
 from tests.model.builders import Builder, options
 
 # An operand: the shape of an activation (a tuple), the numbers of a constant (a list, or one alone for a scalar), or
-# None for one that is left out.
-Given = tuple[int, ...] | list[int] | int | None
+# None for one that is left out; pairs of numbers are the rows of a constant.
+Given = tuple[int, ...] | list[int] | list[list[int]] | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,10 @@ def _operand(build: Builder, given: Given) -> int:
         return -1
     if isinstance(given, tuple):
         return build.tensor(given)
-    numbers = given if isinstance(given, list) else [given]
-    shape = [len(numbers)] if isinstance(given, list) else []
+    rows = given if isinstance(given, list) else [given]
+    pairs = [row for row in rows if isinstance(row, list)]
+    numbers = [number for pair in pairs for number in pair] or rows
+    shape = ([len(rows), 2] if pairs else [len(rows)]) if isinstance(given, list) else []
     return build.tensor(shape, DType.INT32, data=pack(f"<{len(numbers)}i", *numbers) or None)
 
 
@@ -108,6 +110,17 @@ SOUND = {
     "resize": Case("RESIZE_BILINEAR", [(1, 2, 2, 3), [4, 5]], [(1, 4, 5, 3)]),
     "resize, no constant": Case("RESIZE_BILINEAR", [(1, 2, 2, 3), (2,)], [(1, 4, 5, 3)]),
     "pad": Case("PAD", [(2, 3), (2, 2)], [(4, 3)]),
+    "mirror": Case("MIRROR_PAD", [(3, 4), [[1, 2], [3, 0]]], [(6, 7)]),
+    "mirror, symmetric": Case("MIRROR_PAD", [(2, 4), [[2, 0], [4, 1]]], [(4, 9)], {"mode": "SYMMETRIC"}),
+    "mirror, no constant": Case("MIRROR_PAD", [(3, 4), (2, 2)], [(9, 9)]),
+    "to batch": Case("SPACE_TO_BATCH_ND", [(2, 3, 4, 5), [3, 2], [[1, 2], [0, 2]]], [(12, 2, 3, 5)]),
+    "to batch, one side": Case("SPACE_TO_BATCH_ND", [(2, 4, 5), [2], [[0, 0]]], [(4, 2, 5)]),
+    "to batch, no constant": Case("SPACE_TO_BATCH_ND", [(2, 3, 4, 5), (2,), (2, 2)], [(1, 2, 3, 5)]),
+    "to space": Case("BATCH_TO_SPACE_ND", [(12, 2, 3, 5), [3, 2], [[1, 2], [0, 2]]], [(2, 3, 4, 5)]),
+    "shape of both": Case("BROADCAST_ARGS", [(2,), (4,)], [(4,)]),
+    "update": Case("DYNAMIC_UPDATE_SLICE", [(3, 4), (2, 2), [0, 1]], [(3, 4)]),
+    "gather points": Case("GATHER_ND", [(3, 4, 5), (2, 7, 2)], [(2, 7, 5)]),
+    "gather points, too many numbers": Case("GATHER_ND", [(3,), (7, 2)], [(7,)]),
     "blocks": Case("SPACE_TO_DEPTH", [(1, 4, 4, 1)], [(1, 2, 2, 4)], {"block_size": 2}),
     "reshape": Case("RESHAPE", [(2, 3), [6]], [(6,)]),
     "reshape to a scalar as of old": Case("RESHAPE", [(1, 1)], [(0,)]),
@@ -272,6 +285,29 @@ BROKEN = {
     "resize, size": broken("resize", "inputs", "not of 2 elements", inputs={1: [4, 5, 6]}),
     "resize, output": broken("resize", "outputs", r"make \[1, 4, 5, 3\]", outputs={0: (1, 5, 4, 3)}),
     "pad, pairs": broken("pad", "inputs", "for each of 2 dimensions", inputs={1: (3, 2)}),
+    "resize, empty": broken("resize", "inputs", "is empty", inputs={0: (1, 2, 0, 3)}),
+    "mirror, pairs": broken("mirror", "inputs", "for each of 2 dimensions", inputs={1: [[1, 2]]}),
+    "mirror, negative": broken("mirror", "inputs", "border of -1 and 2", inputs={1: [[-1, 2], [3, 0]]}),
+    "mirror, more than the image": broken("mirror", "inputs", "1 and 3 around", inputs={1: [[1, 3], [3, 0]]}),
+    "mirror, of a table's default": broken(
+        "mirror", "inputs", "around a dimension of 3", inputs={1: [[3, 0], [3, 0]]}, without_options=True
+    ),
+    "mirror, more with the edge": broken("mirror, symmetric", "inputs", "3 and 0 around", inputs={1: [[3, 0], [4, 1]]}),
+    "mirror, output": broken("mirror", "outputs", r"make \[6, 7\]", outputs={0: (7, 6)}),
+    "to batch, rank": broken("to batch", "inputs", "not 3 to 4", inputs={0: (2, 3, 4, 5, 1)}),
+    "to batch, blocks": broken("to batch", "inputs", "not of 2 elements", inputs={1: [3]}),
+    "to batch, border": broken("to batch", "inputs", "not of 4 elements", inputs={2: [[1, 2]]}),
+    "to batch, no block": broken("to batch", "inputs", r"blocks of \[3, 0\]", inputs={1: [3, 0]}),
+    "to batch, negative border": broken("to batch", "inputs", "border of", inputs={2: [[1, 2], [0, -2]]}),
+    "to batch, rest": broken("to batch", "inputs", "leave a rest", inputs={2: [[1, 2], [0, 1]]}),
+    "to batch, output": broken("to batch", "outputs", r"make \[12, 2, 3, 5\]", outputs={0: (12, 3, 2, 5)}),
+    "to batch, channels": broken("to batch, no constant", "outputs", "for inputs of", outputs={0: (1, 2, 3, 4)}),
+    "to batch, output's rank": broken("to batch, no constant", "outputs", "for inputs of", outputs={0: (6, 5)}),
+    "to space, rest": broken("to space", "inputs", "leave a rest", inputs={0: (11, 2, 3, 5)}),
+    "to space, output": broken("to space", "outputs", r"make \[2, 3, 4, 5\]", outputs={0: (1, 3, 4, 5)}),
+    "shape of both": broken("shape of both", "outputs", "not of 4 elements", outputs={0: (2,)}),
+    "update": broken("update", "outputs", "make 12", outputs={0: (2, 2)}),
+    "gather points": broken("gather points", "outputs", "make 70", outputs={0: (2, 7)}),
     "blocks, rank": broken("blocks", "inputs", "input 0 of 3 dim", inputs={0: (4, 4, 1)}),
     "blocks, size": broken("blocks", "block_size", "block_size 0, not 1 or more", options={"block_size": 0}),
     "blocks, output": broken("blocks", "outputs", "make 16", outputs={0: (1, 2, 2, 3)}),
@@ -281,4 +317,5 @@ BROKEN = {
     "product, left": broken("product", "inputs", "input 0 of 1 dimensions, not 2 to 5", inputs={0: (3,)}),
     "product, right": broken("product", "inputs", "input 1 of 6 dimensions", inputs={1: (1, 1, 1, 1, 3, 4)}),
     "while": broken("while", "outputs", "1 outputs for 2 inputs", all_outputs=[(1,)]),
+    "while, left out": broken("while", "inputs", "without its input 1", inputs={1: None}),
 }

@@ -111,7 +111,7 @@ def test_what_tflm_runs_is_read(make: Callable[[], Model]) -> None:
 
 
 def test_what_has_rules_has_counts() -> None:
-    assert RULES.keys() - COUNTS.keys() == {"WHILE"}
+    assert RULES.keys() <= COUNTS.keys()
 
 
 def any_operand(generator: random.Random) -> Given:

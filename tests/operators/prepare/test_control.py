@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
@@ -66,6 +68,11 @@ def test_while_asks_for_nothing() -> None:
 def test_while_hands_on_as_many_tensors_as_it_has(condition: Graph, body: Graph) -> None:
     with pytest.raises(KernelRefusal, match="other numbers of tensors"):
         _while(condition, body)
+
+
+def test_while_needs_an_answer_of_its_condition() -> None:
+    with pytest.raises(KernelRefusal, match="without outputs"):
+        _while(_called(2, 0, 1), _called(2, 2, 2))
 
 
 def test_call_once() -> None:
@@ -168,3 +175,17 @@ def test_reading_and_naming_a_variable() -> None:
     whole = model(graph([*HANDLES, *VALUES], [name, read], [], []))
     assert asked_of(whole, name, 0) == []
     assert asked_of(whole, read, 0) == ["t0"]
+
+
+def test_what_copies_a_variable_is_as_large_as_it() -> None:
+    """The first value gives it its bytes, in whatever subgraph; TFLM copies so many into any tensor."""
+    name, read = _handle(0, 0, "a"), operator(1, "READ_VARIABLE", [0], [4])
+    assigning = graph([*HANDLES, *VALUES], [name, _assign(1, 0, 3)], [], [], index=1)
+    whole = model(graph([*HANDLES, *VALUES], [name, read], [], []), assigning)
+    with pytest.raises(KernelRefusal, match="copies 10 bytes of a variable, not the 28 of its tensor"):
+        asked_of(whole, read, 0)
+    smaller = replace(VALUES[1], shape=(10,), dtype=DType.INT8)
+    same = model(graph([*HANDLES, VALUES[0], smaller], [name, read], [], []), assigning)
+    assert asked_of(same, read, 0) == ["t0"]
+    with pytest.raises(KernelRefusal, match="copies 10 bytes of a variable, not the 28 of its tensor"):
+        _assigned(_handle(0, 0, "a"), _assign(1, 0, 3), _assign(2, 0, 4))

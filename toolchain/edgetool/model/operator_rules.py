@@ -30,12 +30,15 @@ from edgetool.model.operator_checks import (
     sizes,
 )
 from edgetool.model.operator_shapes import (
+    blocks_moved,
     concatenated,
     convolved,
     depthwise,
     found,
     gathered,
+    gathered_points,
     in_groups,
+    mirrored,
     multiplied,
     packed,
     pooled,
@@ -73,7 +76,7 @@ SOFTMAX 1 1, SPACE_TO_BATCH_ND 3 1, SPACE_TO_DEPTH 1 1, SPARSE_TO_DENSE 4 1, SPL
 SQUARED_DIFFERENCE 2 1, SQUARE 1 1, SQUEEZE 1 1, STRIDED_SLICE 4 1, SUB 2 1, SUM 2 1, SVDF 5 1, TANH 1 1, TILE 2 1,
 TOPK_V2 2 2, TRANSPOSE_CONV 3-4 1, TRANSPOSE 2 1, UNIDIRECTIONAL_SEQUENCE_LSTM 20-24 1,
 UNIDIRECTIONAL_SEQUENCE_RNN 5 1, UNIQUE 1 2, UNPACK 1 1+, UNSORTED_SEGMENT_MAX 3 1, UNSORTED_SEGMENT_MIN 3 1,
-UNSORTED_SEGMENT_PROD 3 1, UNSORTED_SEGMENT_SUM 3 1, VAR_HANDLE 0 1, WHERE 1 1, ZEROS_LIKE 1 1
+UNSORTED_SEGMENT_PROD 3 1, UNSORTED_SEGMENT_SUM 3 1, VAR_HANDLE 0 1, WHERE 1 1, WHILE 0+ 0+, ZEROS_LIKE 1 1
 """
 
 # Operators that do without some of their first inputs: peepholes, projections, auxiliary inputs, biases.
@@ -149,6 +152,16 @@ def _rank_many(node: Node) -> int:
     return len(source.shape) if source is not None else 0
 
 
+def _sides(node: Node) -> int:
+    """Those between the batch and the channels."""
+    return _rank_many(node) - 2
+
+
+def _longer_shape(node: Node) -> int:
+    """The rank of what two shapes are broadcast to."""
+    return max(tensor.element_count for tensor in node.inputs if tensor is not None)
+
+
 _BLOCKS = (as_many(X), rank(X, 4), positive("block_size"))
 _STRIDES = positive("stride_w", "stride_h", highest=MAX_STEP)
 _DILATIONS = positive("dilation_w_factor", "dilation_h_factor", highest=MAX_STEP)
@@ -156,7 +169,8 @@ _FILTERED = (rank(X, 4), rank(Y, 4), filled(X, Y), named("padding"), _STRIDES, _
 _SIZES = positive("stride_w", "stride_h", "filter_width", "filter_height")
 _POOLED = (rank(X, 4), named("padding"), _SIZES, pooled)
 _REDUCED = (axes_input(Y, X), reduced)
-_RESIZED = (rank(X, 4), rank(Y, 1), length(Y, lambda _: 2), resized)
+_RESIZED = (rank(X, 4), filled(X), rank(Y, 1), length(Y, lambda _: 2), resized)
+_MOVED = (rank(X, 3, 4), length(Y, _sides), length(Z, lambda node: 2 * _sides(node)), blocks_moved)
 _FOUND = (rank(X, 1, MAX_RANK), length(Y, lambda _: 1), axes_input(Y, X), found)
 
 # Operators that share their rules.
@@ -174,7 +188,8 @@ _SHARED: dict[str, tuple[Rule, ...]] = {
     "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D": _POOLED,
     "DEPTH_TO_SPACE SPACE_TO_DEPTH": _BLOCKS,
     "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM": _REDUCED,
-    "MIRROR_PAD PAD PADV2": (_pairs_of_dimensions,),
+    "BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND": _MOVED,
+    "PAD PADV2": (_pairs_of_dimensions,),
     "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR": _RESIZED,
 }
 
@@ -182,9 +197,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **{code: rules for codes, rules in _SHARED.items() for code in codes.split()},
     "ADD_N": (_all_alike, as_many(X)),
     "BATCH_MATMUL": (rank(X, 2, 5), rank(Y, 2, 5)),
+    "BROADCAST_ARGS": (length(OUT, _longer_shape),),
     "CONCATENATION": (concatenated,),
     "CONV_2D": (*_FILTERED, in_groups, length(Z, dimension(Y, 0)), convolved),
     "DEPTHWISE_CONV_2D": (*_FILTERED, depthwise, length(Z, dimension(Y, 3)), convolved),
+    "DYNAMIC_UPDATE_SLICE": (as_many(X),),
     "FULLY_CONNECTED": (
         named("weights_format"),
         _as_its_format_has_it,
@@ -194,6 +211,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
         multiplied,
     ),
     "GATHER": (axis_option("axis", X), gathered),
+    "GATHER_ND": (gathered_points,),
+    "MIRROR_PAD": (_pairs_of_dimensions, mirrored),
     "PACK": (number_of("inputs", "values_count"), axis_option("axis", X, extra=1), _all_alike, packed),
     "PRELU": (broadcast(X, Y), as_many(X)),
     "RESHAPE": (reshaped,),

@@ -207,6 +207,54 @@ def gathered(node: Node) -> None:
         makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
 
 
+def gathered_points(node: Node) -> None:
+    """GATHER_ND: what each row of positions leaves of the input."""
+    source, positions = _input(node, 0), _input(node, 1)
+    depth = positions.shape[-1] if positions.shape else 0
+    if source.shape and positions.shape and depth <= len(source.shape):  # the kernel looks at those itself
+        made = (*positions.shape[:-1], *source.shape[depth:])
+        makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
+
+
+def blocks_moved(node: Node) -> None:
+    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: the sides between batch and channels in blocks, with a border."""
+    source, result = _input(node, 0), node.outputs[0]
+    if len(result.shape) != len(source.shape) or result.shape[-1] != source.shape[-1]:
+        Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)} for inputs of {sizes(source.shape)}")
+    blocks, border = constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])
+    if blocks is None or border is None:
+        return
+    if min(blocks) < 1 or min(border) < 0:
+        node.refuse("inputs", f"with blocks of {sizes(blocks)} and a border of {sizes(border)}")
+    batch, *sides, channels = source.shape
+    around = [before + after for before, after in zip(border[::2], border[1::2], strict=True)]
+    if node.code == "SPACE_TO_BATCH_ND":
+        sides = [size + more for size, more in zip(sides, around, strict=True)]
+        rest = any(size % block for size, block in zip(sides, blocks, strict=True))
+        sides, batch = [size // block for size, block in zip(sides, blocks, strict=True)], batch * prod(blocks)
+    else:
+        rest = batch % prod(blocks) > 0
+        sides = [size * block - less for size, block, less in zip(sides, blocks, around, strict=True)]
+        batch //= prod(blocks)
+    if rest:
+        node.refuse("inputs", f"of {sizes(source.shape)} in blocks of {sizes(blocks)}, which leave a rest")
+    _hold(node, 0, (batch, *sides, channels), (source.shape, blocks, border))
+
+
+def mirrored(node: Node) -> None:
+    """MIRROR_PAD: each side with a border that is a mirror image of no more than the side."""
+    source, border = _input(node, 0), constant_numbers(node.inputs[1])
+    if border is None:
+        return
+    edge = 1 if node.options is None or node.options["mode"] == "REFLECT" else 0  # without a table, REFLECT
+    made = []
+    for size, before, after in zip(source.shape, border[::2], border[1::2], strict=True):
+        if not 0 <= min(before, after) <= max(before, after) <= max(size - edge, 0):
+            node.refuse("inputs", f"with a border of {before} and {after} around a dimension of {size}")
+        made.append(size + before + after)
+    _hold(node, 0, made, (source.shape, border))
+
+
 def sliced(node: Node) -> None:
     """SLICE: so many of each dimension from a beginning on; -1 for the rest of it."""
     source, begins, counts = _input(node, 0), constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])

@@ -64,12 +64,14 @@ def temporary_buffer(what: str, size_bytes: int, alignment: int) -> Request:
 class Assignment:
     """What Prepare of an ASSIGN_VARIABLE finds: its variable, how many there are, and whether it is the first to it.
 
-    variable is None where no operator before it made the handle.
+    variable is None where no operator before it made the handle. size_bytes: what the first one gives the variable for
+    good, None where none is known. A READ_VARIABLE has one too, and is never the first.
     """
 
     variable: int | None
     known: int
     first: bool
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

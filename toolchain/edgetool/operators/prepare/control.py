@@ -7,6 +7,7 @@ micro_resource_variable.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.operators.kernel import Assignment, Call, PrepareRule, Request, arena_bytes, nothing, persistent
@@ -41,6 +42,8 @@ def _loop(call: Call) -> Iterable[Request]:
     condition, body = _subgraph(call, "cond_subgraph_index"), _subgraph(call, "body_subgraph_index")
     numbers = {given, made, len(condition.inputs), len(body.inputs), len(body.outputs)}
     demand(call, len(numbers) == 1, "takes and gives other numbers of tensors than its subgraphs do")
+    # Not asked: the kernel reads the first output all the same.
+    demand(call, len(condition.outputs) > 0, "asks a subgraph without outputs whether to go on")
     return ()
 
 
@@ -62,8 +65,23 @@ def _assign_variable(call: Call) -> Iterator[Request]:
         return  # The handle is made in another subgraph: only Invoke knows the variable.
     known = assignment.known
     demand(call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable} of {known}")
+    _as_large_as_the_variable(call, assignment, value)
     if assignment.first:
         yield persistent("resource variable", arena_bytes(value))
+
+
+def _read_variable(call: Call) -> Iterator[Request]:
+    call.required_input(0)
+    yield from call.temporary_inputs(0)
+    assignment = call.assignments.get((call.graph.index, call.operator.index))
+    if assignment is not None:
+        _as_large_as_the_variable(call, assignment, call.required_output())
+
+
+def _as_large_as_the_variable(call: Call, assignment: Assignment, tensor: Tensor) -> None:
+    """Only builds for debugging ask; the others copy as much as the variable has, whatever the tensor's size."""
+    variable, found = assignment.size_bytes, arena_bytes(tensor)
+    demand(call, variable in (None, found), f"copies {variable} bytes of a variable, not the {found} of its tensor")
 
 
 def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
@@ -76,16 +94,24 @@ def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
 
 
 def assignments(model: Model) -> dict[tuple[int, int], Assignment]:
-    """What each ASSIGN_VARIABLE finds, by (subgraph, operator): operators are prepared subgraph by subgraph."""
-    variables, found = _Variables(), {}
+    """What each ASSIGN_VARIABLE and READ_VARIABLE finds, by (subgraph, operator).
+
+    Operators are prepared subgraph by subgraph.
+    """
+    variables = _Variables()
+    found: dict[tuple[int, int], Assignment] = {}
     for graph in model.subgraphs:
         for operator in graph.operators:
-            if operator.code == "ASSIGN_VARIABLE" and operator.inputs and operator.inputs[0] >= 0:
+            if operator.code in ("ASSIGN_VARIABLE", "READ_VARIABLE") and operator.inputs and operator.inputs[0] >= 0:
                 variable = variables.of(graph, graph.tensors[operator.inputs[0]])
-                first = variable not in variables.assigned
+                first = operator.code == "ASSIGN_VARIABLE" and variable not in variables.sizes_bytes
                 found[graph.index, operator.index] = Assignment(variable, len(variables.names), first)
             variables.prepare(graph, operator)
-    return found
+    sizes_bytes = variables.sizes_bytes
+    return {
+        place: replace(one, size_bytes=sizes_bytes.get(one.variable) if one.variable is not None else None)
+        for place, one in found.items()
+    }
 
 
 class _Variables:
@@ -95,7 +121,7 @@ class _Variables:
         self.names: list[tuple[str | None, str]] = []
         self.numbers: dict[tuple[str | None, str], int] = {}
         self.handles: dict[tuple[int, int], int] = {}
-        self.assigned: set[int] = set()
+        self.sizes_bytes: dict[int, int | None] = {}  # of those that have their bytes
 
     def of(self, graph: Graph, handle: Tensor) -> int | None:
         """The variable that the tensor stands for; None when no operator has said so yet."""
@@ -109,7 +135,8 @@ class _Variables:
         if operator.code == "ASSIGN_VARIABLE" and operator.inputs:
             variable = self.of(graph, graph.tensors[operator.inputs[0]])
             if variable is not None:
-                self.assigned.add(variable)
+                value = operator.inputs[1] if len(operator.inputs) > 1 else -1
+                self.sizes_bytes.setdefault(variable, arena_bytes(graph.tensors[value]) if value >= 0 else None)
 
     def _number(self, container: str | None, shared_name: str) -> int:
         key = (container, shared_name)
@@ -132,7 +159,7 @@ RULES: dict[str, PrepareRule] = {
     "ASSIGN_VARIABLE": _assign_variable,
     "CALL_ONCE": _call_once,
     "IF": looks_at((0,), (), _branches),
-    "READ_VARIABLE": looks_at((0,), ()),
+    "READ_VARIABLE": _read_variable,
     # Too many variables fail here; the firmware makes room for all.
     "VAR_HANDLE": nothing,
     "WHILE": _loop,
