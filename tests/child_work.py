@@ -29,6 +29,8 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             raise CalibrationError("is NaN", where="sample 3", fix="remove it", details=("one", "two"))
         case "raise":
             raise RuntimeError("first line\nsecond line")
+        case "fail":
+            raise OSError(request["errno"], os.strerror(request["errno"]))
         case "crash":
             ctypes.string_at(0)
         case "exit":

@@ -242,7 +242,7 @@ def test_a_lower_limit_of_the_users_stays(tmp_path: Path) -> None:
 
 
 def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="File too large"):
+    with pytest.raises(OutputError, match="no room to work in: File too large"):
         run(tmp_path, limits=child.Limits(file_bytes=2**20), do="fill", bytes=2**21)
 
 

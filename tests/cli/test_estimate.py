@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,7 +102,8 @@ def test_a_benchmark_without_litert_names_the_extra(tflite: Path, tmp_path: Path
     for package in ("ai_edge_litert", "tflite_runtime"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise ImportError('no LiteRT here')\n")
-    result = edgetool("estimate", tflite, *BOARD, "--benchmark", "5", PYTHONPATH=str(tmp_path))
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    result = edgetool("estimate", tflite, *BOARD, "--benchmark", "5", PYTHONPATH=path)
     assert (result.returncode, result.stdout) == (2, "")
     assert "edgetool[verify]" in result.stderr
 

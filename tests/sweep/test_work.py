@@ -144,8 +144,20 @@ def test_a_failure_on_a_full_disk_is_the_disks(fake: None, monkeypatch: pytest.M
 
 def test_no_place_to_work_in_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    with pytest.raises(OutputError, match="no work can be done here"):
+    with pytest.raises(OutputError, match="none: no directory can be made"):
         do(task({"do": "answer"}))
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    fake: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Path(do(task({"do": "answer"})).value["workdir"])
+    left.mkdir(parents=True)  # as a SIGKILL leaves it
+    assert do(task({"do": "answer"})).reason is None
+    assert left.exists()  # so new a folder may lack its lock yet
+    monkeypatch.setattr("edgetool.child.folder.NEW_SECONDS", -1.0)
+    assert do(task({"do": "answer"})).reason is None
+    assert list(folder.iterdir()) == []
 
 
 def test_several_threads_do_not_disturb_each_other(fake: None, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.child.folder import work_folder
+from edgetool.child.folder import temporary_place, work_folder
 from edgetool.child.process import ChildDiedError, Limits, OnStart, run
 from edgetool.child.serving import LOG_NAME, UNCONFINED, Progress, log_tail, serve
 
@@ -16,5 +16,6 @@ __all__ = [
     "log_tail",
     "run",
     "serve",
+    "temporary_place",
     "work_folder",
 ]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgetool.child.room import known, room_in
 from edgetool.errors import OutputError
 
 PREFIX = "edgetool-work-"
@@ -21,25 +22,40 @@ NEW_SECONDS = 60.0
 def work_folder(parent: Path | None = None) -> Iterator[Path]:
     """An empty folder in `parent`, by default the system's for temporary files; with all in it gone at the end.
 
-    What killed processes of this user have left there is removed first. Raises OutputError where none can be made.
+    What killed processes of this user have left there is removed first. Raises OutputError where none can be made, and
+    where the work in it ends for want of room.
     """
-    place = Path(tempfile.gettempdir()) if parent is None else parent
+    place = temporary_place() if parent is None else parent
     remove_left(place)
     try:
-        made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place)
+        # What a process that is dying still writes is left to the next run.
+        made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True)
     except OSError as error:
         raise OutputError(
             f"no directory can be made: {error.strerror or error}",
-            where=str(place),
+            where=str(known(place)),
             fix="free space, or set TMPDIR to another disk",
         ) from error
     with made as name:
         lock = _locked(name)  # until this process ends, however it does
         try:
-            yield Path(name)
+            with room_in(Path(name)):
+                yield Path(name)
         finally:
             if lock is not None:
                 os.close(lock)
+
+
+def temporary_place() -> Path:
+    """The system's directory for temporary files, or TMPDIR. Raises OutputError where nothing can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:  # it has tried to write a file in each
+        raise OutputError(
+            "no directory for temporary files can be written",
+            where="TMPDIR",
+            fix="free space, or set it to another disk",
+        ) from error
 
 
 def remove_left(place: Path) -> None:

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from edgetool import errors
 from edgetool.child.environment import environment
+from edgetool.child.room import is_full, no_room, room_in
 from edgetool.child.serving import REQUEST_NAME, Progress, is_child, log_tail
 
 OnStart = Callable[[Callable[[], None]], None]
@@ -70,24 +71,22 @@ def run(
     other child writes in `workdir` alone, has no network, and of the environment what Python needs; the result tells
     under UNCONFINED what of this the system has no means for.
 
-    Raises the child's own EdgetoolError where it reports one, and ConversionError when it dies, exceeds
-    a limit, or ends without a result. The child and its children are gone when this returns or raises.
+    Raises the child's own EdgetoolError where it reports one, OutputError when there is no room to write, and
+    ConversionError when it dies, exceeds a limit, or ends without a result. The child and its children are gone when
+    this returns or raises.
     """
-    (workdir / REQUEST_NAME).write_text(
-        json.dumps(
-            {
-                "request": dict(request),
-                "limits": {
-                    "memory_bytes": limits.memory_bytes,
-                    "cpu_seconds": limits.cpu_seconds,
-                    "file_bytes": limits.file_bytes,
-                },
-                "trusted": trusted,
-                "parent": os.getpid(),
-            }
-        ),
-        encoding="utf-8",
-    )
+    envelope = {
+        "request": dict(request),
+        "limits": {
+            "memory_bytes": limits.memory_bytes,
+            "cpu_seconds": limits.cpu_seconds,
+            "file_bytes": limits.file_bytes,
+        },
+        "trusted": trusted,
+        "parent": os.getpid(),
+    }
+    with room_in(workdir):
+        (workdir / REQUEST_NAME).write_text(json.dumps(envelope), encoding="utf-8")
     own_group = not is_child()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "edgetool.child", module, str(workdir)],
@@ -132,21 +131,22 @@ def run(
     if "result" in outcome:
         result: dict[str, Any] = outcome["result"]
         return result
+    if "no room" in outcome:
+        raise no_room(workdir, str(outcome["no room"]))
     log = log_tail(workdir)
-    if "error" in outcome:
-        raise _rebuilt(outcome["error"], advice, log)
+    error: errors.EdgetoolError
     step = f" while {last_step}" if last_step else ""
-    if expired.is_set():
-        raise errors.ConversionError(
-            f"{doing} took more than {limits.seconds:g} s and was stopped{step}",
-            fix=advice,
-            details=log,
-        )
-    raise ChildDiedError(
-        f"the process {doing} died of {_cause(process.returncode)}{step}",
-        fix=advice,
-        details=log,
-    )
+    if "error" in outcome:
+        error = _rebuilt(outcome["error"], advice, log)
+    elif expired.is_set():
+        what = f"{doing} took more than {limits.seconds:g} s and was stopped{step}"
+        error = errors.ConversionError(what, fix=advice, details=log)
+    else:
+        what = f"the process {doing} died of {_cause(process.returncode)}{step}"
+        error = ChildDiedError(what, fix=advice, details=log)
+    if isinstance(error, errors.ConversionError) and is_full(workdir):
+        raise no_room(workdir, "no space is left on the disk") from error
+    raise error
 
 
 def _messages(stream: IO[bytes]) -> Any:

@@ -1,6 +1,7 @@
 """The child's side: this process is limited, confined and silenced, does the work and answers.
 
-It writes JSON lines on the pipe that was its stdout: {"progress": text}, {"error": {...}} or {"result": {...}}.
+It writes JSON lines on the pipe that was its stdout: {"progress": text}, {"error": {...}}, {"no room": text} or
+{"result": {...}}.
 Everything that libraries print, at C level too, goes to a log file in the work directory.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import IO, Any
 
 from edgetool import errors
 from edgetool.child.confinement import confine, die_with_parent, limit
+from edgetool.child.room import lack_of_room
 
 Progress = Callable[[str], None]
 LOG_NAME = "child.log"
@@ -67,23 +70,8 @@ def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> N
     try:
         result = work(_task.request, _task.workdir, lambda text: _answer(progress=text))
         _answer(result={**result, UNCONFINED: _task.unconfined} if _task.unconfined else result)
-    except errors.EdgetoolError as error:
-        _answer(
-            error={
-                "type": type(error).__name__,
-                "what": error.what,
-                "where": error.where,
-                "fix": error.fix,
-                "details": list(error.details),
-            }
-        )
-    except MemoryError:
-        _answer(error={"what": "the memory limit was reached"})
     except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        _answer(error={"what": f"{type(error).__name__}: {_first_line(error)}"})
+        _answer(**_told(error))
     os._exit(0)  # libraries' exit handlers can hang or crash; the answer is already out
 
 
@@ -101,6 +89,27 @@ def _answer(**message: Any) -> None:
     assert _task is not None
     _task.channel.write(json.dumps(message) + "\n")
     _task.channel.flush()
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    """The message to the parent about what ended the work."""
+    if not isinstance(error, errors.OutputError) and (why := lack_of_room(error)) is not None:
+        return {"no room": why}
+    if isinstance(error, errors.EdgetoolError):
+        return {
+            "error": {
+                "type": type(error).__name__,
+                "what": error.what,
+                "where": error.where,
+                "fix": error.fix,
+                "details": list(error.details),
+            }
+        }
+    if isinstance(error, MemoryError):
+        return {"error": {"what": "the memory limit was reached"}}
+    with suppress(OSError):  # the disk may be full
+        traceback.print_exception(error)
+    return {"error": {"what": f"{type(error).__name__}: {_first_line(error)}"}}
 
 
 def _first_line(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import platform
 import signal
@@ -19,14 +18,12 @@ from edgetool.convert.load_keras import import_libraries
 from edgetool.convert.load_tf_keras import LIBRARY, check_installed
 from edgetool.convert.source import Source
 from edgetool.convert.tf_keras_needs import needs_tf_keras
-from edgetool.errors import InvalidModelError, ModelError, OutputError
+from edgetool.errors import InvalidModelError, ModelError
 
 # Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
 READ_SECONDS = 20
 # TensorFlow reads these when it starts its first operation.
 ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-# What a full disk, a used up quota and a limit on the size of files say.
-FULL = frozenset(code for name in ("ENOSPC", "EDQUOT", "EFBIG") if (code := getattr(errno, name, None)) is not None)
 
 
 @contextlib.contextmanager
@@ -50,21 +47,6 @@ def located(path: Path) -> Iterator[None]:
         if error.where is None:
             error.where = str(path)
         raise
-
-
-@contextlib.contextmanager
-def room_in(workdir: Path) -> Iterator[None]:
-    """Raise OutputError where there is no room to write."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise OutputError(
-            f"there is no room to work in: {error.strerror}",
-            where=str(workdir),
-            fix="make room, or set TMPDIR to a folder with more",
-        ) from error
 
 
 def checked_config(

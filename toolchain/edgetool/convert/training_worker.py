@@ -12,15 +12,7 @@ from edgetool.convert.builder import call_builder, set_up
 from edgetool.convert.fine_tune import fine_tune, prepare_lesson
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.load_keras import load_keras_model
-from edgetool.convert.opening import (
-    READ_SECONDS,
-    checked_config,
-    library_versions,
-    located,
-    room_in,
-    start_keras,
-    time_limit,
-)
+from edgetool.convert.opening import READ_SECONDS, checked_config, library_versions, located, start_keras, time_limit
 from edgetool.convert.pruning.prune import prune
 from edgetool.convert.save_keras import save_keras
 from edgetool.convert.source import read_source
@@ -33,8 +25,7 @@ Request = Mapping[str, Any]
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
     """Make the model that the request asks for; it goes to a file in workdir, what is to be told of it is returned."""
-    with room_in(workdir):
-        result = KINDS[request["kind"]](request, workdir.resolve(), progress)  # the user's builder works elsewhere
+    result = KINDS[request["kind"]](request, workdir.resolve(), progress)  # the user's builder works elsewhere
     return {"file": MODEL, **result}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgetool import child
 from edgetool.errors import EdgetoolError
 from edgetool.sweep.job import Content, Job, Outcome, Task
 from edgetool.sweep.pool import Do
@@ -55,9 +55,9 @@ def do_remotely(do: Do, message: str, name: str, *data: bytes) -> Outcome:
     worker = get_worker()
     told = json.loads(message)
     job = Job(key=told["key"], kind=told["kind"], request=told["request"], inputs={})
-    with tempfile.TemporaryDirectory(prefix="edgetool-") as folder:
+    with child.work_folder() as folder:
         contents = {
-            item["role"]: _content(item, packed_data, Path(folder) / str(place))
+            item["role"]: _content(item, packed_data, folder / str(place))
             for place, (item, packed_data) in enumerate(zip(told["contents"], data, strict=True))
         }
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +20,6 @@ DOING: Mapping[Kind, str] = {
     "convert": "converting and comparing the model",
     "analyse": "planning and estimating the model",
 }
-# With less than this left, a failure is taken for the disk's: native code dies in many ways when it is full.
-FULL_BYTES = 2**20
 
 
 def do(task: Task, *, progress: child.Progress | None = None, on_start: child.OnStart | None = None) -> Outcome:
@@ -38,13 +34,14 @@ def do(task: Task, *, progress: child.Progress | None = None, on_start: child.On
     """
     started = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="edgetool-", dir=task.folder, ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with child.work_folder(task.folder) as folder:
             value, blobs, reason = _done(task, folder, progress, on_start)
-            if reason is not None and shutil.disk_usage(folder).free < FULL_BYTES:
-                raise _unwritable(folder.parent, "no space is left on the disk")
     except OSError as error:
-        raise _unwritable(Path(tempfile.gettempdir()), error.strerror or str(error)) from error
+        raise OutputError(
+            f"no work can be done here: {error.strerror or error}",
+            where=str(child.temporary_place()),
+            fix="set TMPDIR to another disk",
+        ) from error
     return Outcome(value, blobs, reason, time.monotonic() - started)
 
 
@@ -121,10 +118,4 @@ def _without_folder(error: EdgetoolError, folder: Path, contents: Mapping[str, C
         where=None if error.where is None else told(error.where),
         fix=None if error.fix is None else told(error.fix),
         details=tuple(map(told, error.details)),
-    )
-
-
-def _unwritable(folder: Path, why: str) -> OutputError:
-    return OutputError(
-        f"no work can be done here: {why}", where=str(folder), fix="free space, or set TMPDIR to another disk"
     )

@@ -11,7 +11,6 @@ from typing import Any
 from edgetool import child
 from edgetool.child import Limits
 from edgetool.convert.convert import convert_model
-from edgetool.convert.opening import room_in
 from edgetool.convert.request import NORMALISATION, ConvertRequest
 from edgetool.convert.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
 from edgetool.errors import UsageError
@@ -148,19 +147,18 @@ def serve_job(request: dict[str, Any], workdir: Path, progress: child.Progress) 
     """Do the job; its blobs are left in the folder BLOBS of `workdir`."""
     check_versions(request["kind"], request["request"]["versions"], installed_versions())
     own = workdir / "work"
-    with room_in(workdir.resolve().parents[1]):  # above the folder of this job, which nobody knows
-        for folder in (own, workdir / BLOBS):
-            folder.mkdir()
-        return KINDS[request["kind"]](
-            Work(
-                request=request["request"],
-                inputs={role: Path(path) for role, path in request["inputs"].items()},
-                blobs=workdir / BLOBS,
-                workdir=own,
-                limits=Limits(seconds=request["seconds"]),
-                progress=progress,
-            )
+    for folder in (own, workdir / BLOBS):
+        folder.mkdir()
+    return KINDS[request["kind"]](
+        Work(
+            request=request["request"],
+            inputs={role: Path(path) for role, path in request["inputs"].items()},
+            blobs=workdir / BLOBS,
+            workdir=own,
+            limits=Limits(seconds=request["seconds"]),
+            progress=progress,
         )
+    )
 
 
 def check_versions(kind: Kind, wanted: Mapping[str, str], installed: Mapping[str, str]) -> None:

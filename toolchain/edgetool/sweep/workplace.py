@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgetool.child import temporary_place
 from edgetool.errors import OutputError
 from edgetool.sweep.lock import Lock
 
@@ -23,12 +24,13 @@ def workplace(lock: Lock) -> Iterator[Path]:
     Raises OutputError where none can be made.
     """
     _remove(lock.left)
+    place = temporary_place()
     try:
-        made = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+        made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True)
     except OSError as error:
         raise OutputError(
             f"no directory can be made: {error.strerror or error}",
-            where=tempfile.gettempdir(),
+            where=str(place),
             fix="free space, or set TMPDIR to another disk",
         ) from error
     with made as name:

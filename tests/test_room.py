@@ -1,0 +1,159 @@
+"""What shows a disk without room, and where that is said to be."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from edgetool import child
+from edgetool.child import room
+from edgetool.errors import ConversionError, InvalidModelError, OutputError
+from tests.test_child import importable, run
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+CODES = [errno.ENOSPC, errno.EDQUOT, errno.EFBIG]
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="children have limits of POSIX's"),
+    pytest.mark.usefixtures(importable.__name__),
+]
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def on_the_way(error: Exception, other: Exception) -> Exception:
+    error.__context__ = other
+    return error
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_lack_of_room_is_seen_in_every_form(code: int) -> None:
+    said = os.strerror(code)
+    for error in (
+        OSError(code, said),
+        RuntimeError(f"{{{{node SaveV2}}}} /tmp/part-0; {said} [Op:SaveV2]"),
+        caused(InvalidModelError("cannot be loaded"), OSError(code, said)),
+        on_the_way(ValueError("not saved"), OSError(code, said)),
+    ):
+        assert room.lack_of_room(error) == said
+
+
+def test_numpy_says_it_without_a_number() -> None:
+    assert room.lack_of_room(OSError("49000 requested and 16256 written")) is not None
+
+
+def test_other_errors_are_none_of_it() -> None:
+    hidden = on_the_way(ValueError("never mind"), OSError(errno.ENOSPC, "full"))
+    hidden.__suppress_context__ = True
+    for error in (
+        OSError(errno.EACCES, "no"),
+        ValueError("49000 requested and 16256 written"),
+        InvalidModelError("a layer is called 'No space left on device'"),
+        hidden,
+    ):
+        assert room.lack_of_room(error) is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "place"),
+    [
+        ("/tmp/edgetool-work-abc_1234", "/tmp"),
+        ("/tmp/edgetool-sweep-abcd1234/edgetool-work-abcd1234/job/work", "/tmp"),
+        ("/home/me/edgetool-workers/edgetool-work-abcd1234", "/home/me/edgetool-workers"),
+        ("/home/me/mine", "/home/me/mine"),
+    ],
+)
+def test_named_is_the_directory_that_the_user_knows(folder: str, place: str) -> None:
+    assert room.known(Path(folder)) == Path(place)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_child_that_finds_no_room_says_so(tmp_path: Path, code: int) -> None:
+    with child.work_folder(tmp_path) as folder, pytest.raises(OutputError) as caught:
+        run(folder, do="fail", errno=code)
+    assert (caught.value.where, caught.value.exit_code) == (str(tmp_path), 2)
+    assert os.strerror(code) in caught.value.what
+    assert "TMPDIR" in (caught.value.fix or "")
+
+
+def test_a_child_whose_log_has_no_room_says_so(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="File too large"):
+        run(tmp_path, limits=child.Limits(file_bytes=1), do="raise")
+
+
+@pytest.mark.parametrize("do", ["crash", "exit", "raise"])
+def test_what_ends_a_child_on_a_full_disk_is_the_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, do: str
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+    with pytest.raises(OutputError, match="no space is left on the disk"):
+        run(tmp_path, do=do)
+    assert run(tmp_path, do="answer", value=1)["echo"] == 1
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_parent_that_finds_no_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def write_text(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(OutputError, match="no room") as caught, child.work_folder(tmp_path):
+        write_text()
+    assert caught.value.where == str(tmp_path)
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(OutputError, match="no room"):
+        run(tmp_path, do="answer", value=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_work_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError), child.work_folder(tmp_path):
+        raise PermissionError(errno.EACCES, "no")
+    with pytest.raises(ConversionError, match="RuntimeError"):
+        run(tmp_path, do="raise")
+
+
+def test_nowhere_to_write_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gettempdir() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", gettempdir)
+    with pytest.raises(OutputError, match="TMPDIR: no directory for temporary files"), child.work_folder():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("command", "bytes_each"),
+    [
+        (["verify", "keyword_spotting.tflite"], 3000),  # the parent writes
+        (["convert", "keyword_spotting.h5", "-t", "cortex-m4", "-o", "{out}"], 60_000),  # TensorFlow does
+    ],
+    ids=["verify", "convert"],
+)
+def test_the_command_names_the_directory(tmp_path: Path, command: list[str], bytes_each: int) -> None:
+    for package in ("tensorflow", "ai_edge_litert", "tflite_micro"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+    resource = pytest.importorskip("resource")
+    (temporary := tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "edgetool", *(word.format(out=tmp_path / "out") for word in command)],
+        cwd=EXAMPLES / "keyword_spotting",
+        env={**os.environ, "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_each, resource.RLIM_INFINITY)),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{temporary}: there is no room to work in: File too large; free space" in done.stderr
+    assert "layer" not in done.stderr
+    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
