@@ -67,7 +67,7 @@ def test_other_errors_are_none_of_it() -> None:
     ("folder", "place"),
     [
         ("/tmp/edgetool-work-abc_1234", "/tmp"),
-        ("/tmp/edgetool-sweep-abcd1234/edgetool-work-abcd1234/job/work", "/tmp"),
+        ("/tmp/edgetool-work-1234abcd/edgetool-work-abcd1234/job/work", "/tmp"),
         ("/home/me/edgetool-workers/edgetool-work-abcd1234", "/home/me/edgetool-workers"),
         ("/home/me/mine", "/home/me/mine"),
     ],

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetool.child.folder import PREFIX
 from edgetool.errors import OutputError
 from edgetool.sweep.lock import SUFFIX, Lock, exclusive
-from edgetool.sweep.workplace import PREFIX, workplace
+from edgetool.sweep.workplace import workplace
 
 pytest.importorskip("fcntl", reason="the system has no flock")
 
@@ -65,6 +66,19 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path, temporary: 
         with workplace(lock) as folder:
             assert folder != left
             assert not left.exists()
+
+
+def test_so_does_the_next_run_of_another_store(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (left := temporary / "edgetool-work-abcd1234").mkdir()
+    with exclusive(tmp_path / "one.sqlite") as one, workplace(one) as living:
+        assert living.name.startswith(PREFIX)
+        assert left.exists()  # so new a folder may lack its lock yet
+        monkeypatch.setattr("edgetool.child.folder.NEW_SECONDS", -1.0)
+        with exclusive(tmp_path / "two.sqlite") as two, workplace(two):
+            assert not left.exists()
+            assert living.exists()
 
 
 @pytest.mark.parametrize("name", ["mine", f"{PREFIX}file", f"{PREFIX}link", "relative"])

@@ -24,7 +24,7 @@ SHORT = re.compile(r"\d+ requested and \d+ written")
 # With less than this left, a process that died is taken for the disk's: native code dies in many ways when it is full.
 FULL_BYTES = 2**20
 # Folders that nobody knows afterwards, as tempfile names them.
-OURS = re.compile(r"edgetool-(work|sweep)-[a-z0-9_]{8}")
+OURS = re.compile(r"edgetool-work-[a-z0-9_]{8}")
 
 
 def lack_of_room(error: BaseException) -> str | None:

@@ -1,41 +1,30 @@
-"""Where a run keeps its copies and its jobs work; what a killed run left behind is removed by the next."""
+"""Where a run keeps its copies and its jobs work; what a killed run left behind is removed by the next, by that of the
+same store without delay and where the file system has no locks, too."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgetool.child import temporary_place
-from edgetool.errors import OutputError
+from edgetool.child import work_folder
+from edgetool.child.folder import PREFIX
 from edgetool.sweep.lock import Lock
-
-PREFIX = "edgetool-sweep-"
 
 
 @contextmanager
 def workplace(lock: Lock) -> Iterator[Path]:
     """An empty directory among the system's temporary ones, noted in the store's lock; gone at the end.
 
-    Raises OutputError where none can be made.
+    Raises as work_folder does.
     """
     _remove(lock.left)
-    place = temporary_place()
-    try:
-        made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise OutputError(
-            f"no directory can be made: {error.strerror or error}",
-            where=str(place),
-            fix="free space, or set TMPDIR to another disk",
-        ) from error
-    with made as name:
-        lock.note(name)
-        yield Path(name)
+    with work_folder() as folder:
+        lock.note(str(folder))
+        yield folder
 
 
 def _remove(left: str) -> None:
