@@ -18,7 +18,7 @@ from typing import IO, Any
 from edgetool import errors
 from edgetool.child.environment import environment
 from edgetool.child.room import is_full, no_room, room_in
-from edgetool.child.serving import REQUEST_NAME, Progress, is_child, log_tail
+from edgetool.child.serving import LOG_NAME, REQUEST_NAME, Progress, is_child, log_tail
 
 OnStart = Callable[[Callable[[], None]], None]
 GRACE_SECONDS = 2.0
@@ -87,6 +87,7 @@ def run(
     }
     with room_in(workdir):
         (workdir / REQUEST_NAME).write_text(json.dumps(envelope), encoding="utf-8")
+        (workdir / LOG_NAME).touch(mode=0o600)  # a child that cannot have one cannot say so
     own_group = not is_child()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "edgetool.child", module, str(workdir)],
