@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.firmware import c_names
+from edgetool.firmware import c_headers, c_names
 from edgetool.firmware.c_reserved import RESERVED_WORDS, is_reserved
 
 from .header_specs import HOSTILE_NAMES
@@ -49,6 +49,15 @@ def test_a_macro_is_portable_and_in_capitals(name: str) -> None:
     macro = c_names.macro_name(name, "model")
     assert c_names.is_portable(macro)
     assert macro == macro.upper()
+
+
+@pytest.mark.parametrize("name", sorted({*C_HEADERS, *c_headers.TAKEN}))
+def test_no_file_of_a_model_hides_a_header_of_the_system(name: str) -> None:
+    for spelled in (name, name.capitalize(), name.upper()):
+        identifier = c_names.model_identifier(spelled)
+        assert identifier.lower() != name
+        assert c_names.is_portable(identifier)
+        assert c_names.model_identifier(identifier) == identifier
 
 
 @given(st.lists(names.filter(lambda name: not c_names.is_portable(name)), unique=True, max_size=20))

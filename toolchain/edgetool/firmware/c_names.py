@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from edgetool.firmware.c_headers import is_taken
 from edgetool.firmware.c_reserved import is_reserved
 
 MAX_LENGTH = 31  # significant characters of an external name, ISO C99 5.2.4.1
@@ -40,8 +41,11 @@ def macro_name(name: str, prefix: str) -> str:
 
 
 def model_identifier(name: str) -> str:
-    """The identifier on which a model's files and functions build: NAME in NAME.h, NAME_model.c."""
-    return identifier(name, "model")
+    """The identifier on which a model's files and functions build: NAME in NAME.h, NAME_model.c.
+
+    Like identifier, but what would hide a header of the system is no name of a file either.
+    """
+    return _hashed(name, "model") if is_taken(name) else identifier(name, "model")
 
 
 def model_macro(name: str) -> str:

@@ -111,7 +111,7 @@ def cmake_lists(project: ProgramSpec | SharedArenaSpec, *, data: Data = "array",
             what=", ".join(comment_text(spec.header.name) for spec in programs),
             version=comment_text(programs[0].header.tool_version),
             links=", ".join(f"{each}_runner" for each in names),
-            project=name,
+            project=f"{name}_firmware",  # a variable is called by it: with CMAKE alone that would be one of CMake's
             languages="C CXX ASM" if data == "incbin" else "C CXX",
         ),
         "".join(_model(each, data) for each in names),

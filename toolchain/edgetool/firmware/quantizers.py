@@ -57,7 +57,7 @@ _STEPS_LIMIT = 65536
 
 _ROUND = """\
 /* value / scale, rounded half away from zero, plus the zero point, held between low and high. NaN reads as 0. */
-static inline int32_t {name}_quantize(float value, float scale, int32_t zero_point, int32_t low, int32_t high)
+static inline int32_t {name}_to_quantized(float value, float scale, int32_t zero_point, int32_t low, int32_t high)
 {{
     const float steps = value / scale;
     int32_t rounded = 0;
@@ -81,7 +81,7 @@ static inline int32_t {name}_quantize(float value, float scale, int32_t zero_poi
 _INTEGER = """\
 static inline {type} {name}_{io}_quantize(float value)
 {{
-    return ({type}){name}_quantize(value, {macro}_SCALE, {macro}_ZERO_POINT, {low}, {high});
+    return ({type}){name}_to_quantized(value, {macro}_SCALE, {macro}_ZERO_POINT, {low}, {high});
 }}
 
 static inline float {name}_{io}_dequantize({type} value)

@@ -12,6 +12,7 @@ from edgetool import __version__
 from edgetool.errors import UsageError
 from edgetool.finding import Finding
 from edgetool.firmware.buffers import buffers_source
+from edgetool.firmware.c_headers import is_taken
 from edgetool.firmware.c_names import is_portable, model_identifier, model_macro
 from edgetool.firmware.cmake_project import cmake_lists
 from edgetool.firmware.header import header
@@ -83,9 +84,15 @@ class SharedBuffers:
 def output_name(path: Path, name: str | None) -> str:
     """What files and C names are called: the given name, or one made from the model's file name.
 
-    Raises UsageError when the given name is no portable C identifier.
+    Raises UsageError when the given name is no portable C identifier, or that of a header of the system.
     """
     if name is not None:
+        if is_taken(name):
+            raise UsageError(
+                f"{name}.h would stand in the way of a header of that name, or cannot be a file on Windows",
+                where=f"--name {name!r}",
+                fix="choose another",
+            )
         if not is_portable(name):
             raise UsageError(
                 "is not a C name: 1 to 31 letters, digits and '_', no digit first, no word of C or C++",
