@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from edgetool.errors import OutputError
 from edgetool.pipeline.depfile import write_depfile
+from tests.hostile_names import file_names
 
 NAMES = ("model.tflite", "a model.tflite", "50$ #1.tflite", "größe.tflite", "tabs and (brackets).tflite")
 
@@ -54,10 +56,28 @@ def test_a_directory_stands_for_its_files(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-@pytest.mark.parametrize("name", ["two\nlines.h", "back\\slash.h"])
+@pytest.mark.parametrize("name", ["two\nlines.h", "back\\slash.h", "a;id", "a!=id", "a|b", "tab\t"])
 def test_a_name_that_no_rule_can_hold_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(OutputError, match="dependency file"):
         write_depfile(tmp_path / "out.d", [tmp_path / name], [])
+
+
+def test_no_name_in_a_directory_is_run_by_make(tmp_path: Path) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    written = []
+    for number, name in enumerate((*file_names(), "a;touch${IFS}injected", "a!=touch${IFS}injected", "a:=`id`")):
+        samples = tmp_path / "samples" / str(number)
+        samples.mkdir(parents=True)
+        (samples / f"{name}.npy").write_bytes(b"")
+        for read in (samples, samples / f"{name}.npy"):
+            with contextlib.suppress(OutputError):
+                write_depfile(tmp_path / f"{len(written)}.d", [tmp_path / "out.h"], [read])
+                written.append(tmp_path / f"{len(written)}.d")
+    assert len(written) > 60
+    for path in written:
+        subprocess.run(["make", "-f", path, tmp_path / "out.h"], cwd=tmp_path, check=False, capture_output=True)
+    assert not list(tmp_path.glob("injected*"))
 
 
 def test_a_file_that_was_just_written_is_not_replaced(tmp_path: Path) -> None:

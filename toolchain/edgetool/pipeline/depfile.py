@@ -36,11 +36,11 @@ def _files(path: Path) -> list[Path]:
 
 
 def _quoted(path: Path) -> str:
-    """The absolute path as make and ninja read it."""
+    """The absolute path as make and ninja read it. What follows ; or != make would run as a command."""
     text = os.path.abspath(path)
-    if any(mark in text for mark in "\n\r\\"):
+    if any(mark in text for mark in ("\n", "\r", "\t", "\\", ";", "|", "!=")):
         raise OutputError(
-            "a path with a line break or a backslash cannot stand in a dependency file",
+            "a path with a line break, a tab or one of \\ ; | != cannot stand in a dependency file",
             where=repr(text),
             fix="choose another path",
         )
