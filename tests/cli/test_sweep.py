@@ -138,6 +138,14 @@ def test_run_takes_no_store_and_two_stores_are_refused(store: Path) -> None:
     assert (done.code, "--jobs is for this machine" in done.err) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["show", "pareto", "best", "run"])
+@pytest.mark.parametrize("path", ["", ".", "/", ".."])
+def test_a_directory_is_told_as_that(name: str, path: str) -> None:
+    done = sweep(name, path)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "is a directory, not a sweep.toml" in done.err
+
+
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "x.sqlite").write_bytes(b"hello")
     done = sweep("show", "--store", "x.sqlite")

@@ -61,8 +61,12 @@ def spec_path(source: Path | None) -> Path:
 
 
 def store_path(path: Path, store: Path | None) -> Path:
-    """The store of a sweep.toml."""
-    return path.with_suffix(STORE_SUFFIX) if store is None else store
+    """The store of a sweep.toml. Raises UsageError for a directory, which may have no name that a store could take."""
+    if store is not None:
+        return store
+    if path.is_dir():
+        raise UsageError("is a directory, not a sweep.toml", where=str(path), fix="give the path of a sweep.toml")
+    return path.with_suffix(STORE_SUFFIX)
 
 
 def find_store(source: Path | None, store: Path | None) -> Path:
