@@ -18,7 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -83,13 +83,23 @@ def run_block(
             block.refused.update([reason] if reason else [])
         seconds = time.process_time() - began
         if seconds > SLOW_SECONDS and (not block.breaches or block.breaches[-1]["number"] != number):
-            block.breaches.append({"number": number, "kind": "slow", "text": f"{seconds:.1f} s"})
+            seconds = min(seconds, _seconds_again(judge, number))
+            if seconds > SLOW_SECONDS:
+                block.breaches.append({"number": number, "kind": "slow", "text": f"{seconds:.1f} s"})
         block.slowest = max(block.slowest, (seconds, number))
         extra_bytes = peak_bytes() - baseline
         if extra_bytes > block.largest[0]:  # a peak stays: the first that reached it is to blame
             block.largest = (extra_bytes, number)
         block.seconds += seconds
     return block
+
+
+def _seconds_again(judge: Callable[[int], str], number: int) -> float:
+    """The CPU time of another go: what else a machine does can double that of one."""
+    began = time.process_time()
+    with suppress(AlarmError), _alarm(ALARM_SECONDS):
+        judge(number)
+    return time.process_time() - began
 
 
 @contextmanager

@@ -88,6 +88,22 @@ def test_what_takes_too_long_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(breach["number"], breach["kind"]) for breach in block.breaches] == [(1, "slow")]
 
 
+def test_what_took_long_but_once_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "SLOW_SECONDS", 0.1)
+    seen = []
+
+    def judge(number: int) -> str:
+        seen.append(number)
+        end = time.process_time() + (0.2 if len(seen) == 1 else 0)
+        while time.process_time() < end:
+            pass
+        return ""
+
+    block = worker.run_block(judge, 0, 2, set(), lambda _: None, 0)
+    assert (seen, block.breaches, block.accepted) == ([0, 0, 1], [], 2)
+    assert block.slowest[0] < 0.1
+
+
 def test_inputs_are_the_same_for_the_same_number() -> None:
     one, again, other = inputs(1), inputs(1), inputs(2)
     assert [one[number] for number in (5, 0, 7)] == [again[number] for number in (5, 0, 7)]

@@ -265,7 +265,7 @@ def _now_constant(parts: Parts, generator: random.Random) -> None:
     else:
         shape, kind = tensor.fields.get("shape") or (), tensor["type"]
         size_bytes = (prod(shape) * DType[kind].bits + 7) // 8 if isinstance(kind, str) else 0
-        if size_bytes <= MAX_PAYLOAD_BYTES and parts.root["buffers"]:
+        if 0 <= size_bytes <= MAX_PAYLOAD_BYTES and parts.root["buffers"]:
             _own_buffer(parts, tensor, generator.randbytes(size_bytes))
 
 
