@@ -59,6 +59,25 @@ def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pyte
     assert not staging.exists()
 
 
+def test_a_decision_that_cannot_be_put_on_the_disk_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was told as an error, the next run would do all the same."""
+    directory = filled(tmp_path / "out", {**MINE, **OLD})
+    staging = staged(directory)
+    real = swap.sync
+
+    def sync(path: Path) -> None:
+        if path == staging:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(path)
+
+    monkeypatch.setattr(swap, "sync", sync)
+    with pytest.raises(OSError, match="Input/output error"):
+        swap.commit(staging)
+    write_file(directory / "next", b"")
+    assert contents(directory) == {**MINE, **OLD, "next": b""}
+    assert not staging.exists()
+
+
 def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -> None:
     directory = filled(tmp_path / "out", OLD)
     staging = staged(directory)

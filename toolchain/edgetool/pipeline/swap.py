@@ -39,10 +39,14 @@ def keep_aside(staging: Path, names: Iterable[str]) -> None:
 def commit(staging: Path) -> None:
     """Put the files of `new` in place, and remove the staging directory.
 
-    Raises the OSError of a rename that failed, after all the others are taken back.
+    Raises the OSError of a step that failed, after all the others are taken back.
     """
     (staging / NEW).rename(staging / READY)
-    sync(staging)
+    try:
+        sync(staging)
+    except OSError:  # what is told as an error must not be done by the next run
+        _give_up(staging)
+        raise
     settle(staging)
 
 
@@ -58,8 +62,7 @@ def settle(staging: Path) -> None:
             for path in sorted(ready.iterdir()):
                 path.replace(staging.parent / path.name)
         except OSError:
-            ready.rename(staging / UNDO)
-            _take_back(staging)
+            _give_up(staging)
             raise
     elif (staging / UNDO).exists():
         _take_back(staging)
@@ -100,6 +103,11 @@ def sync(directory: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _give_up(staging: Path) -> None:
+    (staging / READY).rename(staging / UNDO)
+    _take_back(staging)
 
 
 def _take_back(staging: Path) -> None:
