@@ -41,6 +41,12 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_files(tmp_path: Path) -> N
     assert states["kill_waiting"] == ["new"]
 
 
+def made_as(staging: Path) -> Path:
+    """A directory of that name, as mkdtemp would make it."""
+    staging.mkdir(swap.MADE_MODE)
+    return staging
+
+
 @pytest.mark.parametrize("failing", list(NEW))
 def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     directory = filled(tmp_path / "out", {**MINE, **OLD})
@@ -157,15 +163,39 @@ def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
         filled(tmp_path / name, {"a.txt": b"mine"})
     (tmp_path / ".edgetool-12345678").symlink_to(tmp_path / ".edgetool-notes")
     (tmp_path / ".edgetool-file_____").write_bytes(b"")
-    (tmp_path / ".edgetool-87654321" / "new").mkdir(parents=True)
+    filled(made_as(tmp_path / ".edgetool-87654321") / swap.NEW, {})
     assert swap.left_behind(tmp_path) == [tmp_path / ".edgetool-87654321"]
     write_file(tmp_path / "next", b"")
     assert {path.name for path in tmp_path.iterdir()} == {*kept, ".edgetool-12345678", ".edgetool-file_____", "next"}
 
 
+@posix
+def test_what_a_clone_brings_along_is_not_carried_out(tmp_path: Path) -> None:
+    """Whoever made a repository could else write and delete beside their directory, as if it were a killed run's."""
+    filled(tmp_path, {"Makefile": b"mine", "precious": b"mine"})
+    decided, failed = (filled(tmp_path / name, {}) for name in (".edgetool-aaaaaaaa", ".edgetool-bbbbbbbb"))
+    filled(decided / swap.READY, {"Makefile": b"theirs"})
+    filled(failed / swap.UNDO, {})
+    filled(failed / swap.OLD, {"Makefile": b"theirs"})
+    filled(failed / swap.ABSENT, {"precious": b""})
+    for brought in (decided, failed):
+        brought.chmod(0o755)
+    write_file(tmp_path / "next", b"")
+    assert contents(tmp_path) == {"Makefile": b"mine", "precious": b"mine", "next": b""}
+    assert decided.exists()
+    assert failed.exists()
+
+
+@posix
+def test_a_directory_whose_group_is_inherited_is_tidied_too(tmp_path: Path) -> None:
+    """What is made in such a directory has its bit."""
+    tmp_path.chmod(0o2755)
+    left = staged(tmp_path)
+    assert swap.left_behind(tmp_path) == [left]
+
+
 def test_an_update_of_the_lock_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    filled(tmp_path / ".edgetool-12345678", {})
-    filled(tmp_path / ".edgetool-12345678" / swap.NEW, {"edgetool.lock": b"half"})
+    filled(made_as(tmp_path / ".edgetool-12345678") / swap.NEW, {"edgetool.lock": b"half"})
     write_lock(LockStore(tmp_path / "edgetool.lock", None, None), {}, inputs=())
     assert [path.name for path in tmp_path.iterdir()] == ["edgetool.lock"]
 
@@ -186,7 +216,7 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
 
 @posix
 def test_what_another_user_left_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = filled(tmp_path / ".edgetool-12345678", {})
+    theirs = made_as(tmp_path / ".edgetool-12345678")
     filled(tmp_path, OLD)
     filled(theirs / swap.READY, NEW)
     me = os.geteuid()

@@ -22,6 +22,7 @@ PREFIX = ".edgetool-"
 NEW, READY, UNDO, OLD, ABSENT = "new", "ready", "undo", "old", "absent"
 PARTS = frozenset({NEW, READY, UNDO, OLD, ABSENT})
 MADE_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp makes them
+MADE_MODE = 0o700
 
 
 def keep_aside(staging: Path, names: Iterable[str]) -> None:
@@ -141,7 +142,8 @@ def _linked(path: Path, copy: Path) -> None:
 def _is_ours(path: Path) -> bool:
     with contextlib.suppress(OSError):
         found = path.lstat()
-        own = os.name != "posix" or found.st_uid == os.geteuid()
+        # A directory of a clone, which is not ours to settle, has the modes that others may read by.
+        own = os.name != "posix" or (found.st_uid == os.geteuid() and found.st_mode & 0o777 == MADE_MODE)
         return own and stat.S_ISDIR(found.st_mode) and PARTS.issuperset(part.name for part in path.iterdir())
     return False
 
