@@ -146,6 +146,17 @@ def test_where_the_process_that_renames_dies_its_starter_goes_on(
     assert not list(tmp_path.glob(".*"))
 
 
+def test_where_no_process_can_be_started_the_writer_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    filled(tmp_path, {**MINE, **OLD})
+    write_files(tmp_path, NEW, force=True)
+    assert contents(tmp_path) == {**MINE, **NEW}
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_way_back_that_was_cut_short_is_no_success(tmp_path: Path) -> None:
     filled(tmp_path, OLD)
     staging = staged(tmp_path)

@@ -82,19 +82,25 @@ def _move(staging: Path, part: str, place: Path) -> None:
 
 
 def _commit_apart(staging: Path, lock: int | None) -> None:
-    """Put the files in place from a process that no signal to this one, or to its group, reaches."""
+    """Put the files in place from a process that no signal to this one, or to its group, reaches; where none can be
+    started, from this one."""
     if os.name != "posix":
         commit(staging)
         return
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", Path(swap.__file__).resolve(), staging.name],
-        cwd=staging.parent,
-        pass_fds=() if lock is None else (lock,),  # so that the directory is held until it is done
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", Path(swap.__file__).resolve(), staging.name],
+            cwd=staging.parent,
+            pass_fds=() if lock is None else (lock,),  # so that the directory is held until it is done
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:  # no process more, no memory, no descriptor
+        commit(staging)
+        return
+    with process:
         said, _ = process.communicate()
     if process.returncode:
         resume(staging)
@@ -104,7 +110,10 @@ def _commit_apart(staging: Path, lock: int | None) -> None:
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Hold Ctrl-C and termination back until the block ends: renaming takes milliseconds."""
+    """Hold Ctrl-C and termination back until the block ends, as far as one thread can: renaming takes milliseconds.
+
+    Where another thread takes a Ctrl-C, Python interrupts this one all the same; the process that renames goes on.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
