@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,7 +17,7 @@ import pytest
 
 from edgetool import child
 from edgetool.child import folder as folder_module
-from edgetool.child import process
+from edgetool.child import process, seccomp
 from edgetool.child.environment import environment
 from edgetool.errors import CalibrationError, ConversionError, OutputError
 from tests.child_work import ATTEMPTS
@@ -45,10 +49,12 @@ def gone(pid: int) -> bool:
     for _ in range(100):
         try:
             os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
         except ProcessLookupError:
             return True
-        if Path(f"/proc/{pid}/stat").is_file() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
-            return True
+        except FileNotFoundError:  # it has just gone, or this system has no such files
+            pass
         time.sleep(0.05)
     return False
 
@@ -124,6 +130,42 @@ def test_what_a_child_of_a_child_starts_ends_with_the_outer_one(tmp_path: Path) 
     assert gone(int(note.read_text()))
 
 
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="looks whether a process was waited for")
+@pytest.mark.parametrize(
+    "request_", [{"do": "answer", "value": 0}, {"do": "exit"}, {"do": "sleep", "seconds": 60}], ids=str
+)
+def test_only_a_number_that_is_still_the_childs_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: dict[str, object]
+) -> None:
+    """As soon as a process was waited for, its number can be another's, even a group's."""
+    children: list[subprocess.Popen[bytes]] = []
+    stops: list[Callable[[], None]] = []
+    killed: list[int | None] = []
+    real = os.killpg
+    start = subprocess.Popen
+
+    def popen(*given: object, **rest: object) -> subprocess.Popen[bytes]:
+        children.append(start(*given, **rest))  # type: ignore[call-overload]
+        return children[-1]
+
+    def killpg(group: int, number: int) -> None:
+        killed.append(children[0].returncode)
+        real(group, number)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setattr(os, "killpg", killpg)
+    with contextlib.suppress(ConversionError):
+        child.run(
+            MODULE, request_, workdir=tmp_path, limits=child.Limits(seconds=2), doing="testing", on_start=stops.append
+        )
+    stops[0]()
+    assert killed
+    assert set(killed) == {None}
+    assert children[0].returncode is not None
+    assert children[0].stdout is not None
+    assert children[0].stdout.closed
+
+
 def test_a_greedy_child_reaches_its_limit(tmp_path: Path) -> None:
     limits = child.Limits(memory_bytes=300 * 2**20)
     with pytest.raises(ConversionError, match="memory limit"):
@@ -177,11 +219,19 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
+def _filters() -> bool:
+    """Whether the kernel has seccomp's filters: it looks for one where none is, and says so by EFAULT."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    return bool(prctl(seccomp.PR_SET_SECCOMP, seccomp.SECCOMP_MODE_FILTER, None) and ctypes.get_errno() == errno.EFAULT)
+
+
 def test_this_system_denies_all_that_can_be_denied(tmp_path: Path) -> None:
     """Where it fails the tests below are skipped, and users are told in each report."""
     told = run(tmp_path, do="answer", value=0).get(child.UNCONFINED, [])
     if sys.platform != "linux":
         assert told == ["the network", "files outside its folder"]
+    elif platform.machine() not in seccomp.MACHINES or not _filters():
+        pytest.skip("this kernel has no filters of system calls, or we do not know its numbers")
     else:
         assert told in ([], ["files outside its folder"])  # a kernel before 5.19, or one without Landlock
 

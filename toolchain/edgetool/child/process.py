@@ -97,25 +97,26 @@ def run(
         env=environment(os.environ, workdir, trusted=trusted),
         start_new_session=own_group,
     )
-    expired, over = threading.Event(), threading.Event()
+    expired, ending = threading.Event(), threading.RLock()
 
     def expire() -> None:
         expired.set()
-        _kill(process, group=own_group)
+        stop()
 
     def stop() -> None:
-        if not over.is_set():  # afterwards its number may be another process's
-            _kill(process, group=own_group)
+        with ending:
+            if process.returncode is None:  # afterwards its number may be another process's
+                _kill(process, group=own_group)
 
     timer = threading.Timer(limits.seconds, expire)
     timer.daemon = True
     last_step = ""
     outcome: dict[str, Any] = {}
+    assert process.stdout is not None
     try:
         timer.start()
         if on_start is not None:
             on_start(stop)
-        assert process.stdout is not None
         for message in _messages(process.stdout):
             if "progress" in message:
                 last_step = str(message["progress"])
@@ -124,11 +125,13 @@ def run(
             else:
                 outcome = message
                 break  # whatever it has left running may hold the pipe open for ever
-        process.wait()
+        _await_end(process)
     finally:
         timer.cancel()
-        over.set()
-        _kill(process, group=own_group)
+        with ending, contextlib.suppress(subprocess.TimeoutExpired):
+            _kill(process, group=own_group)
+            process.wait(GRACE_SECONDS)
+        process.stdout.close()
     if "result" in outcome:
         result: dict[str, Any] = outcome["result"]
         return result
@@ -158,15 +161,22 @@ def _messages(stream: IO[bytes]) -> Any:
                 yield message
 
 
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the child's end, and leave it its number, by which its group is ended next."""
+    if hasattr(os, "waitid"):  # macOS has it since Python 3.13
+        with contextlib.suppress(ChildProcessError):  # killed by its number, and so waited for already
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        process.wait()
+
+
 def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
     """End the child, and with its group whatever it started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError, OSError):
+    with contextlib.suppress(OSError):  # it has ended
         if group and os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
-        elif process.poll() is None:
+        else:
             process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE_SECONDS)
 
 
 def _cause(returncode: int) -> str:
