@@ -274,6 +274,13 @@ def test_of_the_environment_only_what_python_needs_comes_along(tmp_path: Path, m
     assert (trusted["AWS_SECRET_ACCESS_KEY"], trusted["HOME"]) == ("hush", os.environ.get("HOME"))
 
 
+def test_what_some_systems_cannot_do_without_comes_along(tmp_path: Path) -> None:
+    """Path.home() is USERPROFILE on Windows; on ARM64 TensorFlow may need its libraries loaded before others."""
+    given = {"LD_PRELOAD": "libgomp.so.1", "USERPROFILE": "C:\\Users\\me", "APPDATA": "C:\\Users\\me\\AppData"}
+    kept = environment(given, tmp_path, trusted=False)
+    assert (kept["LD_PRELOAD"], kept["USERPROFILE"], kept["APPDATA"]) == ("libgomp.so.1", str(tmp_path), str(tmp_path))
+
+
 def test_limits_hold_in_the_child(tmp_path: Path) -> None:
     names = {"RLIMIT_DATA": 2**30, "RLIMIT_FSIZE": 2**20, "RLIMIT_CORE": 0, "RLIMIT_CPU": 7 * (os.cpu_count() or 1)}
     limits = child.Limits(memory_bytes=2**30, seconds=6.5, file_bytes=2**20)

@@ -9,12 +9,14 @@ from pathlib import Path
 # What says where programs, libraries and Python's packages are, and in which language and time zone the user lives.
 KEPT = frozenset(
     """
-    PATH LANG LANGUAGE TZ VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH
-    PYTHONPATH PYTHONHOME PYTHONPLATLIBDIR PYTHONUTF8 PYTHONHASHSEED PYTHONNOUSERSITE PYTHONUSERBASE PYTHONFAULTHANDLER
-    SYSTEMROOT WINDIR PATHEXT COMSPEC TF_USE_LEGACY_KERAS OMP_NUM_THREADS
+    PATH LANG LANGUAGE TZ VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH
+    DYLD_FALLBACK_LIBRARY_PATH PYTHONPATH PYTHONHOME PYTHONPLATLIBDIR PYTHONUTF8 PYTHONHASHSEED PYTHONNOUSERSITE
+    PYTHONUSERBASE PYTHONFAULTHANDLER SYSTEMROOT WINDIR PATHEXT COMSPEC TF_USE_LEGACY_KERAS OMP_NUM_THREADS
     """.split()
 )
 KEPT_PREFIX = "LC_"
+# Where a system has the user's home and settings: for a child, in its own folder.
+HOMES = ("HOME", "USERPROFILE", "APPDATA")
 # Quiet, without a GPU, and with the one backend that converts.
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -34,4 +36,4 @@ def environment(given: Mapping[str, str], workdir: Path, *, trusted: bool) -> di
         return {**given, **temporary}
     kept = {name: value for name, value in given.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
     # Python looks for the user's own packages in the home that it is not told of.
-    return {"PYTHONUSERBASE": site.getuserbase(), **kept, **temporary, "HOME": str(workdir)}
+    return {"PYTHONUSERBASE": site.getuserbase(), **kept, **temporary, **dict.fromkeys(HOMES, str(workdir))}
