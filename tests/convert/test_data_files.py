@@ -69,6 +69,7 @@ HEADERS = {
     "a long header": (npy(array_of() + " " * 20_000), "has a header of 20,"),
     "a header of four gigabytes": (npy("", version=(2, 0))[:8] + b"\xff" * 8, "has a header of 4,294,967,295 bytes"),
     "version nine": (npy(array_of(), version=(9, 0)), "damaged"),
+    "the first six bytes": (b"\x93NUMPY", "damaged"),
 }
 
 

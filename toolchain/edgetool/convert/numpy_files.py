@@ -181,7 +181,16 @@ def _told(path: Path) -> Iterator[None]:
     except _BadArrayError as error:
         what, fix = error.args
         raise CalibrationError(what, where=str(path), fix=fix) from None
-    except (EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        EOFError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise CalibrationError(
             f"cannot be read as {path.suffix}: it is damaged or cut short", where=str(path), fix="save it again"
         ) from error
