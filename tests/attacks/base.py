@@ -12,14 +12,6 @@ from edgetool.model.writer import write_model
 from tests.model.attacks import Path, field_at, follow, patched, records, target_at, vtable_at, with_field
 from tests.model.builders import Builder
 
-GRAPH: Path = ("subgraphs", 0)
-INPUT: Path = (*GRAPH, "tensors", 0)
-WEIGHTS: Path = (*GRAPH, "tensors", 1)
-OPERATOR: Path = (*GRAPH, "operators", 0)
-ROOT: Path = ()
-MOST = 2**31 - 1
-LEAST = -(2**31)
-
 
 @dataclass(frozen=True, slots=True)
 class Attack:

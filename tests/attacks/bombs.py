@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from struct import pack
 
-from tests.attacks.base import INPUT, Attack, changed
+from tests.attacks.base import Attack, changed
+from tests.attacks.places import INPUT
 from tests.model.attacks import alias_bomb
 
 

@@ -8,24 +8,11 @@ from typing import Any
 from edgetool.model.flatbuffer_writer import write_root
 from edgetool.model.types import DType, SparseDimension, Sparsity
 from edgetool.model.writer import write_model
-from tests.attacks.base import (
-    GRAPH,
-    INPUT,
-    LEAST,
-    MOST,
-    OPERATOR,
-    ROOT,
-    WEIGHTS,
-    Attack,
-    changed,
-    record,
-    sound,
-    sound_model,
-)
+from tests.attacks.base import Attack, changed, record, sound, sound_model
+from tests.attacks.places import GRAPH, INPUT, LEAST, MOST, MOST_UNSIGNED, OPERATOR, ROOT, WEIGHTS
 from tests.model.attacks import Path, records, with_field
 from tests.model.builders import Builder, if_model, options
 
-_MOST_U32 = 2**32 - 1
 _SIGNATURE: Path = ("signature_defs", 0)
 _SCALES: Path = (*WEIGHTS, "quantization")
 
@@ -97,9 +84,9 @@ ATTACKS = {
     "index-of-an-operators-output-left-out": changed(OPERATOR, "outputs", (-1,), "no tensor -1"),
     "index-of-an-operators-output-oversized": changed(OPERATOR, "outputs", (MOST,), "no tensor"),
     "index-of-an-intermediate": changed(OPERATOR, "intermediates", (-1,), "no tensor -1"),
-    "index-of-an-operator-code": changed(OPERATOR, "opcode_index", _MOST_U32, f"no operator_code {_MOST_U32}"),
-    "index-of-a-buffer": changed(INPUT, "buffer", _MOST_U32, f"no buffer {_MOST_U32}"),
-    "index-of-a-metadata-buffer": changed(("metadata", 0), "buffer", _MOST_U32, "no buffer"),
+    "index-of-an-operator-code": changed(OPERATOR, "opcode_index", MOST_UNSIGNED, f"no operator_code {MOST_UNSIGNED}"),
+    "index-of-a-buffer": changed(INPUT, "buffer", MOST_UNSIGNED, f"no buffer {MOST_UNSIGNED}"),
+    "index-of-a-metadata-buffer": changed(("metadata", 0), "buffer", MOST_UNSIGNED, "no buffer"),
     "index-of-old-metadata": changed(ROOT, "metadata_buffer", (-1,), "no buffer -1"),
     "index-of-a-signatures-subgraph": changed(_SIGNATURE, "subgraph_index", 1, "no subgraph 1"),
     "index-of-a-signatures-tensor": changed((*_SIGNATURE, "outputs", 0), "tensor_index", 4, "no tensor 4"),
@@ -136,7 +123,7 @@ ATTACKS = {
     "operator-code-unknown": changed(("operator_codes", 0), "builtin_code", MOST, "is not known"),
     "operator-code-negative": Attack(_negative_code, "operator code -9 is not known"),
     "operator-code-custom-without-a-name": changed(("operator_codes", 0), "builtin_code", 32, "without a name"),
-    "version-of-the-schema": changed(ROOT, "version", _MOST_U32, "not 3"),
+    "version-of-the-schema": changed(ROOT, "version", MOST_UNSIGNED, "not 3"),
     "options-of-another-operator": changed(
         OPERATOR, "builtin_options", record("Conv2DOptions"), "FULLY_CONNECTED with"
     ),

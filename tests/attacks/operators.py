@@ -9,7 +9,8 @@ from struct import pack
 from edgetool.model.enums import UNIONS
 from edgetool.model.types import DType, Options
 from edgetool.model.writer import write_model
-from tests.attacks.base import MOST, Attack
+from tests.attacks.base import Attack
+from tests.attacks.places import MOST
 from tests.model.builders import Builder, options
 
 

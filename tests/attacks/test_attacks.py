@@ -18,6 +18,8 @@ from edgetool.model.reader import read_model
 from tests.attacks.base import sound, sound_model
 from tests.attacks.make import ATTACKS, FILES, path_of, write_all
 
+pytest.importorskip("resource", reason="measures the reader's memory with it")
+
 CPU_SECONDS = 0.2
 PEAK_BYTES = 100 * 2**20
 TRIES = 3  # a processor that others share is slow now and then
