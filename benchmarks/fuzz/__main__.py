@@ -19,18 +19,19 @@ from typing import NoReturn
 
 from benchmarks.fuzz.inputs import ROOT, inputs
 from benchmarks.fuzz.judge import judge, way_of
-from benchmarks.fuzz.run import Plan, Total, run
+from benchmarks.fuzz.run import Plan, run
+from benchmarks.fuzz.tally import Tally
 
 MOST_EXTRA_BYTES = 200_000_000
 SHOWN = 20
 
 
-def summary(total: Total) -> str:
+def summary(total: Tally) -> str:
     """The figures of a run, a line each."""
     refused = ", ".join(f"{name} {count:,}" for name, count in sorted(total.refused.items()))
     return "\n".join(
         (
-            f"inputs    {total.inputs:,}",
+            f"inputs    {total.count:,}",
             f"accepted  {total.accepted:,}",
             f"refused   {sum(total.refused.values()):,} ({refused})",
             f"breaches  {len(total.breaches):,}",
@@ -57,9 +58,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     plan = Plan("edgetool", given.first, given.inputs, given.seed, given.jobs, given.state)
 
-    def tell(total: Total, seconds_each: float) -> None:
-        minutes = seconds_each * (plan.count - total.inputs) / 60
-        text = f"{total.inputs:,} of {plan.count:,}, {len(total.breaches)} breaches, {minutes:.0f} minutes left"
+    def tell(total: Tally, seconds_each: float) -> None:
+        minutes = seconds_each * (plan.count - total.count) / 60
+        text = f"{total.count:,} of {plan.count:,}, {len(total.breaches)} breaches, {minutes:.0f} minutes left"
         print(f"\r{text}   ", end="", file=sys.stderr, flush=True)
 
     try:
@@ -77,7 +78,7 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _keep(total: Total, plan: Plan) -> None:
+def _keep(total: Tally, plan: Plan) -> None:
     """Each failing input as a file named by its number."""
     source = inputs(plan.seed)
     for breach in total.breaches:

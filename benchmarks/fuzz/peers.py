@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.fuzz.inputs import ROOT
-from benchmarks.fuzz.run import Plan, Total, run
+from benchmarks.fuzz.run import Plan, run
+from benchmarks.fuzz.tally import Tally
 
 NAMES = {
     "edgetool": "edgetool: reader, planner, emitter",
@@ -28,7 +29,7 @@ STALL_SECONDS = 10.0
 HEAD = "| program | accepted | clean refusal | of these by exiting | raw exception | crash | hang | over 1 s | memory |"
 
 
-def row(name: str, total: Total) -> str:
+def row(name: str, total: Tally) -> str:
     """A program's line of the table."""
     ended = [ENDED.get(breach["kind"], "raw") for breach in total.breaches]
     slow = ended.count("over 1 s")  # these ended well all the same, and are among the others

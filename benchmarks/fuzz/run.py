@@ -11,15 +11,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from struct import unpack
 from typing import Any
 
 from benchmarks.fuzz.inputs import ROOT, inputs
+from benchmarks.fuzz.tally import Tally
 
 BLOCK = 500  # numbers that are judged, or judged again, as one
 POLL_SECONDS = 0.5
@@ -46,30 +46,7 @@ class Plan:
         return self.state / f"{self.judge}-{self.seed}.jsonl"
 
 
-@dataclass
-class Total:
-    """The sum of all blocks."""
-
-    inputs: int = 0
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    breaches: list[dict[str, Any]] = field(default_factory=list)
-    slowest: tuple[float, int] = (0.0, -1)
-    largest: tuple[int, int] = (0, -1)
-    seconds: float = 0.0
-
-    def add(self, block: dict[str, Any]) -> None:
-        """Count a block in."""
-        self.inputs += block["count"]
-        self.accepted += block["accepted"]
-        self.refused.update(block["refused"])
-        self.breaches += block["breaches"]
-        self.slowest = max(self.slowest, tuple(block["slowest"]))
-        self.largest = max(self.largest, tuple(block["largest"]))
-        self.seconds += block["seconds"]
-
-
-def run(plan: Plan, tell: Callable[[Total, float], None] = lambda total, seconds: None) -> Total:
+def run(plan: Plan, tell: Callable[[Tally, float], None] = lambda total, seconds: None) -> Tally:
     """Run what is not done yet, and sum up everything. Raises ValueError where the state is that of other inputs.
 
     tell: called after each block with the sum so far and the seconds that an input takes.
@@ -77,13 +54,13 @@ def run(plan: Plan, tell: Callable[[Total, float], None] = lambda total, seconds
     plan.state.mkdir(parents=True, exist_ok=True)
     digest = inputs(plan.seed).digest
     done = _done(plan, digest)
-    total = Total()
+    total = Tally()
     wanted = range(plan.first, plan.first + plan.count, BLOCK)
     for first in wanted:
         if first in done:
             total.add(done[first])
     blocks = iter([first for first in wanted if first not in done])
-    lock, stop, began, before = threading.Lock(), threading.Event(), time.monotonic(), total.inputs
+    lock, stop, began, before = threading.Lock(), threading.Event(), time.monotonic(), total.count
 
     def job() -> None:
         try:
@@ -98,7 +75,7 @@ def run(plan: Plan, tell: Callable[[Total, float], None] = lambda total, seconds
                         with lock, plan.log.open("a", encoding="utf-8") as log:
                             log.write(json.dumps(block) + "\n")
                             total.add(block)
-                            tell(total, (time.monotonic() - began) / (total.inputs - before))
+                            tell(total, (time.monotonic() - began) / (total.count - before))
         except BaseException:
             stop.set()  # the others end as well
             raise

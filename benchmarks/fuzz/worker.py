@@ -16,10 +16,9 @@ import signal
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from struct import pack_into
@@ -27,6 +26,7 @@ from types import FrameType
 from typing import Any
 
 from benchmarks.fuzz.inputs import Inputs, inputs
+from benchmarks.fuzz.tally import Tally
 
 # By name the modules, others by their own name, whose `judge_number(name, inputs, number)` gives "" or why a file was
 # refused. Each imports what the others' environments lack.
@@ -46,18 +46,11 @@ class AlarmError(Exception):
     """The time for one file is over."""
 
 
-@dataclass
-class Block:
-    """What a block of numbers gave. slowest and largest: the most seconds and extra bytes, and whose they were."""
+@dataclass(kw_only=True)
+class Block(Tally):
+    """What the numbers from `first` on gave."""
 
     first: int
-    count: int
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    breaches: list[dict[str, Any]] = field(default_factory=list)
-    slowest: tuple[float, int] = (0.0, -1)
-    largest: tuple[int, int] = (0, -1)
-    seconds: float = 0.0
 
 
 def run_block(
@@ -67,7 +60,7 @@ def run_block(
 
     baseline: the resident bytes that no file is to be blamed for.
     """
-    block = Block(first, count)
+    block = Block(first=first, count=count)
     for number in range(first, first + count):
         if number in skip:
             continue

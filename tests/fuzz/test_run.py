@@ -27,7 +27,7 @@ def test_every_way_to_end_is_told(tmp_path: Path) -> None:
     total = run(plan(tmp_path, 20))
     kinds = {breach["number"]: breach["kind"] for breach in total.breaches}
     assert kinds == {odd.DIES: "died", odd.HANGS: "hangs", odd.RAISES: "ZeroDivisionError"}
-    assert (total.inputs, total.accepted, total.refused) == (20, 16, {"refused": 1})
+    assert (total.count, total.accepted, total.refused) == (20, 16, {"refused": 1})
     assert total.largest[1] == odd.LARGE
     assert 0.9 * odd.LARGE_BYTES < total.largest[0] < 1.5 * odd.LARGE_BYTES
 
@@ -43,11 +43,11 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     lines = [json.dumps(line) for line in (header, *blocks)]
     wanted.log.write_text("\n".join(lines) + '\n{"first": 500, "cou', encoding="utf-8")
     told = []
-    total = run(wanted, lambda now, _: told.append(now.inputs))
+    total = run(wanted, lambda now, _: told.append(now.count))
     assert told == [3 * BLOCK]  # one block only was left
-    assert (total.inputs, total.accepted, total.breaches) == (3 * BLOCK, 3 * BLOCK, [])
+    assert (total.count, total.accepted, total.breaches) == (3 * BLOCK, 3 * BLOCK, [])
     again = run(wanted, lambda *_: pytest.fail("everything was done"))
-    assert again.inputs == 3 * BLOCK
+    assert again.count == 3 * BLOCK
 
 
 def test_a_run_over_other_inputs_is_not_mixed_in(tmp_path: Path) -> None:
