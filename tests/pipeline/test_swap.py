@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from edgetool.errors import OutputError
 from edgetool.pipeline import swap
+from edgetool.pipeline.directory_lock import held
 from edgetool.pipeline.files import write_file, write_files
 from edgetool.pipeline.lock_store import LockStore, write_lock
 from tests.pipeline.killed_writer import MINE, NEW, OLD, contents, filled, staged
@@ -144,6 +147,41 @@ def test_where_the_process_that_renames_dies_its_starter_goes_on(
     write_files(tmp_path, NEW, force=True)
     assert contents(tmp_path) == {**MINE, **NEW}
     assert not list(tmp_path.glob(".*"))
+
+
+@posix
+def test_an_interrupt_that_another_thread_takes_leaves_a_whole_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a thread, as numerical libraries have them, takes what the writer holds back."""
+    started, start = threading.Event(), subprocess.Popen
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def interrupt() -> None:
+        started.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupted(command: list[str], **rest: object) -> subprocess.Popen[bytes]:
+        slow = [
+            sys.executable,
+            "-c",
+            f"import os, time; time.sleep(0.3); os.execv({sys.executable!r}, {[str(word) for word in command]!r})",
+        ]
+        processes.append(start(slow, **rest))  # type: ignore[call-overload]
+        started.set()
+        taker.join()
+        return processes[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    filled(tmp_path, {**MINE, **OLD})
+    taker = threading.Thread(target=interrupt)
+    taker.start()
+    with pytest.raises(KeyboardInterrupt):
+        write_files(tmp_path, NEW, force=True)
+    with held(tmp_path):  # whoever renames has ended
+        assert contents(tmp_path) == {**MINE, **NEW}
+    with processes[0]:
+        pass
 
 
 def test_where_no_process_can_be_started_the_writer_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
