@@ -61,6 +61,30 @@ PAYLOADS: dict[str, Callable[[str], Node]] = {
 }
 
 
+def alias(code: str) -> Node:
+    """A stock layer's name before a class of tf_keras that loads the SavedModel at a path."""
+    return {"class_name": "Dense", "module": "tf_keras.src.export.export_lib", "registered_name": "ReloadedLayer",
+            "config": {"filepath": code}}  # fmt: skip
+
+
+def allowed_alias(code: str) -> Node:
+    """The same before the name of a layer that only tf_keras has."""
+    return alias(code) | {"class_name": "LocallyConnected1D"}
+
+
+def function_alias(code: str) -> Node:
+    return {"class_name": "function", "config": "relu", "module": "keras.src.saving.saving_api",
+            "registered_name": "load_model", "build_config": {"code": code}}  # fmt: skip
+
+
+# What tf_keras finds under a name that Keras 3 does not look at.
+ALIASES: dict[str, Callable[[str], Node]] = {
+    "an alias of a layer": alias,
+    "an alias of a layer of Keras 2": allowed_alias,
+    "an alias of a function": function_alias,
+}
+
+
 def functional(*layers: Node) -> Node:
     return layer("Functional", layers=list(layers), input_layers=[], output_layers=[])
 
@@ -150,15 +174,26 @@ def test_code_is_refused_before_anything_is_loaded(tmp_path: Path, place: str, h
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("hidden", PAYLOADS)
-def test_code_is_refused_where_tf_keras_is_to_load_the_rest(tmp_path: Path, hidden: str) -> None:
+@pytest.mark.parametrize("kind", ["h5", "keras"])
+@pytest.mark.parametrize("hidden", PAYLOADS | ALIASES)
+def test_code_is_refused_where_tf_keras_is_to_load_the_rest(tmp_path: Path, hidden: str, kind: str) -> None:
     call = {"class_name": "TFOpLambda", "config": {"name": "sine", "function": "math.sin"}}
     mark = tmp_path / "it-ran"
     code = payload(mark)
     for place, hide in PLACES.items():
-        config = functional(call, hide(PAYLOADS[hidden](code)))
-        check_harmless(read_source(written(tmp_path, config, "h5", "2.13.1")), place, code)
+        config = functional(call, hide((PAYLOADS | ALIASES)[hidden](code)))
+        check_harmless(read_source(written(tmp_path, config, kind, "2.13.1")), place, code)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("registered", [None, "Dense", "Custom>Dense", "relu", "function", "keras>relu"])
+def test_objects_registered_under_their_own_name_pass(tmp_path: Path, registered: str | None) -> None:
+    call = {"class_name": "TFOpLambda", "config": {"name": "sine", "function": "math.sin"}}
+    relu = {"class_name": "function", "module": "builtins", "config": "relu", "registered_name": "relu"}
+    dense = layer("Dense", units=2, activation=relu) | {"registered_name": "Dense"}
+    (relu if registered is not None and "Dense" not in registered else dense)["registered_name"] = registered
+    source = read_source(written(tmp_path, functional(call, dense), "keras", "2.13.1"))
+    assert checked_config(source, False)[1] == ()
 
 
 def test_the_payload_does_run_where_it_is_loaded_with_trust(tmp_path: Path) -> None:

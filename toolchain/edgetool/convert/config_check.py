@@ -121,6 +121,9 @@ def check_config(
 def _check_allowed(where: str, node: dict[str, Any]) -> None:
     """Refuse a raw call of anything but mathematics, and a class that only bears the name of one that is allowed."""
     name, module = node["class_name"], node.get("module")
+    alias = _alias(name, node)
+    if alias is not None:
+        raise UnsupportedModelError(f"{where} is refused: {alias}", fix=EXPORT)
     call = forbidden_call(node)
     if call is not None:
         raise UnsupportedModelError(
@@ -168,6 +171,9 @@ def _code(name: str, node: dict[str, Any], *, tf_keras: bool) -> str | None:
         return CARRIES_CODE[name]
     if name in VALUES:
         return None
+    alias = _alias(name, node) if tf_keras else None  # Keras 3 goes by the class alone
+    if alias is not None:
+        return alias
     module = node.get("module")
     if name == "function":
         function = node.get("config")
@@ -176,6 +182,14 @@ def _code(name: str, node: dict[str, Any], *, tf_keras: bool) -> str | None:
     if name in LAYERS or name in PARTS or name in OPERATIONS:
         return None if _is_keras(module, tf_keras=tf_keras) else f"its class comes from {module}, which is not Keras"
     return None if module is not None and APPLICATION_LAYERS.get(name) == module else "its class is not part of Keras"
+
+
+def _alias(name: str, node: dict[str, Any]) -> str | None:
+    """Why the object may be another than its class says: tf_keras looks in the module for its registered name too."""
+    registered = node.get("registered_name")
+    plain = registered.rpartition(">")[2] if isinstance(registered, str) else registered  # of "package>name"
+    own = (None, name, node.get("config") if name == "function" else None)
+    return None if plain in own else f"it is registered under another name, {registered!r}"
 
 
 def _is_keras(module: Any, *, tf_keras: bool) -> bool:
