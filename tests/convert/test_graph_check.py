@@ -158,17 +158,115 @@ def test_the_saver_of_tensorflow_1_may_read_the_models_own_file_only(tmp_path: P
         check_graphs(written(tmp_path / "restoring", model))
 
 
-@pytest.mark.parametrize("where", ["signature", "main op"])
-def test_saving_when_the_model_is_loaded_or_called_is_refused(tmp_path: Path, where: str) -> None:
+def test_it_may_not_read_it_when_it_is_called(tmp_path: Path) -> None:
+    """Then it would read the file that its own default names."""
     model = of_tensorflow_1(tmp_path / "old")
-    graph = model.meta_graphs[0]
-    if where == "main op":
-        graph.collection_def["saved_model_main_op"].node_list.value.append("save/control_dependency")
-    else:
-        (result,) = (node for node in graph.graph_def.node if node.name == "mul")
-        result.input.append("^save/SaveV2")
+    node(model, "mul").input.append("^save/RestoreV2")
+    with pytest.raises(UnsupportedModelError, match=r"RestoreV2 \('save/RestoreV2'\)"):
+        check_graphs(written(tmp_path / "reading", model))
+
+
+def node(model: Any, name: str) -> Any:
+    (found,) = (node for node in model.meta_graphs[0].graph_def.node if node.name == name)
+    return found
+
+
+def in_collection(key: str) -> Callable[[Any], None]:
+    return lambda model: model.meta_graphs[0].collection_def[key].node_list.value.append("save/control_dependency")
+
+
+def as_variable(key: str, field: str) -> Callable[[Any], None]:
+    from tensorflow.core.framework import variable_pb2
+
+    def change(model: Any) -> None:
+        variable = variable_pb2.VariableDef(**{"initializer_name": "v/Assign", field: "save/SaveV2"})
+        model.meta_graphs[0].collection_def[key].bytes_list.value.append(variable.SerializeToString())
+
+    return change
+
+
+def as_output(change: Callable[[Any], None]) -> Callable[[Any], None]:
+    return lambda model: change(model.meta_graphs[0].signature_def["serving_default"].outputs["more"])
+
+
+def as_component(output: Any) -> None:
+    output.composite_tensor.components.add(name="save/control_dependency:0")
+
+
+def as_values(output: Any) -> None:
+    output.coo_sparse.values_tensor_name = "save/control_dependency:0"
+
+
+# How a SavedModel of TensorFlow 1 has its saver write: what runs when it is loaded or called comes to depend on it.
+STARTS: dict[str, Callable[[Any], None]] = {
+    "a signature": lambda model: node(model, "mul").input.append("^save/SaveV2"),
+    "a sparse output": as_output(as_values),
+    "an output of several tensors": as_output(as_component),
+    "the main op": in_collection("saved_model_main_op"),
+    "the older main op": in_collection("legacy_init_op"),
+    "initializers": in_collection("saved_model_initializers"),
+    "a table": in_collection("table_initializer"),
+    "restoring": lambda model: node(model, "save/restore_all").input.append("^save/SaveV2"),
+    "a local variable's initializer": as_variable("local_variables", "initializer_name"),
+    "a variable's initializer": as_variable("variables", "initializer_name"),
+    "a variable's first value": as_variable("trainable_variables", "initial_value_name"),
+    "a variable's value": as_variable("model_variables", "snapshot_name"),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_saving_when_the_model_is_loaded_or_called_is_refused(tmp_path: Path, start: str) -> None:
+    model = of_tensorflow_1(tmp_path / "old")
+    STARTS[start](model)
     with pytest.raises(UnsupportedModelError, match="SaveV2"):
         check_graphs(written(tmp_path / "saving", model))
+
+
+def test_a_model_of_tensorflow_1_with_all_that_it_may_keep_passes(tmp_path: Path) -> None:
+    """Its savers, its variables, local ones as well, and a table."""
+    old = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        x = old.placeholder(tf.float32, (None, 2), name="x")
+        local = old.get_local_variable("l", initializer=[3.0, 4.0], use_resource=True)
+        table = old.lookup.StaticHashTable(old.lookup.KeyValueTensorInitializer([1], [2.0]), -1.0)
+        y = (
+            x * old.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+            + local
+            + table.lookup(tf.constant([1]))
+        )
+        old.train.Saver()
+        saver = old.train.Saver(sharded=True)
+        old.add_to_collection("savers", saver)
+        with old.Session(graph=graph) as session:
+            session.run([old.global_variables_initializer(), old.local_variables_initializer()])
+            session.run(old.tables_initializer())
+            builder = old.saved_model.Builder(str(tmp_path / "old"))
+            signature = old.saved_model.predict_signature_def({"x": x}, {"y": y})
+            builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, saver=saver)
+            builder.save()
+    loaded = load_saved_model(tf, tmp_path / "old", trust_model_code=False)
+    assert loaded.call([tf.ones((1, 2))])[0].numpy().tolist() == [[6.0, 8.0]]
+
+
+@pytest.mark.parametrize("kept", ["function", "bare_concrete_function"])
+def test_a_function_that_only_an_object_names_is_looked_at(tmp_path: Path, kept: str) -> None:
+    path = saved(tmp_path / "model", lambda: None)
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString((path / "saved_model.pb").read_bytes())
+    graph = model.meta_graphs[0]
+    hidden = graph.graph_def.library.function.add()
+    hidden.signature.name = "hidden"
+    hidden.node_def.add(name="saver", op="SaveV2")
+    check_graphs(written(tmp_path / "unnamed", model))
+    owner = graph.object_graph_def.nodes.add()
+    if kept == "function":
+        owner.function.concrete_functions.append("hidden")
+    else:
+        owner.bare_concrete_function.concrete_function_name = "hidden"
+    with pytest.raises(UnsupportedModelError, match=r"SaveV2 \('saver'\)"):
+        check_graphs(written(tmp_path / "named", model))
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\x", "\\\\host\\share"])

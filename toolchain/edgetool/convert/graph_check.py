@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -56,12 +57,12 @@ def check_graphs(path: Path) -> None:
         # TensorFlow 2 loads objects and their functions, and leaves the graph alone that is around those.
         has_objects = graph.HasField("object_graph_def")
         runs = _called(graph, functions) if has_objects else set(functions)
+        hostile = set() if has_objects else _hostile_savers(graph)
         for name, nodes in [("", graph.graph_def.node), *functions.items()]:
-            savers = not has_objects and not name
             for node in nodes:
                 reason = _reason(node)
-                if reason is None and node.op in SAVER:
-                    reason = FILES if name in runs else _saver_reason(node, graph) if savers else None
+                if reason is None and node.op in SAVER and (name in runs or (not name and node.name in hostile)):
+                    reason = FILES
                 if reason is not None:
                     raise UnsupportedModelError(
                         f"the graph reaches out of itself with {node.op} ({node.name!r}), which {reason}",
@@ -100,30 +101,45 @@ def _reason(node: Any) -> str | None:
     return next((does for pattern, does in REACHES_OUT.items() if pattern.fullmatch(node.op)), None)
 
 
-def _saver_reason(node: Any, graph: Any) -> str | None:
-    """Loading a SavedModel of TensorFlow 1 runs its saver's operations: these read the file that they are given."""
-    given = graph.saver_def.filename_tensor_name.partition(":")[0]
-    if node.op in RESTORE:
-        return None if given and node.input and node.input[0].partition(":")[0] == given else FILES
-    wanted = {_node_name(output.name) for signature in graph.signature_def.values() for output in _outputs(signature)}
-    wanted |= {
-        _node_name(name)
-        for key in ("saved_model_main_op", "legacy_init_op")
-        if key in graph.collection_def
-        for name in graph.collection_def[key].node_list.value
-    }
-    return FILES if node.name in _needed(wanted, graph.graph_def.node) else None
+def _hostile_savers(graph: Any) -> set[str]:
+    """The nodes of TensorFlow 1's saver that do more than load the model's own variables.
+
+    Loading the SavedModel restores with the file that TensorFlow gives, starts what initialises, and calls signatures.
+    """
+    inputs = {node.name: [_node_name(name) for name in node.input] for node in graph.graph_def.node}
+    started = _closure(set(map(_node_name, _started(graph))), inputs)
+    restored = _closure({_node_name(graph.saver_def.restore_op_name)}, inputs)
+    given = _node_name(graph.saver_def.filename_tensor_name)
+    own = {node.name for node in graph.graph_def.node if node.op in RESTORE and given in inputs[node.name][:1]}
+    savers = {node.name for node in graph.graph_def.node if node.op in SAVER}
+    return savers & (started | (restored - own))
 
 
-def _outputs(signature: Any) -> Iterable[Any]:
-    tensors: Iterable[Any] = signature.outputs.values()
-    return tensors
+def _started(graph: Any) -> Iterator[str]:
+    """What is run by name: the outputs of signatures, and all that collections keep, as tables and variables."""
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.framework import variable_pb2
+
+    for signature in graph.signature_def.values():
+        for output in signature.outputs.values():
+            yield from _tensors(output)
+    for key, kept in graph.collection_def.items():
+        yield from kept.node_list.value
+        for value in kept.bytes_list.value if key != "savers" else ():  # a SaverDef reads as a variable too
+            with contextlib.suppress(DecodeError):  # something else is kept here
+                variable = variable_pb2.VariableDef.FromString(value)
+                yield variable.variable_name
+                yield variable.initial_value_name
+                yield variable.initializer_name
+                yield variable.snapshot_name
 
 
-def _needed(wanted: set[str], nodes: Iterable[Any]) -> set[str]:
-    """The names of the nodes that run when those wanted do."""
-    inputs = {node.name: [_node_name(name) for name in node.input] for node in nodes}
-    return _closure(wanted, inputs)
+def _tensors(output: Any) -> Iterator[str]:
+    """The names of a TensorInfo: one for a tensor, several for a sparse one or another that is made of some."""
+    sparse = output.coo_sparse
+    yield from (output.name, sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name)
+    for component in output.composite_tensor.components:
+        yield from _tensors(component)
 
 
 def _called(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set[str]:
@@ -131,7 +147,11 @@ def _called(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set[str]:
     calls = {name: [called for node in nodes for called in _calls(node)] for name, nodes in functions.items()}
     for gradient in graph.graph_def.library.gradient:
         calls.setdefault(gradient.function_name, []).append(gradient.gradient_func)
-    return _closure(set(graph.object_graph_def.concrete_functions), calls) & set(functions)
+    objects = graph.object_graph_def
+    named = set(objects.concrete_functions)
+    for node in objects.nodes:
+        named |= {*node.function.concrete_functions, node.bare_concrete_function.concrete_function_name}
+    return _closure(named, calls) & set(functions)
 
 
 def _calls(node: Any) -> Iterator[str]:
