@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -158,6 +159,15 @@ def test_the_saver_of_tensorflow_1_may_read_the_models_own_file_only(tmp_path: P
         check_graphs(written(tmp_path / "restoring", model))
 
 
+@pytest.mark.parametrize("name", ["XlaCallModule", "XlaCustomCallV2"])
+def test_native_code_is_refused(tmp_path: Path, name: str) -> None:
+    """A module of StableHLO may call any function of the process by its name."""
+    model = of_tensorflow_1(tmp_path / "old")
+    model.meta_graphs[0].graph_def.node.add(name="native", op=name)
+    with pytest.raises(UnsupportedModelError, match=rf"{name} \('native'\), which calls Python or native code"):
+        check_graphs(written(tmp_path / "native", model))
+
+
 def test_it_may_not_read_it_when_it_is_called(tmp_path: Path) -> None:
     """Then it would read the file that its own default names."""
     model = of_tensorflow_1(tmp_path / "old")
@@ -279,6 +289,18 @@ def test_an_asset_outside_is_refused(tmp_path: Path, name: str) -> None:
         check_graphs(written(tmp_path / "model", model))
     model.meta_graphs[0].asset_file_def[0].filename = "words/list..txt"
     check_graphs(written(tmp_path / "model", model))
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "words.txt"])
+def test_an_asset_that_tensorflow_1_keeps_is_looked_at_as_well(tmp_path: Path, name: str) -> None:
+    from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    kept = model.meta_graphs.add().collection_def["saved_model_assets"].any_list.value
+    kept.add().Pack(meta_graph_pb2.AssetFileDef(filename=name))
+    kept.add().Pack(meta_graph_pb2.TensorInfo(name="/no/asset"))
+    with pytest.raises(UnsupportedModelError, match="outside") if ".." in name else contextlib.nullcontext():
+        check_graphs(written(tmp_path / "model", model))
 
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ REACHES_OUT = {
         (r"DTensorRestoreV2|DistributedSave|DumpTensor|CalibrationStatisticsSaver|ImportEvent", FILES),
         (r"(Create|Close|Flush)?Summary(File|Db)?Writer|(Close|Flush)SummaryWriter|Write\w*Summary", FILES),
         (r"StatsAggregatorSetSummaryWriter|Debug(Identity|NanCount|NumericSummary)(V[23])?", FILES),
-        (r"(Eager)?PyFunc(Stateless)?|LoadLibrary|XlaCustomCall(V2)?|RemoteFusedGraphExecute", PYTHON),
+        (r"(Eager)?PyFunc(Stateless)?|LoadLibrary|XlaCustomCall(V2)?|XlaCallModule|RemoteFusedGraphExecute", PYTHON),
         (r"_?(Host)?(Send|Recv)|_?Xla(Send|Recv)\w*|_?XlaHostCompute(Mlir)?|Rpc\w+|DeleteRpcFutureResource", OTHERS),
         (r"Collective\w+|_?Nccl\w+|RemoteCall|WorkerHeartbeat|(Configure|Shutdown)\w*TPU\w*", OTHERS),
     )
@@ -51,8 +51,8 @@ def check_graphs(path: Path) -> None:
     Raises InvalidModelError for a damaged file, UnsupportedModelError naming the operation that reaches out.
     """
     for graph in _read(path).meta_graphs:
-        for asset in graph.asset_file_def:
-            _check_asset(asset.filename, path)
+        for name in _assets(graph):
+            _check_asset(name, path)
         functions = {function.signature.name: function.node_def for function in graph.graph_def.library.function}
         # TensorFlow 2 loads objects and their functions, and leaves the graph alone that is around those.
         has_objects = graph.HasField("object_graph_def")
@@ -84,6 +84,18 @@ def _read(path: Path) -> Any:
     except DecodeError as error:
         raise InvalidModelError("saved_model.pb is damaged or truncated", where=str(path), fix=AGAIN) from error
     return model
+
+
+def _assets(graph: Any) -> Iterator[str]:
+    """The names of the model's other files, where TensorFlow 2 and where TensorFlow 1 keeps them."""
+    from tensorflow.core.protobuf import meta_graph_pb2
+
+    yield from (asset.filename for asset in graph.asset_file_def)
+    for kept in graph.collection_def.values():
+        for value in kept.any_list.value:
+            asset = meta_graph_pb2.AssetFileDef()
+            if value.Unpack(asset):
+                yield asset.filename
 
 
 def _check_asset(name: str, path: Path) -> None:
