@@ -58,7 +58,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         case "read limits":
             import resource
 
-            return {"limits": {name: resource.getrlimit(getattr(resource, name))[0] for name in request["names"]}}
+            return {"limits": {name: resource.getrlimit(getattr(resource, name)) for name in request["names"]}}
         case "try":
             return {"refused": _refused(ATTEMPTS[request["what"]], Path(request["outside"]))}
         case "babble":

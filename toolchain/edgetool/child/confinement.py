@@ -17,12 +17,14 @@ DENIED: tuple[tuple[str, Callable[[Path], bool]], ...] = (
     ("the network", lambda folder: refuse_calls()),
     ("files outside its folder", write_only_in),
 )
+# At the hard limit the system kills: a little later, for the signal at the soft one to tell why.
+MORE_SECONDS = 1
 
 
 def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
     """Bound the data segment with private mappings, the time of the processors and each file; no core is dumped.
 
-    A lower limit that this process was started with stays.
+    A lower limit that this process was started with stays; none can be raised again.
     """
     if os.name != "posix":
         return
@@ -40,7 +42,9 @@ def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
         with contextlib.suppress(ValueError, OSError):  # a system that has it otherwise keeps its own limit
             soft, hard = resource.getrlimit(kind)
             set_already = [given for given in (soft, hard) if given != resource.RLIM_INFINITY]
-            resource.setrlimit(kind, (min([size, *set_already]), hard))
+            wanted_soft = min([size, *set_already])
+            most = wanted_soft + MORE_SECONDS if kind == resource.RLIMIT_CPU else wanted_soft
+            resource.setrlimit(kind, (wanted_soft, most if hard == resource.RLIM_INFINITY else min(most, hard)))
 
 
 def confine(folder: Path) -> tuple[str, ...]:
