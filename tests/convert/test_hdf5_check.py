@@ -131,3 +131,18 @@ def test_attributes_that_are_too_large_are_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(hdf5_check, "ATTRIBUTE_LIMIT_BYTES", 1000)
     with pytest.raises(UnsupportedModelError, match=f"attribute 'names' of {where} claims 2000 bytes"):
         read_source(h5(tmp_path / "a.h5", change))
+
+
+def test_many_texts_of_any_length_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is 16 bytes, which may stand for the same large one."""
+
+    def change(file: Any) -> None:
+        file.attrs["plain"] = np.zeros(100, "S3")
+        file.attrs.create("names", ["text"] * count, dtype=h5py.string_dtype())
+
+    monkeypatch.setattr(hdf5_check, "TEXTS_LIMIT", 4)
+    count = 4
+    read_source(h5(tmp_path / "a.h5", change))
+    count = 5
+    with pytest.raises(UnsupportedModelError, match="attribute 'names' of / claims 5 texts of any length"):
+        read_source(h5(tmp_path / "b.h5", change))

@@ -13,6 +13,8 @@ ARRAY_LIMIT_BYTES = 2 * 2**30
 TOTAL_LIMIT_BYTES = 4 * ARRAY_LIMIT_BYTES
 # Attributes hold a configuration or names.
 ATTRIBUTE_LIMIT_BYTES = 64 * 2**20
+# Texts of any length in one attribute, which may all be the same one in the file: Keras writes single ones.
+TEXTS_LIMIT = 2**16
 # Deflate makes nothing more than 1032 times as small: what claims more was never written. Small arrays may do so.
 MOST_EXPANSION, EXPANDING_BYTES = 1100, 16 * 2**20
 # h5py's own filters; for any other HDF5 loads a library from the machine. hdf5's H5Zpublic.h, h5py's lzf_filter.h.
@@ -86,7 +88,12 @@ def _check_dataset(entry: Any, where: str, path: Path) -> None:
 def _check_attributes(entry: Any, where: str, path: Path) -> None:
     for name in entry.attrs:
         attribute = entry.attrs.get_id(name)
-        size_bytes = attribute.get_space().get_simple_extent_npoints() * attribute.get_type().get_size()
+        count = attribute.get_space().get_simple_extent_npoints()
+        if count > TEXTS_LIMIT and attribute.dtype.hasobject:
+            raise UnsupportedModelError(
+                f"attribute {name!r} of {where} claims {count} texts of any length", where=str(path), fix=AGAIN
+            )
+        size_bytes = count * attribute.get_type().get_size()
         if size_bytes > ATTRIBUTE_LIMIT_BYTES:
             raise UnsupportedModelError(
                 f"attribute {name!r} of {where} claims {size_bytes} bytes", where=str(path), fix=AGAIN
