@@ -198,7 +198,7 @@ def test_a_file_that_crashes_its_reader_is_an_invalid_model(models: Path, conver
 def test_a_file_that_hangs_its_reader_is_given_up() -> None:
     script = (
         "import time\n"
-        "from edgetool.convert.opening import time_limit\n"
+        "from edgetool.convert.source import time_limit\n"
         "with time_limit(1): pass\n"
         "try:\n"
         "    with time_limit(1): raise ValueError\n"

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from edgetool.convert import source
 from edgetool.convert.source import read_source
 from edgetool.errors import EdgetoolError, InvalidModelError, UnsupportedModelError, UsageError
 
@@ -209,3 +212,30 @@ def test_a_part_of_a_saved_model_that_cannot_be_opened_is_wrong_usage(
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(UsageError, match="cannot be read: Permission denied"):
         read_source(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="the system has no alarm")
+def test_the_time_for_hdf5_does_not_run_while_a_large_file_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.keras"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", json.dumps(CONFIG))
+        archive.writestr("model.weights.h5", weights(tmp_path))
+    left: dict[str, float] = {}
+
+    def noting(owner: object, name: str) -> None:
+        real = getattr(owner, name)
+
+        def note(*given: object) -> object:
+            left[name] = signal.getitimer(signal.ITIMER_REAL)[0]
+            return real(*given)
+
+        monkeypatch.setattr(owner, name, note)
+
+    noting(shutil, "copyfileobj")
+    noting(source, "check_hdf5")
+    read_source(path)
+    assert left["copyfileobj"] == 0
+    assert 0 < left["check_hdf5"] <= source.READ_SECONDS
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

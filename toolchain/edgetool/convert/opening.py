@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,22 +19,8 @@ from edgetool.convert.source import Source
 from edgetool.convert.tf_keras_needs import needs_tf_keras
 from edgetool.errors import InvalidModelError, ModelError
 
-# Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
-READ_SECONDS = 20
 # TensorFlow reads these when it starts its first operation.
 ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-
-
-@contextlib.contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
-    """Let the kernel end this process when the block takes longer: no Python code runs inside a C loop."""
-    if hasattr(signal, "alarm"):
-        signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        if hasattr(signal, "alarm"):
-            signal.alarm(0)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import tempfile
 import zipfile
@@ -33,6 +34,8 @@ GIT_LFS_START = b"version https://git-lfs"
 CONFIG_LIMIT_BYTES = 64 * 2**20
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"
 TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
+# Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
+READ_SECONDS = 20
 CONVERT_EXTRA = "pip install 'edgetool[convert]'"
 FORMATS = "give a whole model as .h5, .keras or a SavedModel directory"
 
@@ -132,8 +135,20 @@ def _read_hdf5(path: Path) -> Source:
 
 
 @contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Let the kernel end this process when the block takes longer: no Python code runs inside a C loop."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
+
+
+@contextmanager
 def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
-    """The h5py.File of a path or a stream, whose errors are told of the model at `path`."""
+    """The h5py.File of a path or a stream, whose errors are told of the model at `path`, for READ_SECONDS."""
     try:
         import h5py
     except ModuleNotFoundError as error:
@@ -143,7 +158,7 @@ def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
             f"h5py does not load: {_short(error)}", fix="raise the memory limit, or install it again"
         ) from error
     try:
-        with h5py.File(opened, "r") as file:
+        with time_limit(READ_SECONDS), h5py.File(opened, "r") as file:
             yield file
     except (EdgetoolError, MemoryError):
         raise

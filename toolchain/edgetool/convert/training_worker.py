@@ -12,7 +12,7 @@ from edgetool.convert.builder import call_builder, set_up
 from edgetool.convert.fine_tune import fine_tune, prepare_lesson
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.load_keras import load_keras_model
-from edgetool.convert.opening import READ_SECONDS, checked_config, library_versions, located, start_keras, time_limit
+from edgetool.convert.opening import checked_config, library_versions, located, start_keras
 from edgetool.convert.pruning.prune import prune
 from edgetool.convert.save_keras import save_keras
 from edgetool.convert.source import read_source
@@ -75,8 +75,7 @@ def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     path, trust = Path(request["path"]), bool(request["trust_model_code"])
     progress(files.READING)
     _check_prunable(path)
-    with time_limit(READ_SECONDS):
-        source = read_source(path)
+    source = read_source(path)
     config, notes = checked_config(source, trust, tf_keras=False)
     assert config is not None  # only a SavedModel has none
     progress("loading TensorFlow")

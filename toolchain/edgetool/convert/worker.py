@@ -15,7 +15,7 @@ from edgetool.convert.float_model import FloatModel
 from edgetool.convert.float_run import check_traced, output_shape, run_float_model
 from edgetool.convert.forms import convert_loaded
 from edgetool.convert.loaded import load
-from edgetool.convert.opening import READ_SECONDS, checked_config, library_versions, located, start_keras, time_limit
+from edgetool.convert.opening import checked_config, library_versions, located, start_keras
 from edgetool.convert.quality import class_indices
 from edgetool.convert.request import INTEGER, NORMALISATION
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store
@@ -28,8 +28,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     """Convert as the request says; bytes and arrays go to files in workdir, the rest is returned."""
     path, trust = Path(request["path"]), bool(request["trust_model_code"])
     progress(files.READING)
-    with time_limit(READ_SECONDS):
-        source = read_source(path)
+    source = read_source(path)
     integer = request["quantize"] in INTEGER
     config, notes = checked_config(source, trust)
     progress("loading TensorFlow")
