@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import stat
 import struct
 import warnings
 import zipfile
@@ -17,7 +15,7 @@ from edgetool.convert.source import read_source
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
 
-def archive(path: Path, *more: tuple[zipfile.ZipInfo | str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
+def archive(path: Path, *more: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
     """A .keras file's entries, its weights by name alone, and more."""
     with warnings.catch_warnings(), zipfile.ZipFile(path, "w", method) as made:
         warnings.simplefilter("ignore")  # of entries of the same name
@@ -26,12 +24,6 @@ def archive(path: Path, *more: tuple[zipfile.ZipInfo | str, bytes], method: int 
         for entry, content in more:
             made.writestr(entry, content)
     return path
-
-
-def link() -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo("assets/link")
-    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
-    return entry
 
 
 @pytest.mark.parametrize(
@@ -44,10 +36,9 @@ def link() -> zipfile.ZipInfo:
         ("assets\\..\\outside", "leads out of it"),
         ("config.json", "'config.json' in the archive is there twice"),
         ("model.weights.h5", "is there twice"),
-        (link(), "'assets/link' in the archive is a symbolic link"),
     ],
 )
-def test_an_entry_that_leads_elsewhere_is_refused(tmp_path: Path, entry: zipfile.ZipInfo | str, said: str) -> None:
+def test_an_entry_that_leads_elsewhere_is_refused(tmp_path: Path, entry: str, said: str) -> None:
     with pytest.raises(UnsupportedModelError, match=said) as caught:
         read_source(archive(tmp_path / "a.keras", (entry, b"/etc/passwd")))
     assert caught.value.where == str(tmp_path / "a.keras")
@@ -57,9 +48,9 @@ def test_an_entry_that_unpacks_to_much_more_than_it_is_is_refused(tmp_path: Path
     entry = zipfile.ZipInfo("assets/bomb")
     entry.file_size, entry.compress_size, entry.compress_type = 2**30, 2**19, zipfile.ZIP_DEFLATED
     with pytest.raises(UnsupportedModelError, match="'assets/bomb' in the archive claims 1073741824 bytes in 524288"):
-        check_entries([entry], 2**30, tmp_path)
+        check_entries([entry], tmp_path)
     entry.compress_size = 2**20
-    check_entries([entry], 2**30, tmp_path)
+    check_entries([entry], tmp_path)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -75,19 +66,6 @@ def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UnsupportedModelError, match=r"'config\.json' in the archive is encrypted"):
         read_source(path)
-
-
-def test_entries_that_share_their_data_are_refused(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as made:
-        made.writestr("config.json", bytes(10_000))
-        entry = made.getinfo("config.json")
-    entries = [entry, *(zipfile.ZipInfo(f"assets/{index}") for index in range(3))]
-    for other in entries[1:]:
-        other.header_offset, other.file_size, other.compress_size = 0, entry.file_size, entry.compress_size
-    with pytest.raises(UnsupportedModelError, match="share their data"):
-        check_entries(entries, len(buffer.getvalue()), tmp_path)
-    check_entries(entries[:1], len(buffer.getvalue()), tmp_path)
 
 
 def test_sizes_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -20,10 +19,11 @@ def leads_out(name: str) -> bool:
     return ".." in windows.parts or bool(windows.drive or windows.root) or PurePosixPath(name).is_absolute()
 
 
-def check_entries(entries: Sequence[zipfile.ZipInfo], archive_bytes: int, path: Path) -> None:
-    """Raise UnsupportedModelError naming the first entry of an archive of so many bytes that is not to be trusted.
+def check_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
+    """Raise UnsupportedModelError naming the first entry of an archive that is not to be trusted.
 
-    What zipfile reads of an entry never exceeds the size that the entry claims.
+    What zipfile reads of an entry never exceeds the size that the entry claims, whatever entries share, and it makes a
+    file of a symbolic link.
     """
     seen: set[str] = set()
     for entry in entries:
@@ -36,8 +36,6 @@ def check_entries(entries: Sequence[zipfile.ZipInfo], archive_bytes: int, path: 
         raise UnsupportedModelError(
             f"its files claim {claimed_bytes} bytes, more than any model that can be converted", where=str(path)
         )
-    if sum(entry.compress_size for entry in entries) > archive_bytes:
-        raise UnsupportedModelError("entries of the archive share their data", where=str(path), fix=AGAIN)
 
 
 def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
@@ -46,8 +44,6 @@ def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
         return "leads out of it"
     if entry.filename in seen:
         return "is there twice"
-    if stat.S_ISLNK(entry.external_attr >> 16):
-        return "is a symbolic link"
     if entry.flag_bits & ENCRYPTED:
         return "is encrypted"
     if entry.compress_type not in METHODS:

@@ -190,7 +190,7 @@ def _read_zip(path: Path) -> Source:
             for name, size in sizes.items():
                 if size > TEXT_LIMIT_BYTES.get(name, ARRAY_LIMIT_BYTES):
                     raise UnsupportedModelError(f"{name} claims {size} bytes", where=str(path))
-            check_entries(entries, path.stat().st_size, path)
+            check_entries(entries, path)
             config = _parsed(archive.read(CONFIG), path)
             metadata = _parsed(archive.read(METADATA), path) if METADATA in sizes else {}
             _check_weights(archive, path)
