@@ -113,6 +113,7 @@ COUNTS = dict(_counts())
 
 MAX_RANK = 64  # more than any kernel takes
 X, Y, Z, FOURTH = (Operand("input", position) for position in range(4))
+OUT = Operand("output", 0)
 
 
 def _all_alike(node: Node) -> None:
