@@ -38,6 +38,18 @@ def asked(
     **fields: OptionValue,
 ) -> Asked:
     """What the operator asks for; tensors are numbered inputs first. A code with small letters is a custom one."""
+    whole, made = alone(code, inputs, outputs, custom_options, **fields)
+    return asked_of(whole, made, 0, abi=abi, cmsis_nn=cmsis_nn)
+
+
+def alone(
+    code: str,
+    inputs: Sequence[Tensor | None],
+    outputs: Sequence[Tensor],
+    custom_options: bytes | None = None,
+    **fields: OptionValue,
+) -> tuple[Model, Operator]:
+    """A model of this operator, and the operator."""
     given = [one for one in (*inputs, *outputs) if one is not None]
     numbered = [replace(one, index=index, name=f"t{index}") for index, one in enumerate(given)]
     positions = iter(range(len(given)))
@@ -46,8 +58,7 @@ def asked(
     made = operator(0, code, indices[:count], indices[count:], "Options" if fields else "", **fields)
     if custom_options is not None or entry_of(made) is None:
         made = replace(made, code="CUSTOM", custom_code=code, custom_options=custom_options)
-    whole = graph(numbered, [made], [], [])
-    return asked_of(model(whole), made, 0, abi=abi, cmsis_nn=cmsis_nn)
+    return model(graph(numbered, [made], [], [])), made
 
 
 def asked_of(whole: Model, made: Operator, subgraph: int, *, abi: Abi = CORTEX_M, cmsis_nn: bool = False) -> Asked:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal, Protocol, get_args
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
+from edgetool.operators.bounds import check_bounds
 from edgetool.operators.kernel import Assignment, Call, KernelRefusal
 from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import entry_of
@@ -141,13 +142,15 @@ def _platform(runtime: Runtime, kernels: Kernels) -> Platform:
 
 
 def _refusal(operator: Operator, site: _Site, platform: Platform) -> str | None:
-    """Why Prepare of the operator fails; None where it does not, as far as that is known."""
+    """Why Prepare of the operator fails or its Eval must not run; None where neither is so, as far as that is known."""
     entry = entry_of(operator)
     if entry is None or entry.prepare is None or (operator.code in CONTROL and not site.whole):
         return None
+    call = Call(site.model, site.graph, operator, platform, site.assignments)
     try:
-        for _ in entry.prepare(Call(site.model, site.graph, operator, platform, site.assignments)):
+        for _ in entry.prepare(call):
             pass
+        check_bounds(call)
     except KernelRefusal as refusal:
         return f"its {refusal}"
     return None
