@@ -82,6 +82,13 @@ SOUND = {
     "mirror": Alone("MIRROR_PAD", [tensor(2, 2), BORDER], [tensor(2, 2)]),
     "reverse": Alone("REVERSE_V2", [tensor(2, 3), constant(1)], [tensor(2, 3)]),
     "slice": Alone("SLICE", [tensor(4), constant(1), constant(2)], [tensor(2)]),
+    "slice from somewhere": Alone("SLICE", [WIDE, tensor(2, dtype=INT32), constant(-1, 2)], [tensor(4, 2)]),
+    "mean": Alone("MEAN", [tensor(1, 4, 6, 5), constant(1, 2)], [tensor(1, 1, 1, 5)], {"keep_dims": True}),
+    "mean, not kept": Alone("MEAN", [tensor(1, 4, 6, 5), constant(1, 2)], [tensor(1, 5)], {"keep_dims": False}),
+    "sum": Alone("SUM", [WIDE, constant(1)], [tensor(4)]),
+    "all": Alone("REDUCE_ALL", [WIDE, constant(1)], [tensor(4)]),
+    "most": Alone("REDUCE_MAX", [WIDE, constant(1)], [tensor(4)]),
+    "fewest": Alone("REDUCE_MIN", [WIDE, constant(1)], [tensor(4)]),
     "strided": Alone("STRIDED_SLICE", [WIDE, *[constant(1, -1)] * 3], [tensor(3)], {"shrink_axis_mask": 2}),
     "strided from where it begins": Alone(
         "STRIDED_SLICE",
@@ -162,6 +169,20 @@ BROKEN = {
     "mirror": broken("mirror", "no border that", inputs={1: tensor(2, 2)}),
     "reverse": broken("reverse", "empty list", inputs={1: tensor(0, dtype=INT32)}),
     "slice": broken("slice", "int32 together with int64", inputs={2: constant(2, dtype=DType.INT64)}),
+    "slice, sizes": broken("slice", "no sizes that", inputs={2: tensor(1, dtype=INT32)}),
+    "slice from somewhere, rest": broken("slice from somewhere", r"may write \(4, 2\)", outputs={0: tensor(3, 2)}),
+    "slice from somewhere, size": broken(
+        "slice from somewhere", r"may write \(5, 2\)", inputs={2: constant(5, 2)}, outputs={0: tensor(5, 2)}
+    ),
+    "slice from somewhere, fewer": broken(
+        "slice from somewhere", r"may write \(-2, -4\)", inputs={2: constant(-2, -4)}, outputs={0: tensor(8)}
+    ),
+    "mean": broken("mean", "keeps no 4 dimensions", outputs={0: tensor(1, 1, 1, 5, 1)}),
+    "mean, axes": broken("mean", "no axes that", inputs={1: tensor(2, dtype=INT32)}),
+    "sum": broken("sum", "no axis that", inputs={1: tensor(1, dtype=INT32)}),
+    "all": broken("all", "no axis that", inputs={1: tensor(1, dtype=INT32)}),
+    "most": broken("most", "no axis that", inputs={1: tensor(1, dtype=INT32)}),
+    "fewest": broken("fewest", "no axis that", inputs={1: tensor(1, dtype=INT32)}),
     "strided, beginnings": broken("strided", "2 numbers of an input 1 that has 1", inputs={1: constant(1)}),
     "strided, ends": broken("strided", "2 numbers of an input 2 that has 1", inputs={2: constant(1)}),
     "strided, strides": broken("strided", "2 numbers of an input 3 that has 1", inputs={3: constant(1)}),

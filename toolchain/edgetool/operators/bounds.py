@@ -7,6 +7,8 @@ signal processing has its own table, bounds_signal.
 
 from __future__ import annotations
 
+from math import prod
+
 from edgetool.model.types import DType
 from edgetool.operators.bounds_signal import SIGNAL_BOUNDS
 from edgetool.operators.kernel import Call
@@ -46,10 +48,18 @@ def _slice_constants(call: Call) -> None:
         demand(call, 0 <= begin < size, f"reads element {begins[axis]} of a dimension of {size}")
 
 
-def _one_type_of_numbers(call: Call) -> None:
-    """SLICE: the sizes are read in the type of the beginnings."""
-    begins, counts = call.required_input(1).dtype, call.required_input(2).dtype
-    demand(call, begins == counts, f"takes no {begins.name.lower()} together with {counts.name.lower()}")
+def _sliced(call: Call) -> None:
+    """SLICE reads the sizes in the type of the beginnings, and writes as many elements as they say."""
+    begins, counts = call.required_input(1), call.required_input(2)
+    types = begins.dtype.name.lower(), counts.dtype.name.lower()
+    demand(call, types[0] == types[1], f"takes no {types[0]} together with {types[1]}")
+    constant_input(2, "sizes")(call)
+    if begins.is_constant:
+        return  # the reader holds all three against each other
+    source, made = call.required_input(0).shape, call.required_output().element_count
+    most = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
+    fits = all(0 <= count <= size for size, count in zip(source, most, strict=False))
+    demand(call, fits and prod(most) == made, f"may write {tuple(most)} of {source} to an output of {made} elements")
 
 
 def _image(call: Call) -> None:
@@ -68,6 +78,14 @@ def _gathered_rank(call: Call) -> None:
         made = len(positions) - 1 + len(source) - positions[-1]
     held = len(call.required_output().shape)
     demand(call, made <= held, f"writes {made} dimensions to an output of {held}")
+
+
+def _kept_rank(call: Call) -> None:
+    """MEAN over height and width ends the program where the output that keeps its dimensions has others."""
+    constant_input(1, "axes")(call)
+    source, result = call.required_input(0).shape, call.required_output().shape
+    alike = len(source) == len(result) or not call.option("keep_dims", False)
+    demand(call, alike, f"keeps no {len(source)} dimensions in {result}")
 
 
 def _reversed_axes(call: Call) -> None:
@@ -147,12 +165,17 @@ BOUNDS: dict[str, Condition] = {
     "DEPTH_TO_SPACE": _image,
     "GATHER": _gathered_rank,
     "GATHER_ND": _gathered_rank,
+    "MEAN": _kept_rank,
     "MIRROR_PAD": constant_input(1, "border"),
+    "REDUCE_ALL": _AXIS,
+    "REDUCE_MAX": _AXIS,
+    "REDUCE_MIN": _AXIS,
     "REVERSE_V2": _reversed_axes,
-    "SLICE": _one_type_of_numbers,
+    "SLICE": _sliced,
     "SPACE_TO_BATCH_ND": _BLOCKS,
     "SPACE_TO_DEPTH": _image,
     "STRIDED_SLICE": _slice_constants,
+    "SUM": _AXIS,
     "TFLM_DECODE": _decoded,
     "TFLite_Detection_PostProcess": _detections,
     **SIGNAL_BOUNDS,
