@@ -46,6 +46,7 @@ NAMES = (
     "main", "0", "a;b", '"', "\\", "::error::x", "=1+1", "\x00", "serving_default",
 )  # fmt: skip
 REPEATS = (1, 1, 1, 2, 2, 3, 7, 30, 200)
+MAX_TABLES = 2000  # that doubling adds: files of a megabyte take their second without being odd
 PLAN = "OfflineMemoryAllocation"
 
 
@@ -182,7 +183,8 @@ def _other_list(parts: Parts, generator: random.Random) -> None:
     if way == 0:
         del elements[at]
     elif way == 1:
-        elements[at:at] = [elements[other]] * generator.choice(REPEATS)
+        below = sum(1 for _ in _all(elements[other]))
+        elements[at:at] = [elements[other]] * min(generator.choice(REPEATS), 1 + MAX_TABLES // below)
     elif way == 2:
         elements[at], elements[other] = elements[other], elements[at]
     elif way == 3:

@@ -175,7 +175,7 @@ def test_the_files_of_the_chosen_variant(tmp_path: Path) -> None:
 
 def test_an_arena_that_is_not_the_one_that_was_judged_is_told(tmp_path: Path) -> None:
     entry = chain(1, variant(target="cortex-m7"))
-    tflite = write_model(chain_model([16, 32]))
+    tflite = write_model(chain_model([16, 16]))
     made = Metrics(QUALITY, measured_cost(tflite, load_target("cortex-m7")))
     results = outcomes(entry, made)
     results["analyse 0.0 int8 cortex-m7"].value["cost"]["arena_bytes"] = 16  # type: ignore[index]
@@ -191,7 +191,7 @@ def test_an_arena_that_is_not_the_one_that_was_judged_is_told(tmp_path: Path) ->
 
 def test_a_pruned_model_is_told_as_the_file_that_was_converted(tmp_path: Path) -> None:
     entry = chain(1, variant(0.5, target="cortex-m7"))
-    tflite = write_model(chain_model([16, 32]))
+    tflite = write_model(chain_model([16, 16]))
     results = outcomes(entry, Metrics(QUALITY, measured_cost(tflite, load_target("cortex-m7"))))
     blobs = {"convert 0.5 int8": {"model.tflite": tflite}, "prune 0.5": {"model.keras": b"pruned"}}
     results |= {key: Outcome(value=results[key].value, blobs=data) for key, data in blobs.items()}
@@ -205,7 +205,7 @@ def test_a_pruned_model_is_told_as_the_file_that_was_converted(tmp_path: Path) -
 def test_files_of_a_builder_are_called_after_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     entry = chain(1, variant(target="cortex-m7"))
-    tflite = write_model(chain_model([16, 32]))
+    tflite = write_model(chain_model([16, 16]))
     results = outcomes(entry, Metrics(QUALITY, measured_cost(tflite, load_target("cortex-m7"))))
     results["convert 0.0 int8"] = Outcome(value=results["convert 0.0 int8"].value, blobs={"model.tflite": tflite})
     built = record(targets=("cortex-m7",), name="v1.5 words", model="model:build", options={"builder": {"files": []}})

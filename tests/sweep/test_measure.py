@@ -36,7 +36,10 @@ def models() -> list[Any]:
     """Real, reordered by the planner, and with an operator that TFLM lacks."""
     lacking = graphs.model(
         graphs.graph(
-            [graphs.tensor(0, 4), graphs.tensor(1, 4)], [graphs.operator(0, "SEGMENT_SUM", [0], [1])], [0], [1]
+            [graphs.tensor(index, 4) for index in range(3)],
+            [graphs.operator(0, "SEGMENT_SUM", [0, 1], [2])],
+            [0, 1],
+            [2],
         )
     )
     return [

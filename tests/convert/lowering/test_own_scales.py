@@ -104,6 +104,7 @@ def _with_statistics(model: Any, spread: float) -> Any:
 
 def _behind(shape: tuple[int, ...], *last: Any, activation: str | None = "relu") -> Any:
     convolution = {1: layers.Conv1D, 2: layers.Conv2D, 3: layers.Conv3D}[len(shape) - 1]
+    keras.utils.set_random_seed(1)  # how much is won by scales of its own depends on the weights
     model = sequential(shape, convolution(8, 2, activation=activation), layers.BatchNormalization(), *last)
     return _with_statistics(model, 1.5)
 
