@@ -65,7 +65,7 @@ def refusal(code: str, inputs: list[Input | None], outputs: list[tuple[int, ...]
     return str(caught.value)
 
 
-@pytest.mark.parametrize("code", sorted(EACH.keys() - {"IF"}))  # which wants subgraphs: test_reader has it
+@pytest.mark.parametrize("code", sorted(EACH))
 def test_one_tensor_too_few_or_too_many(code: str) -> None:
     least_in, most_in, least_out, most_out = EACH[code]
     for count in {least_in - 1, most_in + 1} - {-1, ANY + 1}:
