@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from edgetool.model.checks import MAX_DIMENSIONS
 from edgetool.model.operator_checks import (
     MAX_STEP,
     Node,
@@ -111,7 +112,6 @@ def _counts() -> Iterator[tuple[str, Counts]]:
 
 COUNTS = dict(_counts())
 
-MAX_RANK = 64  # more than any kernel takes
 X, Y, Z, FOURTH = (Operand("input", position) for position in range(4))
 OUT = Operand("output", 0)
 
@@ -171,7 +171,7 @@ _POOLED = (rank(X, 4), named("padding"), _SIZES, pooled)
 _REDUCED = (axes_input(Y, X), reduced)
 _RESIZED = (rank(X, 4), filled(X), rank(Y, 1), length(Y, lambda _: 2), resized)
 _MOVED = (rank(X, 3, 4), length(Y, _sides), length(Z, lambda node: 2 * _sides(node)), blocks_moved)
-_FOUND = (rank(X, 1, MAX_RANK), length(Y, lambda _: 1), axes_input(Y, X), found)
+_FOUND = (rank(X, 1, MAX_DIMENSIONS), length(Y, lambda _: 1), axes_input(Y, X), found)
 
 # Operators that share their rules.
 _SHARED: dict[str, tuple[Rule, ...]] = {
@@ -219,8 +219,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "SELECT_V2": (broadcast(X, Y, Z),),
     "SHAPE": (shape_told,),
     "SLICE": (length(Y, _rank_many), length(Z, _rank_many), sliced),
-    "SPLIT": (number_of("outputs", "num_splits"), rank(Y, 1, MAX_RANK), axes_input(X, Y), split),
-    "SPLIT_V": (number_of("outputs", "num_splits"), rank(X, 1, MAX_RANK), axes_input(Z, X), split_by_sizes),
+    "SPLIT": (number_of("outputs", "num_splits"), rank(Y, 1, MAX_DIMENSIONS), axes_input(X, Y), split),
+    "SPLIT_V": (number_of("outputs", "num_splits"), rank(X, 1, MAX_DIMENSIONS), axes_input(Z, X), split_by_sizes),
     "STRIDED_SLICE": (
         rank(Y, 1),
         rank(Z, 1),
