@@ -85,6 +85,14 @@ _WITH_GAPS = frozenset(
     "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN LSTM SVDF UNIDIRECTIONAL_SEQUENCE_LSTM".split()
 )
 
+# Operators whose output is another number of rows than their input: a batch that is unknown on both sides is not one.
+_OTHER_ROWS = frozenset(
+    """
+    BATCH_TO_SPACE_ND CONCATENATION MIRROR_PAD PAD PADV2 RESHAPE SEGMENT_SUM SLICE SPACE_TO_BATCH_ND SPLIT SPLIT_V
+    STRIDED_SLICE TILE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM
+    """.split()
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -248,15 +256,6 @@ def check_operator(node: Node) -> None:
     """Hold an operator against its rules. Raises InvalidModelError for the first that it breaks."""
     for rule in RULES.get(node.code, ()):
         rule(node)
-
-
-# Operators whose output is another number of rows than their input: a batch that is unknown on both sides is not one.
-_OTHER_ROWS = frozenset(
-    """
-    BATCH_TO_SPACE_ND CONCATENATION MIRROR_PAD PAD PADV2 RESHAPE SEGMENT_SUM SLICE SPACE_TO_BATCH_ND SPLIT SPLIT_V
-    STRIDED_SLICE TILE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM
-    """.split()
-)
 
 
 def has_unknown_sizes(node: Node) -> bool:
