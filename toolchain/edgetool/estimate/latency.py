@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.estimate.evidence import Doubt, doubt_of, uncounted_placement, validation_of
-from edgetool.estimate.instructions import Executed, InstructionTable, executed_of
+from edgetool.estimate.instructions import Executed, executed_of
 from edgetool.estimate.memory_speed import Speeds, speeds_of
 from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate
 from edgetool.figure import Figure
@@ -18,29 +18,69 @@ from edgetool.operators.types import OperatorEntry
 from edgetool.operators.work.passes import constant_passes
 from edgetool.target.instructions import load_instructions
 from edgetool.target.platform import platform_of
-from edgetool.target.types import Target, Timing
+from edgetool.target.types import Kernels, Target, Timing
 
 
-def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None = None) -> Estimate:
-    """Cycles and time of one inference; a loop whose number of turns is not known turns once.
+@dataclass(frozen=True, slots=True)
+class CountedOperator:
+    """What one operator costs, counted for a build of TFLM and a table of instructions, on whatever board they run.
+
+    passes: how often it reads its constants in a run; runs: how often it runs in an inference.
+    """
+
+    cost: OperatorCost
+    executed: Executed
+    is_float: bool
+    passes: int
+    runs: int
+
+
+def instruction_table(target: Target) -> tuple[str, Kernels] | None:
+    """Return the core and the kernels whose instruction table holds for the target; None if it has no timing."""
+    core = target.core.instructions
+    return None if target.timing is None or core is None else (core, target.kernels)
+
+
+def count_operators(
+    model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None = None
+) -> tuple[CountedOperator, ...]:
+    """Count every operator's work: the part of an estimate that targets with one build and one table share.
 
     custom: entries of operators that the user describes, by custom code. Raises TargetError for a broken table.
     """
-    timing, speeds = target.timing, speeds_of(target)
-    table = None if timing is None or target.core.instructions is None else _table(target)
+    named = instruction_table(target)
+    table = None if named is None else load_instructions(*named)
     platform = platform_of(target)
     runs = subgraph_runs(model)
-    placement = uncounted_placement(target, speeds)
-    timed = []
+    counted = []
     for cost in operator_costs(model, custom):
         graph = model.subgraphs[cost.subgraph]
         call = Call(model, graph, graph.operators[cost.index], platform, {})
         described = call.operator.label in (custom or {})  # the user's own kernel: what TFLM's executes says nothing
         executed = Executed() if table is None or described else executed_of(call, table)
         times = runs[cost.subgraph]
-        weight = target.core.float_factor if _is_float(call) else 1.0
-        work = _Run(cost, executed, weight, constant_passes(call), 1 if times is None else times)
-        timed.append(_operator(work, target, speeds, placement))
+        counted.append(
+            CountedOperator(cost, executed, _is_float(call), constant_passes(call), 1 if times is None else times)
+        )
+    return tuple(counted)
+
+
+def estimate_model(
+    model: Model,
+    target: Target,
+    custom: Mapping[str, OperatorEntry] | None = None,
+    *,
+    counted: Sequence[CountedOperator] | None = None,
+) -> Estimate:
+    """Cycles and time of one inference; a loop whose number of turns is not known turns once.
+
+    custom: entries of operators that the user describes, by custom code. counted: the result of count_operators for a
+    target with the same build and table. Raises TargetError for a broken table.
+    """
+    timing, speeds = target.timing, speeds_of(target)
+    placement = uncounted_placement(target, speeds)
+    works = count_operators(model, target, custom) if counted is None else counted
+    timed = [_operator(work, target, speeds, placement) for work in works]
     operators = tuple(item for item, _, _ in timed)
     cycles = sum(item.cycles for item in operators)
     parameter_bytes = sum(item.parameter_bytes for item in operators)
@@ -66,29 +106,13 @@ def estimate_model(model: Model, target: Target, custom: Mapping[str, OperatorEn
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """An operator's work: weight is what its instructions take relative to the timing's, passes how often it reads its
-    constants in a run."""
-
-    cost: OperatorCost
-    executed: Executed
-    weight: float
-    passes: int
-    runs: int
-
-
-def _table(target: Target) -> InstructionTable:
-    return load_instructions(target.core.instructions or target.core.name, target.kernels)
-
-
 def _is_float(call: Call) -> bool:
     output = call.output()
     return output is not None and output.dtype is DType.FLOAT32
 
 
 def _operator(
-    work: _Run, target: Target, speeds: Speeds, placement: float | None
+    work: CountedOperator, target: Target, speeds: Speeds, placement: float | None
 ) -> tuple[OperatorEstimate, Doubt, float]:
     """The estimate, the doubt about it, and the cycles of all runs that read constants again."""
     cost, runs, instructions, timing = work.cost, work.runs, work.executed.instructions, target.timing
@@ -98,7 +122,8 @@ def _operator(
     modelled = timing is not None and instructions is not None
     cycles, low, high = transfer, 1.0, 1.0
     if timing is not None and instructions is not None:
-        cycles = instructions * timing.cpi * work.weight + stall
+        weight = target.core.float_factor if work.is_float else 1.0
+        cycles = instructions * timing.cpi * weight + stall
         low, high = timing.operator_low, timing.operator_high
     again = stall - once if modelled else 0.0
     doubt = doubt_of(cost.precision, modelled, target, again / cycles if cycles else 0.0, placement)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.latency import CountedOperator, count_operators, estimate_model, instruction_table
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.fit import Fit, judge_fit
@@ -37,6 +37,20 @@ class Analysis:
     findings: tuple[Finding, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A model in one build of TFLM: everything that does not depend on the board.
+
+    findings are those that name no board; refused: the operators, by (subgraph, index), whose types the runtime lacks.
+    operators: counted work, None without a target or without an estimate.
+    """
+
+    plan: MemoryPlan
+    findings: tuple[Finding, ...]
+    refused: frozenset[tuple[int, int]]
+    operators: tuple[CountedOperator, ...] | None
+
+
 def analyse(
     source: Source,
     target: Target | None,
@@ -53,18 +67,58 @@ def analyse(
     that never ends, InvalidModelError for an unsafe plan in the file.
     """
     model = source.model
-    platform = None if target is None else platform_of(target)
-    plan = plan or plan_memory(model, platform, custom=custom, wanted=wanted, options=options)
+    if plan is None:
+        platform = None if target is None else platform_of(target)
+        plan = plan_memory(model, platform, custom=custom, wanted=wanted, options=options)
+    build = _build(model, target, custom, plan, with_estimate=with_estimate)
+    return _on_board(source, target, custom, build)
+
+
+class SharedAnalysis:
+    """Analyses of one file, as it is, for many targets; targets with the same build share its plan and its counts."""
+
+    def __init__(self, source: Source, custom: Mapping[str, OperatorEntry] | None = None) -> None:
+        self._source, self._custom = source, custom
+        self._builds: dict[Hashable, Build] = {}
+
+    def on(self, target: Target) -> Analysis:
+        """Return what `analyse` returns for the target and wanted="as in file"; it raises the same errors."""
+        core = target.core
+        key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, instruction_table(target))
+        build = self._builds.get(key)
+        if build is None:
+            model = self._source.model
+            plan = plan_memory(model, platform_of(target), custom=self._custom, wanted="as in file")
+            build = self._builds[key] = _build(model, target, self._custom, plan, with_estimate=True)
+        return _on_board(self._source, target, self._custom, build)
+
+
+def _build(
+    model: Model,
+    target: Target | None,
+    custom: Mapping[str, OperatorEntry] | None,
+    plan: MemoryPlan,
+    *,
+    with_estimate: bool,
+) -> Build:
     findings = [*model_findings(model), *_cost_findings(model, custom), *_control_flow_findings(model)]
     findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
-    illegal, mistyped = (
-        legality_findings(model, target, custom, plan.account) if target is not None else ([], frozenset())
-    )
-    findings += [*illegal, *arena_findings(plan, target, told=mistyped)]
-    estimate = estimate_model(model, target, custom) if target is not None and with_estimate else None
-    if estimate is not None and target is not None:
+    if target is None:
+        return Build(plan, tuple(findings), frozenset(), None)
+    illegal, refused = legality_findings(model, target, custom, plan.account)
+    operators = count_operators(model, target, custom) if with_estimate else None
+    return Build(plan, (*findings, *illegal), refused, operators)
+
+
+def _on_board(
+    source: Source, target: Target | None, custom: Mapping[str, OperatorEntry] | None, build: Build
+) -> Analysis:
+    model, plan = source.model, build.plan
+    findings = [*build.findings, *arena_findings(plan, target, told=build.refused)]
+    estimate = fit = None
+    if target is not None and build.operators is not None:
+        estimate = estimate_model(model, target, custom, counted=build.operators)
         findings += _silent_findings(estimate, target)
-    fit = None
     if target is not None:
         fit, judged = judge_fit(
             target,

@@ -19,7 +19,7 @@ from edgetool.gate.reasons import flash_reasons, latency_reasons
 from edgetool.model.converter import converter_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.accuracy_reports import quantizations
-from edgetool.pipeline.analysis import Analysis, analyse, lacking_operators
+from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
 from edgetool.pipeline.arena_reasons import anatomy, reasons_of_arena
 from edgetool.pipeline.check_request import CheckRequest
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
@@ -65,8 +65,9 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     reports: list[Report] = []
     entries: dict[str, dict[str, Entry]] = {}
     for path, source, quantization in zip(paths, sources, told, strict=True):
+        shared = SharedAnalysis(source, custom)
         for target in targets:
-            case = _Case(path, source, target, asked, custom, quantization)
+            case = _Case(path, source, target, asked, custom, quantization, shared)
             judged, entry = case.judged(store)
             reports.append(judged)
             entries.setdefault(store.name_of(path), {})[target.name] = entry
@@ -85,11 +86,12 @@ class _Case:
     request: CheckRequest
     custom: Mapping[str, OperatorEntry]
     quantization: QuantizationInfo | None
+    shared: SharedAnalysis
 
     def judged(self, store: LockStore) -> tuple[Report, Entry]:
         """The report with its judgement, and its entry for the lock."""
         source, target, limits = self.source, self.target, self.request.limits
-        analysis = analyse(source, target, custom=self.custom, wanted="as in file")
+        analysis = self.shared.on(target)
         # What is said of a plan in the file, but that it is used: here the file is always taken as it is.
         said = tuple(
             item for item in plan_findings(source.model, analysis.plan, target) if item.rule not in OBVIOUS_HERE
