@@ -12,7 +12,8 @@ from edgetool.gate.limits import Limits
 from edgetool.gate.plain import as_given, duration
 from edgetool.gate.rules import JUDGED_AS
 from edgetool.report.check import JudgementInfo
-from edgetool.report.document import FindingInfo, Report
+from edgetool.report.document import FindingInfo, MemoryInfo, QuantizationInfo, Report
+from edgetool.report.estimate import Band
 
 Subject = Literal["arena", "flash", "latency"]
 
@@ -32,6 +33,43 @@ class Reasons:
     elsewhere: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is judged of a model on a target.
+
+    arena_bytes is None if no build of TFLM is known, and then layout_bytes is the lower bound; latency_ms is None if no
+    time is estimated.
+    """
+
+    arena_bytes: int | None
+    layout_bytes: int
+    arena_is_lower_bound: bool
+    model_bytes: int
+    memory: MemoryInfo
+    runtime: str
+    latency_ms: Band | None
+    quantization: QuantizationInfo | None
+    findings: tuple[FindingInfo, ...]
+
+
+def figures_of(report: Report) -> Figures:
+    """Return the judged figures of a report with target, arena and memory."""
+    assert report.arena is not None
+    assert report.memory is not None
+    assert report.target is not None
+    return Figures(
+        arena_bytes=report.arena.bytes,
+        layout_bytes=report.arena.layout_bytes,
+        arena_is_lower_bound=report.arena.is_lower_bound,
+        model_bytes=report.model.bytes,
+        memory=report.memory,
+        runtime=report.target.runtime,
+        latency_ms=None if report.estimate is None else report.estimate.latency_ms,
+        quantization=report.quantization,
+        findings=report.findings,
+    )
+
+
 def judge(
     report: Report, limits: Limits, *, lacking: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[JudgementInfo, ...]:
@@ -39,11 +77,18 @@ def judge(
 
     lacking: the operators that nothing runs, by the rule of the finding that tells of them.
     """
-    own = [_arena(report, limits), _flash(report, limits)]
-    own += [item for item in (_max_arena(report, limits), _active(report, limits)) if item is not None]
-    own += [item for item in (_latency(report, limits), _accuracy(report, limits)) if item is not None]
+    return judge_figures(figures_of(report), limits, lacking=lacking)
+
+
+def judge_figures(
+    figures: Figures, limits: Limits, *, lacking: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[JudgementInfo, ...]:
+    """The same for figures without a report."""
+    own = [_arena(figures, limits), _flash(figures, limits)]
+    own += [item for item in (_max_arena(figures, limits), _active(figures, limits)) if item is not None]
+    own += [item for item in (_latency(figures, limits), _accuracy(figures, limits)) if item is not None]
     failed = {item.rule for item in own if item.passed is False}
-    return (*own, *_operators(report, lacking or {}), _arena_known(report), *_error_findings(report, failed))
+    return (*own, *_operators(figures, lacking or {}), _arena_known(figures), *_error_findings(figures, failed))
 
 
 def subject_of(item: JudgementInfo, limits: Limits) -> Subject | None:
@@ -67,59 +112,53 @@ def with_reasons(item: JudgementInfo, reasons: Reasons) -> JudgementInfo:
     return replace(item, causes=reasons.causes, advice=(*reasons.advice, *elsewhere))
 
 
-def used(report: Report, limits: Limits) -> dict[Of, int]:
+def used(figures: Figures, limits: Limits) -> dict[Of, int]:
     """The bytes that budgets are compared with; those of an arena that is a lower bound are one too."""
-    assert report.arena is not None
-    arena = report.arena.layout_bytes if report.arena.bytes is None else report.arena.bytes
+    arena = figures.layout_bytes if figures.arena_bytes is None else figures.arena_bytes
     return {
         "arena": arena,
         "ram": arena + limits.reserve_bytes,
-        "flash": report.model.bytes + limits.reserve_flash_bytes,
+        "flash": figures.model_bytes + limits.reserve_flash_bytes,
     }
 
 
-def _arena(report: Report, limits: Limits) -> JudgementInfo:
-    assert report.arena is not None
-    assert report.memory is not None
-    memory, arena = report.memory, report.arena
+def _arena(figures: Figures, limits: Limits) -> JudgementInfo:
+    memory = figures.memory
     if memory.sram_bytes is None:
         text = f"no memory is known: {NO_LIMIT.format(option='--sram')}"
-        return _unjudged("arena", text, value=None if arena.is_lower_bound else arena.bytes)
+        return _unjudged("arena", text, value=None if figures.arena_is_lower_bound else figures.arena_bytes)
     return _size(
         "arena",
-        f"the arena needs {_least(report)}{used(report, limits)['arena']:,} B",
-        used(report, limits)["arena"],
+        f"the arena needs {_least(figures)}{used(figures, limits)['arena']:,} B",
+        used(figures, limits)["arena"],
         memory.sram_bytes - limits.reserve_bytes,
         _room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
-        known=not arena.is_lower_bound,
+        known=not figures.arena_is_lower_bound,
     )
 
 
-def _flash(report: Report, limits: Limits) -> JudgementInfo:
-    assert report.memory is not None
-    memory, value = report.memory, report.model.bytes
+def _flash(figures: Figures, limits: Limits) -> JudgementInfo:
+    memory, value = figures.memory, figures.model_bytes
     if memory.flash_bytes is None:
         return _unjudged("flash", f"no flash is known: {NO_LIMIT.format(option='--flash')}", value=value)
     room = _room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
     return _size("flash", f"the model has {value:,} B", value, memory.flash_bytes - limits.reserve_flash_bytes, room)
 
 
-def _max_arena(report: Report, limits: Limits) -> JudgementInfo | None:
-    assert report.arena is not None
+def _max_arena(figures: Figures, limits: Limits) -> JudgementInfo | None:
     limit = limits.max_arena_bytes
     if limit is None:
         return None
-    value, known = used(report, limits)["arena"], not report.arena.is_lower_bound
-    what = f"the arena needs {_least(report)}{value:,} B"
+    value, known = used(figures, limits)["arena"], not figures.arena_is_lower_bound
+    what = f"the arena needs {_least(figures)}{value:,} B"
     return _size("max-arena", what, value, limit, f"--max-arena allows {limit:,} B", known=known)
 
 
-def _active(report: Report, limits: Limits) -> JudgementInfo | None:
-    assert report.arena is not None
+def _active(figures: Figures, limits: Limits) -> JudgementInfo | None:
     budget = limits.active_budget
     if budget is None:
         return None
-    value, known = used(report, limits)[budget.of], budget.of == "flash" or not report.arena.is_lower_bound
+    value, known = used(figures, limits)[budget.of], budget.of == "flash" or not figures.arena_is_lower_bound
     reserve = {"arena": 0, "ram": limits.reserve_bytes, "flash": limits.reserve_flash_bytes}[budget.of]
     subject = WHAT[budget.of] if reserve else "the model" if budget.of == "flash" else "the arena"
     what = f"{subject} needs {'' if known else 'at least '}{value:,} B"
@@ -127,11 +166,11 @@ def _active(report: Report, limits: Limits) -> JudgementInfo | None:
     return _size("active-budget", what, value, budget.bytes, room, known=known)
 
 
-def _latency(report: Report, limits: Limits) -> JudgementInfo | None:
+def _latency(figures: Figures, limits: Limits) -> JudgementInfo | None:
     limit = limits.max_latency_ms
     if limit is None:
         return None
-    band = None if report.estimate is None else report.estimate.latency_ms
+    band = figures.latency_ms
     if band is None:
         text = "--max-latency is given, but no time is estimated for this device: name one that a time is known of"
         return JudgementInfo("max-latency", False, "error", text, None, limit, None, "ms")
@@ -147,20 +186,20 @@ def _latency(report: Report, limits: Limits) -> JudgementInfo | None:
     return JudgementInfo("max-latency", True, level, text, band.value, limit, None, "ms")
 
 
-def _accuracy(report: Report, limits: Limits) -> JudgementInfo | None:
+def _accuracy(figures: Figures, limits: Limits) -> JudgementInfo | None:
     """The loss in percentage points, of the accuracies that `convert --evaluate` measured."""
     limit = limits.max_accuracy_loss
     if limit is None:
         return None
-    if report.quantization is None or report.quantization.accuracy is None:
-        what = "no report of this very model tells" if report.quantization is None else "the report does not tell"
+    if figures.quantization is None or figures.quantization.accuracy is None:
+        what = "no report of this very model tells" if figures.quantization is None else "the report does not tell"
         text = f"--max-accuracy-loss is given, but {what} its accuracy"
         advice = (
             "convert it with --evaluate DATA, which measures the accuracy, and keep the NAME.json that it writes "
             "beside the .tflite, or give it with --report",
         )
         return JudgementInfo("accuracy", False, "error", text, None, limit, None, "%", advice=advice)
-    accuracy = report.quantization.accuracy
+    accuracy = figures.quantization.accuracy
     loss = round(100 * (accuracy.float - accuracy.quantized), 9)  # shares of counts, without the last bits
     shown = f"{100 * accuracy.quantized:.2f} % of {100 * accuracy.float:.2f} % accuracy is left by quantization"
     text = f"{shown}: a loss of {loss:.2f} points; --max-accuracy-loss allows {limit:g}"
@@ -173,11 +212,10 @@ def _accuracy(report: Report, limits: Limits) -> JudgementInfo | None:
     return JudgementInfo("accuracy", True, "note", text, loss, limit, None, "%")
 
 
-def _operators(report: Report, lacking: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
-    assert report.target is not None
-    found = [item for item in report.findings if JUDGED_AS.get(item.rule) == "operators"]
+def _operators(figures: Figures, lacking: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
+    found = [item for item in figures.findings if JUDGED_AS.get(item.rule) == "operators"]
     if not found:
-        return [JudgementInfo("operators", True, "note", f"{report.target.runtime} has every operator")]
+        return [JudgementInfo("operators", True, "note", f"{figures.runtime} has every operator")]
     advice = {
         "operator-not-in-runtime": "build the model of operators that TFLM has ('edgetool inspect' lists them), or "
         "compute that part in the application",
@@ -191,21 +229,20 @@ def _operators(report: Report, lacking: Mapping[str, tuple[str, ...]]) -> list[J
     ]
 
 
-def _arena_known(report: Report) -> JudgementInfo:
-    assert report.arena is not None
-    if not report.arena.is_lower_bound:
+def _arena_known(figures: Figures) -> JudgementInfo:
+    if not figures.arena_is_lower_bound:
         return JudgementInfo("arena-known", True, "note", "every byte of the arena is accounted for")
-    why = next((item.message for item in report.findings if item.rule == "arena-lower-bound"), None)
+    why = next((item.message for item in figures.findings if item.rule == "arena-lower-bound"), None)
     if why is None:
-        why = f"AllocateTensors fails: the arena of {report.arena.bytes or 0:,} B is only what it gets to"
+        why = f"AllocateTensors fails: the arena of {figures.arena_bytes or 0:,} B is only what it gets to"
     return JudgementInfo("arena-known", False, "error", why)
 
 
-def _error_findings(report: Report, failed: set[str]) -> list[JudgementInfo]:
+def _error_findings(figures: Figures, failed: set[str]) -> list[JudgementInfo]:
     """Findings of level error that no judgement above tells already."""
     return [
         JudgementInfo(item.rule, False, "error", _placed(item))
-        for item in report.findings
+        for item in figures.findings
         if item.level == "error" and JUDGED_AS.get(item.rule) not in {*failed, "operators"}
     ]
 
@@ -234,5 +271,5 @@ def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
     return f"{name} leaves {size_bytes - reserve_bytes:,} B ({size_bytes:,} B less {reserve_bytes:,} B reserved)"
 
 
-def _least(report: Report) -> str:
-    return "at least " if report.arena is not None and report.arena.is_lower_bound else ""
+def _least(figures: Figures) -> str:
+    return "at least " if figures.arena_is_lower_bound else ""

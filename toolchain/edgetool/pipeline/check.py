@@ -11,7 +11,7 @@ from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.gate.anatomy import OperatorId
 from edgetool.gate.budgets import judge_budgets
-from edgetool.gate.judge import Reasons, Subject, judge, subject_of, used, with_reasons
+from edgetool.gate.judge import Reasons, Subject, figures_of, judge, subject_of, used, with_reasons
 from edgetool.gate.limits import Limits
 from edgetool.gate.lock_entry import Entry, entry_of
 from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
@@ -108,7 +108,7 @@ class _Case:
             judgements += judge_lock(locked, info, self.request.allowance, strict=self.request.locked)
         tracked = (*limits.budgets, *(() if limits.active_budget is None else (limits.active_budget,)))
         assert made.arena is not None
-        budgets = judge_budgets(tracked, used(made, limits), exact=not made.arena.is_lower_bound)
+        budgets = judge_budgets(tracked, used(figures_of(made), limits), exact=not made.arena.is_lower_bound)
         assert made.memory is not None
         gate = GateInfo(
             passed=all(item.passed is not False for item in judgements),
