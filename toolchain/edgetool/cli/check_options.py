@@ -50,11 +50,14 @@ def _budget() -> Callable[[Any], Any]:
 
 
 BUDGET = Parsed("budget", _budget)
-limit_options = stacked(
+size_limits = stacked(
     click.option("--reserve", type=SIZE, default=0, metavar="SIZE", help="RAM to keep free for stack and application."),
     click.option("--reserve-flash", type=SIZE, default=0, metavar="SIZE", help="Flash to keep free for code."),
     click.option("--max-arena", type=SIZE, metavar="SIZE", help="The largest arena, whatever the target has."),
     click.option("--max-latency", type=Parsed("time", _time), metavar="TIME", help="The longest inference, e.g. 50ms."),
+)
+limit_options = stacked(
+    size_limits,
     click.option(
         "--max-accuracy-loss",
         type=Parsed("percent", _percent),

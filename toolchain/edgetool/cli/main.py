@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("edgetool.cli.inspect", "The operators, tensors and quantization of a .tflite."),
     "plan": ("edgetool.cli.plan", "The arena: when tensors live and where they lie."),
     "estimate": ("edgetool.cli.estimate", "How long an inference takes, and where the time goes."),
+    "fit": ("edgetool.cli.fit", "One model against all boards: where it fits, and why not elsewhere."),
     "check": ("edgetool.cli.check", "The gate for CI: limits, budgets and the lock file; exits with 1 on failure."),
     "calibrate": ("edgetool.cli.calibrate", "A profile of your own board, from times measured on it."),
     "emit": ("edgetool.cli.emit", "The C files of a .tflite."),

@@ -1,0 +1,258 @@
+"""One model against every packaged board: where it fits, and why not elsewhere."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+from edgetool import __version__
+from edgetool.errors import UsageError
+from edgetool.gate.judge import Figures, judge_figures
+from edgetool.gate.limits import Limits
+from edgetool.gate.plain import duration, short_size
+from edgetool.operators.types import OperatorEntry
+from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
+from edgetool.pipeline.custom_operators import file_name, read_custom_operators
+from edgetool.pipeline.reporting import finding_infos, model_info, target_info
+from edgetool.pipeline.source import Source, open_tflite
+from edgetool.pipeline.targets import all_targets
+from edgetool.report.check import JudgementInfo
+from edgetool.report.document import MemoryInfo, Provenance
+from edgetool.report.estimate import Band
+from edgetool.report.fit import BoardFit, FitInfo, FitReport
+from edgetool.target.load import load_core
+from edgetool.target.types import Target
+
+Sort = Literal["memory", "latency", "name"]
+NAMED = 2  # unsupported operators in a reason
+
+# Short reasons for the judgements that have no figure, by rule; the judgement has the whole sentence.
+PHRASES: Mapping[str, str] = {
+    "arena-known": "arena not fully known",
+    "arena-too-large": "arena beyond 32 bits",
+    "kernel-refuses": "a kernel refuses the model",
+    "kernel-gives-up": "a kernel leaves its output unwritten",
+    "operator-type-not-in-runtime": "tensor types not supported",
+    "operator-limit-in-runtime": "a limit of a kernel is exceeded",
+    "operator-scales-in-runtime": "scales not supported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """Which boards are judged, by which limits, and which rows are wanted.
+
+    A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors and boards
+    as parts of text, ignoring case (boards: of the profile's name, the board's name or the MCU). kernels and runtime
+    replace those of every board. most_rows: None for all.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    cores: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    boards: tuple[str, ...] = ()
+    kernels: str | None = None
+    runtime: str | None = None
+    custom_operators: Path | None = None
+    fits_only: bool = False
+    sort: Sort = "memory"
+    most_rows: int | None = None
+
+
+def fit_model(path: Path, request: FitRequest | None = None) -> FitReport:
+    """Judge the model, as its file is, on every selected board, exactly as `check_models` does without a lock.
+
+    Raises ModelError for a file that is no model, TargetError for an unknown core or runtime, and UsageError if no
+    board is selected.
+    """
+    asked = request or FitRequest()
+    selected = _selected(all_targets(), asked)
+    custom = read_custom_operators(asked.custom_operators)
+    source = open_tflite(path)
+    boards = [
+        target.with_overrides(kernels=asked.kernels, runtime=asked.runtime)
+        for target in selected
+        if target.bandwidth_gbps is None
+    ]
+    shared = SharedAnalysis(source, custom)
+    rows = [_board_fit(source, shared.on(target), target, asked.limits, custom) for target in boards]
+    fitting = [row for row in rows if row.fits]
+    smallest = min(fitting, key=_memory, default=None)
+    ordered = sorted(fitting, key=SORTS[asked.sort])
+    if not asked.fits_only:
+        ordered += sorted((row for row in rows if not row.fits), key=SORTS_OF_OTHERS[asked.sort])
+    return FitReport(
+        provenance=Provenance(
+            tool=f"edgetool {__version__}",
+            versions={"python": platform.python_version()},
+            options=_options(asked),
+            trust_model_code=False,
+        ),
+        model=model_info(source),
+        fit=FitInfo(
+            judged=len(rows),
+            fitting=len(fitting),
+            smallest=None if smallest is None else smallest.target.name,
+            sort=asked.sort,
+            left_out=tuple(target.name for target in selected if target.bandwidth_gbps is not None),
+            boards=tuple(ordered[: asked.most_rows]),
+        ),
+    )
+
+
+def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
+    """The boards that every kind of filter takes; devices described by a bandwidth alone are among them."""
+    cores = {load_core(name).name for name in request.cores}
+    chosen = [
+        target
+        for target in targets
+        if target.board is not None
+        and (not cores or target.core.name in cores)
+        and _matches(request.vendors, _maker(target))
+        and _matches(request.boards, " ".join((target.name, target.board, target.mcu or "")))
+    ]
+    if all(target.bandwidth_gbps is not None for target in chosen):
+        given = (("--core", request.cores), ("--vendor", request.vendors), ("--board", request.boards))
+        filters = " ".join(f"{option} {value!r}" for option, values in given for value in values)
+        raise UsageError(f"no packaged board matches {filters}", fix="'edgetool targets list' shows all boards")
+    return chosen
+
+
+def _maker(target: Target) -> str:
+    """The vendor; for a profile without one, the names that usually begin with it."""
+    vendor = getattr(target, "vendor", None)
+    return vendor or " ".join((target.board or "", target.mcu or "", target.name))
+
+
+def _matches(wanted: Sequence[str], text: str) -> bool:
+    return not wanted or any(item.casefold() in text.casefold() for item in wanted)
+
+
+def _board_fit(
+    source: Source, analysis: Analysis, target: Target, limits: Limits, custom: Mapping[str, OperatorEntry]
+) -> BoardFit:
+    figures = _figures(source, analysis, target)
+    judgements = judge_figures(figures, limits)
+    failed = tuple(item for item in judgements if item.passed is False)
+    info = target_info(target)
+    assert info is not None
+    memory = figures.memory
+    return BoardFit(
+        target=info,
+        vendor=getattr(target, "vendor", None),
+        mcu=target.mcu,
+        clock_hz=target.clock_hz,
+        fits=not failed,
+        reasons=_reasons(failed, figures, lacking=_lacking(source, target, custom)),
+        failed=failed,
+        arena_bytes=figures.arena_bytes,
+        arena_is_lower_bound=figures.arena_is_lower_bound,
+        region=memory.region,
+        sram_bytes=memory.sram_bytes,
+        sram_share=_share(figures.arena_bytes, memory.sram_bytes, limits.reserve_bytes),
+        flash_bytes=memory.flash_bytes,
+        flash_share=_share(figures.model_bytes, memory.flash_bytes, limits.reserve_flash_bytes),
+        latency_ms=figures.latency_ms,
+        validation=None if analysis.estimate is None else str(analysis.estimate.validation),
+        usual_kernels=target.usual_kernels,
+    )
+
+
+def _figures(source: Source, analysis: Analysis, target: Target) -> Figures:
+    """The judged figures of an analysis, as its report would have them."""
+    account, fit, estimate = analysis.plan.account, analysis.fit, analysis.estimate
+    assert fit is not None
+    latency = None if estimate is None else estimate.latency_ms
+    return Figures(
+        arena_bytes=None if account is None else account.bytes,
+        layout_bytes=analysis.plan.layout.height,
+        arena_is_lower_bound=account is None or account.is_lower_bound,
+        model_bytes=len(source.blob),
+        memory=MemoryInfo(fit.region, fit.sram_bytes, fit.flash_bytes, fit.arena_fits, fit.model_fits),
+        runtime=target.runtime.name,
+        latency_ms=None if latency is None else Band(latency.value, latency.low, latency.high),
+        quantization=None,
+        findings=finding_infos(analysis.findings),
+    )
+
+
+def _lacking(source: Source, target: Target, custom: Mapping[str, OperatorEntry]) -> tuple[str, ...]:
+    operators = lacking_operators(source.model, target, custom)
+    return tuple(dict.fromkeys(operator.label for _, operator in operators))
+
+
+def _reasons(failed: Sequence[JudgementInfo], figures: Figures, *, lacking: Sequence[str]) -> tuple[str, ...]:
+    """A phrase for each failed judgement, without those that follow from a missing operator."""
+    least = "at least " if figures.arena_is_lower_bound else ""
+    reasons = []
+    for item in failed:
+        if item.rule == "arena":
+            reasons.append(f"arena: {least}{short_size(item.over or 0)} too large")
+        elif item.rule == "flash":
+            reasons.append(f"model: {short_size(item.over or 0)} too large for the flash")
+        elif item.rule == "max-arena":
+            reasons.append(f"arena: {least}{short_size(item.over or 0)} above --max-arena")
+        elif item.rule == "max-latency":
+            over = item.over
+            reasons.append("latency: not known" if over is None else f"latency: {duration(over)} above --max-latency")
+        elif item.rule == "operators":
+            more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
+            reasons.append(f"operator {', '.join(lacking[:NAMED])}{more} not in TFLM")
+        elif item.rule != "arena-known" or not lacking:
+            reasons.append(PHRASES.get(item.rule, item.rule.replace("-", " ")))
+    return tuple(dict.fromkeys(reasons))
+
+
+def _share(size_bytes: int | None, memory_bytes: int | None, reserve_bytes: int) -> float | None:
+    if size_bytes is None or memory_bytes is None or memory_bytes <= reserve_bytes:
+        return None
+    return size_bytes / (memory_bytes - reserve_bytes)
+
+
+def _memory(row: BoardFit) -> tuple[float, float, str]:
+    return (_or_last(row.sram_bytes), _or_last(row.flash_bytes), row.target.name)
+
+
+def _overrun(row: BoardFit) -> tuple[float, ...]:
+    """How far the board is from fitting, by the memory that is exceeded most."""
+    return (max(_or_last(row.sram_share), _or_last(row.flash_share)), *(-size for size in _memory(row)[:2]))
+
+
+def _latency(row: BoardFit) -> tuple[float, str]:
+    return (inf if row.latency_ms is None else row.latency_ms.value, row.target.name)
+
+
+def _name(row: BoardFit) -> str:
+    return row.target.name
+
+
+def _or_last(value: float | None) -> float:
+    return inf if value is None else value
+
+
+SORTS: Mapping[Sort, Callable[[BoardFit], Any]] = {"memory": _memory, "latency": _latency, "name": _name}
+SORTS_OF_OTHERS: Mapping[Sort, Callable[[BoardFit], Any]] = {**SORTS, "memory": _overrun}
+
+
+def _options(request: FitRequest) -> dict[str, object]:
+    limits = request.limits
+    return {
+        "command": "fit",
+        "core": list(request.cores),
+        "vendor": list(request.vendors),
+        "board": list(request.boards),
+        "reserve_bytes": limits.reserve_bytes,
+        "reserve_flash_bytes": limits.reserve_flash_bytes,
+        "max_latency_ms": limits.max_latency_ms,
+        "max_arena_bytes": limits.max_arena_bytes,
+        "kernels": request.kernels,
+        "runtime": request.runtime,
+        "custom_operators": file_name(request.custom_operators),
+        "fits_only": request.fits_only,
+        "sort": request.sort,
+        "limit": request.most_rows,
+    }
