@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Many variants of a model on many targets: what fits, what it costs, what it loses.",
     ),
     "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
+    "init": ("edgetool.cli.init", "Settings, a CI workflow and a pre-commit hook for the models of a project."),
 }
 
 
