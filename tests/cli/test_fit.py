@@ -54,7 +54,7 @@ def test_no_board_is_exit_code_1(tflite: Path) -> None:
     done = captured("fit", tflite, "--max-arena", "10B", "--core", "cortex-m4", "--limit", "2")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert "above --max-arena" in done.stdout
+    assert "B over the limit" in done.stdout
     assert "18 more boards not shown (--limit)" in lines
     assert lines[-1] == "Fits none of 20 boards"
     quiet = captured("fit", tflite, "--max-arena", "10B", "--quiet")

@@ -81,6 +81,14 @@ def test_an_entry_that_cannot_be_added_is_printed(project: Path) -> None:
     assert "was not added" in quiet.stderr
 
 
+def test_a_folder_that_cannot_be_made_is_named(project: Path) -> None:
+    Path(".github").touch()
+    done = captured("init", "-t", "rpi-pico")
+    assert done.returncode == 2
+    assert ".github: is not a directory" in done.stderr
+    assert sorted(path.name for path in project.iterdir()) == [".github", "kws.tflite"]
+
+
 def test_several_targets_and_one_file(project: Path) -> None:
     done = captured("init", "-t", "rpi-pico", "-t", "teensy41", "--only", "settings")
     assert done.returncode == 0

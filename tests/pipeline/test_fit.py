@@ -104,6 +104,7 @@ def test_boards_are_selected_by_core_vendor_and_text(tflite: Path) -> None:
         *("ek-ra8d1", "rpi-pico", "arduino-rp2040-connect", "nucleo-g0b1re")
     }
     assert names(vendors=("nordic",)) == {"nrf52840-dk", "nrf5340-dk", "nrf54l15-dk"}
+    assert names(vendors=("st",), boards=("300", "n6570")) == {"stm32n6570-dk"}  # not Corstone
     assert names(boards=("RASPBERRY PI PICO",)) == {"rpi-pico", "rpi-pico2"}
     assert names(boards=("stm32h743",)) == {"nucleo-h743zi2"}
     assert names(boards=("nrf52840",), vendors=("adafruit",)) == {"feather-nrf52840"}

@@ -158,6 +158,11 @@ def test_a_profile_of_the_user_is_named_by_its_path_in_the_project(project: Path
     assert plan.targets == ("boards/ours.toml",)
 
 
+def test_a_core_without_memory_is_reported(project: Path) -> None:
+    (notice,) = plan_init(project, InitRequest(targets=("cortex-m7",))).notices
+    assert notice.startswith("cortex-m7 has no memory to judge against")
+
+
 def test_the_files_pass_their_schemas_and_have_no_placeholder(project: Path) -> None:
     pytest.importorskip("check_jsonschema", reason="needs check-jsonschema")
     (project / ".gitattributes").write_text("*.tflite filter=lfs diff=lfs merge=lfs -text\n", encoding="utf-8")
@@ -306,6 +311,7 @@ def test_any_text_is_one_toml_string_on_one_visible_line(text: str) -> None:
     written = quoted(text)
     assert tomllib.loads(f"a = {written} # c\n") == {"a": text}
     assert written.isprintable()
+    assert "##" not in written
 
 
 def test_hostile_names_stand_in_the_settings_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -46,9 +47,9 @@ PHRASES: Mapping[str, str] = {
 class FitRequest:
     """Which boards are judged, by which limits, and which rows are wanted.
 
-    A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors and boards
-    as parts of text, ignoring case (boards: of the profile's name, the board's name or the MCU). kernels and runtime
-    replace those of every board. most_rows: None for all.
+    A board is selected if each kind of filter is empty or has an item that matches: cores by name, vendors by the
+    beginning of a word, boards by a part of the profile's name, the board's name or the MCU, in any case.
+    kernels and runtime replace those of every board. most_rows: None for all.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -112,8 +113,8 @@ def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
         for target in targets
         if target.board is not None
         and (not cores or target.core.name in cores)
-        and _matches(request.vendors, _maker(target))
-        and _matches(request.boards, " ".join((target.name, target.board, target.mcu or "")))
+        and _is_by(target, request.vendors)
+        and _contains(" ".join((target.name, target.board, target.mcu or "")), request.boards)
     ]
     if all(target.bandwidth_gbps is not None for target in chosen):
         given = (("--core", request.cores), ("--vendor", request.vendors), ("--board", request.boards))
@@ -122,13 +123,15 @@ def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
     return chosen
 
 
-def _maker(target: Target) -> str:
-    """The vendor; for a profile without one, the names that usually begin with it."""
-    vendor = getattr(target, "vendor", None)
-    return vendor or " ".join((target.board or "", target.mcu or "", target.name))
+def _is_by(target: Target, vendors: Sequence[str]) -> bool:
+    """Whether a word of the vendor begins with one of the texts; for a profile without one, of the board or the MCU."""
+    text = getattr(target, "vendor", None) or f"{target.board or ''} {target.mcu or ''}"
+    return not vendors or any(
+        re.search(rf"(?<!\w){re.escape(vendor.casefold())}", text.casefold()) for vendor in vendors
+    )
 
 
-def _matches(wanted: Sequence[str], text: str) -> bool:
+def _contains(text: str, wanted: Sequence[str]) -> bool:
     return not wanted or any(item.casefold() in text.casefold() for item in wanted)
 
 
@@ -195,10 +198,10 @@ def _reasons(failed: Sequence[JudgementInfo], figures: Figures, *, lacking: Sequ
         elif item.rule == "flash":
             reasons.append(f"model: {short_size(item.over or 0)} too large for the flash")
         elif item.rule == "max-arena":
-            reasons.append(f"arena: {least}{short_size(item.over or 0)} above --max-arena")
+            reasons.append(f"arena: {least}{short_size(item.over or 0)} over the limit")
         elif item.rule == "max-latency":
             over = item.over
-            reasons.append("latency: not known" if over is None else f"latency: {duration(over)} above --max-latency")
+            reasons.append("latency: not known" if over is None else f"latency: {duration(over)} too long")
         elif item.rule == "operators":
             more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
             reasons.append(f"operator {', '.join(lacking[:NAMED])}{more} not in TFLM")

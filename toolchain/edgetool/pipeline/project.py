@@ -92,7 +92,7 @@ def find_models(directory: Path, named: Sequence[Path]) -> tuple[tuple[str, ...]
 def find_targets(
     directory: Path, models: Sequence[str], given: Sequence[str], given_by: str
 ) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """The targets, where they come from, and which boards have no profile.
+    """The targets, where they come from, and notices: boards without a profile, targets without memory.
 
     given: the user's, or none, and given_by where those come from. Raises UsageError if nothing in the project names a
     target, TargetError for an unknown one that is given.
@@ -101,10 +101,10 @@ def find_targets(
         names = dict.fromkeys(
             _below(directory, Path(name)) if is_path(name) else resolve_target(name).name for name in given
         )
-        for name in names:
-            if is_path(name):
-                resolve_target(str(directory / name))
-        return tuple(names), given_by, ()
+        targets = [resolve_target(str(directory / name) if is_path(name) else name) for name in names]
+        cores = [target.name for target in targets if target.arena_region is None]
+        text = "{} has no memory to judge against: limit the arena with max-arena, or name a board"
+        return tuple(names), given_by, tuple(text.format(name) for name in cores)
     unknown: list[str] = []
     for source, boards in _hints(directory, models):
         known = dict.fromkeys(name for name in map(_packaged, boards) if name is not None)
