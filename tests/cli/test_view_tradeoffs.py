@@ -28,6 +28,8 @@ TRADEOFFS: dict[str, Any] = {
     "rows": [row("float32", 4, fits=False), row("float16", 2, stock=False), row("int8", 1)],
     "recommended": "int8",
     "reason": "the highest that fits",
+    "advised": "int8",
+    "advice": "the smallest",
     "note": "latency depends on the deployment",
 }
 SHARE = {"subgraph": 1, "index": 4, "operator": "CONV_2D", "ms": 1.0, "share": 0.5, "bound": "compute"}
@@ -64,8 +66,9 @@ def test_a_row_for_each_precision() -> None:
     assert lines[1] == "float32 4.00 KiB 8.00 KiB 16.0 KiB 32.0 KiB no yes".split()
     assert lines[2] == "float16 2.00 KiB 4.00 KiB 8.00 KiB 16.0 KiB yes no".split()
     assert lines[3] == "int8 (as it is) 1.00 KiB 2.00 KiB 4.00 KiB 8.00 KiB yes yes".split()
-    assert lines[4] == "Recommended int8: the highest that fits".split()
-    assert len(lines) == 5
+    assert lines[4] == "Recommended int8: the smallest".split()
+    assert lines[5] == "Highest highest precision that fits: int8 (the highest that fits)".split()
+    assert len(lines) == 6
     assert words(precision_lines(TRADEOFFS, everything=True))[-1] == TRADEOFFS["note"].split()
 
 
@@ -74,7 +77,7 @@ def test_a_model_of_mixed_precision_is_a_row_of_its_own() -> None:
     lines = words(precision_lines(mixed))
     assert lines[4] == "mixed (as it is) 3.00 KiB unknown 12.0 KiB 24.0 KiB ? yes".split()
     assert lines[3][0:2] == ["int8", "1.00"]
-    assert lines[5][:2] == ["Recommended", "none:"]
+    assert lines[6][:6] == "Highest highest precision that fits: none".split()
 
 
 def test_needs_against_memories() -> None:

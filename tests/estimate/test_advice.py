@@ -31,9 +31,9 @@ WAITING = estimate([operator(stall_cycles=50_000), operator(1)], gbps=1.0)
 
 def test_the_verdict_is_a_sentence_with_its_figures() -> None:
     assert verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0)) == (
-        "memory-bound: moving bytes takes the time (0.9 of 1 GB/s, 90 %)"
+        "memory-bound: moving bytes takes the time (0.900 of 1.00 GB/s, 90 %)"
     )
-    assert verdict_text(bandwidth_of(12_000, 1, 1.0, 1.0)).endswith("(0.012 of 1 GB/s, 1.2 %)")
+    assert verdict_text(bandwidth_of(12_000, 1, 1.0, 1.0)).endswith("(0.0120 of 1.00 GB/s, 1.2 %)")
 
 
 def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:

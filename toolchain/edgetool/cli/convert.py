@@ -132,6 +132,7 @@ def command(
     """
     from edgetool.child import Limits
     from edgetool.cli.view import summary, written
+    from edgetool.cli.view_verdict import closing, verdict_of
     from edgetool.convert.request import ConvertRequest
     from edgetool.pipeline.convert import convert_file
     from edgetool.pipeline.depfile import write_depfile
@@ -167,7 +168,8 @@ def command(
     if as_json:
         deliver(to_json(document(report)), None)
     elif not quiet:
-        print_lines([*summary(report), *written(converted.files)])
+        lines = [*summary(report, everything=verbose > 0), *written(converted.files)]
+        print_lines([*lines, *closing(verdict_of(report), lines)])
     errors = [f"{f.where}: {f.message}" if f.where else f.message for f in report.findings if f.level == "error"]
     if strict and errors:
         raise FailedCheckError(errors[0], where=report.model.name, details=tuple(errors[1:]))

@@ -77,7 +77,8 @@ def command(
     initialised in the order given.
     """
     from edgetool.cli.view import summary, written
-    from edgetool.cli.view_shared_arena import shared_arena_view
+    from edgetool.cli.view_shared_arena import shared_arena_view, shared_verdict
+    from edgetool.cli.view_verdict import closing, verdict_of
     from edgetool.pipeline.depfile import write_depfile
     from edgetool.pipeline.emit import emit_files
     from edgetool.pipeline.emit_shared import emit_shared
@@ -107,7 +108,8 @@ def command(
         if as_json:
             deliver(to_json(documents(together.reports, together.arena)), None)
         elif not quiet:
-            print_lines([*shared_arena_view(together.arena, together.reports), *written(together.files)])
+            lines = [*shared_arena_view(together.arena, together.reports), *written(together.files)]
+            print_lines([*lines, *closing(shared_verdict(together.arena, together.reports), lines)])
         return
     if len(models) > 1:
         raise UsageError(
@@ -130,7 +132,8 @@ def command(
     if as_json:
         deliver(to_json(document(emitted.report)), None)
     elif not quiet:
-        print_lines([*summary(emitted.report), *written(emitted.files)])
+        lines = [*summary(emitted.report, everything=verbose > 0), *written(emitted.files)]
+        print_lines([*lines, *closing(verdict_of(emitted.report), lines)])
     if emitted.interrupted:
         notice("interrupted: these are the best shared buffers until then")
         raise click.exceptions.Exit(INTERRUPTED)

@@ -95,6 +95,7 @@ def command(
     """
     from edgetool.cli.view_comparison import comparison_view
     from edgetool.cli.view_estimate import estimate_view
+    from edgetool.cli.view_verdict import closing, joint_verdict
     from edgetool.pipeline.estimate import estimate_file
     from edgetool.pipeline.estimate_request import EstimateRequest
     from edgetool.pipeline.targets import resolve_named
@@ -118,11 +119,15 @@ def command(
         written = write_tables(reports, csv, force=force, inputs=inputs)
         if not quiet:
             notice(f"wrote {len(written)} tables to {printable(str(csv), 400)}")
+    verdict = joint_verdict(reports)
     if as_json or output is not None:
         deliver(to_json(documents(reports)), output, force=force, quiet=quiet, inputs=inputs)
+        if output is not None and not quiet and verdict.negative:
+            notice(printable(verdict.text, 400))
     elif not quiet:
         everything = verbose > 0
         if len(reports) == 1:
-            print_lines(estimate_view(reports[0], by=by, everything=everything))
+            lines = estimate_view(reports[0], by=by, everything=everything)
         else:
-            print_lines(comparison_view(reports, by=by, everything=everything))
+            lines = comparison_view(reports, by=by, everything=everything)
+        print_lines([*lines, *closing(verdict, lines)])

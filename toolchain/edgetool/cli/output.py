@@ -10,12 +10,14 @@ from types import TracebackType
 
 import click
 
-from edgetool.cli.text import color, printable
+from edgetool.cli.text import color, is_dumb, printable
 from edgetool.pipeline.files import write_file
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print a person's view; colours only on a terminal, and not with NO_COLOR."""
+    """Print the lines of a view, coloured as text.color says; nothing for no lines."""
+    if not lines:
+        return
     click.echo("\n".join(lines), color=color())
 
 
@@ -32,15 +34,18 @@ def deliver(
 
 
 def notice(text: str) -> None:
-    """A line on stderr that is no result."""
+    """Print a line to stderr that is not part of the result."""
     click.echo(text, err=True, color=color())
 
 
 class ProgressLine:
-    """One line on stderr that shows the current step and its seconds; nothing when stderr is no terminal."""
+    """One line on stderr that shows the current step and its seconds.
+
+    Nothing is shown if stderr is not a terminal, or one that cannot rewrite a line (TERM=dumb).
+    """
 
     def __init__(self, *, quiet: bool) -> None:
-        self._shown = sys.stderr.isatty() and not quiet
+        self._shown = sys.stderr.isatty() and not quiet and not is_dumb()
         self._started = time.monotonic()
 
     def __call__(self, step: str) -> None:

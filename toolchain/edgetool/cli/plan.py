@@ -66,6 +66,7 @@ def command(
     """Plan the arena of MODEL, a .tflite file: when tensors live, where they lie, and what bounds the size."""
     from edgetool.cli.view_explain import explain_view
     from edgetool.cli.view_plan import plan_view
+    from edgetool.cli.view_verdict import closing, verdict_of
     from edgetool.pipeline.effort import watched
     from edgetool.pipeline.plan import plan_model
     from edgetool.pipeline.plan_request import PlanRequest
@@ -91,9 +92,13 @@ def command(
     if as_json:
         deliver(to_json(document(report)), None)
     elif not quiet:
-        print_lines(explain_view(report) if explain else plan_view(report, everything=verbose > 0))
+        everything = verbose > 0
+        lines = explain_view(report, everything=everything) if explain else plan_view(report, everything=everything)
+        print_lines(lines)
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
+    if not as_json and not quiet:
+        print_lines(closing(verdict_of(report), lines))
     if watch.interrupted:
         notice("interrupted: this is the best plan until then")
         raise click.exceptions.Exit(INTERRUPTED)

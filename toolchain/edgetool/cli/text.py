@@ -15,9 +15,30 @@ LABEL_COLUMNS = 12
 LEAST_TEXT_COLUMNS = 20
 
 
+SIZE_UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+TIME_UNITS = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"))
+ENERGY_UNITS = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"))
+LARGEST_SHOWN = 10_000  # in a smaller unit that several values share
+LARGEST_BESIDE_TINY = 1_000_000
+TINY = 0.01
+
+
 def color() -> bool | None:
-    """What click.echo takes: colours only on a terminal, and none with NO_COLOR."""
-    return False if os.environ.get("NO_COLOR") else None
+    """Return click.echo's colour argument: True, False, or None for colour on a terminal only.
+
+    NO_COLOR turns colour off, FORCE_COLOR turns it on even in a pipe, and TERM=dumb turns it off, in this order; as in
+    Python's own command-line tools, an empty variable counts as unset.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return False if is_dumb() else None
+
+
+def is_dumb() -> bool:
+    """Return whether the terminal declares that it understands no control sequences."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def width() -> int:
@@ -53,6 +74,18 @@ def kib(size_bytes: int | None) -> str:
     return f"{size_bytes:,} B ({scaled:,.1f} {unit})"
 
 
+def kib_of(size_bytes: int, limit_bytes: int | None) -> tuple[str, str]:
+    """A size and its limit, in one unit beside the bytes: 333,288 B (325 KiB), 2,097,152 B (2,048 KiB)."""
+    if limit_bytes is None:
+        return kib(size_bytes), ""
+    shown = sizes([size_bytes, limit_bytes])
+    size, limit = (
+        f"{number:,} B" if text.endswith(" B") else f"{number:,} B ({text})"
+        for number, text in zip((size_bytes, limit_bytes), shown, strict=True)
+    )
+    return size, limit
+
+
 def short_size(size_bytes: int | None) -> str:
     """12.1 KiB."""
     if size_bytes is None:
@@ -63,8 +96,64 @@ def short_size(size_bytes: int | None) -> str:
     return f"{size_bytes} B"
 
 
+def sizes(sizes_bytes: Sequence[int | None], *, unit: bool = True) -> list[str]:
+    """Sizes to three digits in one unit, as for the column of a table: 2,744 KiB and 694 KiB; "-" for None."""
+    return _in_one_unit(sizes_bytes, SIZE_UNITS, 3, unit=unit)
+
+
+def size_of(needed_bytes: int, limit_bytes: int) -> str:
+    """A size and its limit in one unit: 325 of 2,048 KiB."""
+    needed, limit = sizes([needed_bytes, limit_bytes])
+    return f"{needed.partition(' ')[0]} of {limit}"
+
+
+def durations(times_ms: Sequence[float | None], digits: int = 2, *, unit: bool = True) -> list[str]:
+    """Times in one unit: 1,500 ms and 41 ms; "-" for None."""
+    return _in_one_unit(times_ms, TIME_UNITS, digits, unit=unit)
+
+
+def energies(energies_uj: Sequence[float | None], digits: int = 2, *, unit: bool = True) -> list[str]:
+    """Energies in one unit; "-" for None."""
+    return _in_one_unit(energies_uj, ENERGY_UNITS, digits, unit=unit)
+
+
+def common_unit(values: Sequence[float | None], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """Return the (factor, name) in which all values read best, units given from the largest to the smallest.
+
+    It is the largest unit in which the largest value is at least 1, or a smaller one while another value would be below
+    1 and the largest stays readable.
+    """
+    positive = [abs(value) for value in values if value]
+    most, least = max(positive, default=0.0), min(positive, default=0.0)
+    place = next((i for i, (factor, _) in enumerate(units) if float(f"{most / factor:.3g}") >= 1), len(units) - 1)
+    while place + 1 < len(units) and least < units[place][0]:
+        allowed = LARGEST_BESIDE_TINY if least < TINY * units[place][0] else LARGEST_SHOWN
+        if most / units[place + 1][0] >= allowed:
+            break
+        place += 1
+    return units[place]
+
+
+def _in_one_unit(
+    values: Sequence[float | None], units: Sequence[tuple[float, str]], digits: int, *, unit: bool
+) -> list[str]:
+    return _in_unit(values, common_unit(values, units), digits, unit=unit)
+
+
+def _in_unit(values: Sequence[float | None], in_unit: tuple[float, str], digits: int, *, unit: bool) -> list[str]:
+    factor, name = in_unit
+    suffix = f" {name}" if unit else ""
+    return ["-" if value is None else f"{_scaled(value / factor, name, digits)}{suffix}" for value in values]
+
+
+def _scaled(value: float, unit: str, digits: int) -> str:
+    if unit == "B":
+        return f"{value:,.0f}"
+    return "0" if value == 0 else significant(value, digits)
+
+
 def significant(value: float, digits: int = 3) -> str:
-    """The value to so many significant digits, without an exponent where it stays readable."""
+    """The value to `digits` significant digits, with an exponent only below 1e-4 and from 1e9."""
     if value != 0 and (abs(value) >= 1e9 or abs(value) < 1e-4):
         return f"{value:.{digits - 1}e}"
     exponent = int(f"{value:.{digits - 1}e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
@@ -97,11 +186,18 @@ def wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
     return lines or [first or indent]
 
 
-def fact(label: str, value: str, *, style: dict[str, Any] | None = None) -> list[str]:
-    """One line "  Label   value", wrapped below the value; style is click's, for the value alone."""
+def fact(label: str, value: str, *, style: dict[str, Any] | None = None, bold: str = "") -> list[str]:
+    """One line "  Label   value", wrapped below the value.
+
+    style: click's, for the value alone. bold: the words with which the value begins and that matter most.
+    """
     start = LABEL_COLUMNS + 2
     lines = wrapped(value, " " * start, f"  {label:<{LABEL_COLUMNS}}")
-    return lines if style is None else [line[:start] + click.style(line[start:], **style) for line in lines]
+    if style is not None:
+        return [line[:start] + click.style(line[start:], **style) for line in lines]
+    if bold and lines[0][start:].startswith(bold):
+        lines[0] = lines[0][:start] + click.style(bold, bold=True) + lines[0][start + len(bold) :]
+    return lines
 
 
 def duration(ms: float, digits: int = 2) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor
 from pathlib import Path
 
 import click
 
-from edgetool.cli.text import fact, grouped, kib, printable, width, wrapped
+from edgetool.cli.text import fact, grouped, kib_of, printable, width, wrapped
 from edgetool.cli.view_debug import layer_lines
 from edgetool.cli.view_latency import latency_facts, slowest_facts
+from edgetool.cli.view_verdict import fits_fact, model_bytes, runs_fact
 from edgetool.report.document import (
     ArenaInfo,
     FindingInfo,
@@ -21,7 +23,10 @@ from edgetool.report.document import (
     SharingInfo,
 )
 
-LEVEL_STYLES = {"error": ("red", "error"), "warning": ("yellow", "warning"), "note": ("cyan", "note")}
+LEVEL_STYLES = {"error": ("red", "problem"), "warning": ("yellow", "warning"), "note": ("cyan", "note")}
+SYNTHETIC = ", on the same synthetic samples: says nothing about real data"
+# A note on the profile itself, not on the model: shown with -v, without the list that its message ends with.
+MINOR = ("unverified-profile",)
 PROOFS = {
     "bound met": "meets the lower bound",
     "search exhausted": "an exhaustive search found none lower",
@@ -29,11 +34,10 @@ PROOFS = {
 }
 
 
-def summary(report: Report) -> list[str]:
-    """The answer to "does it fit, and what does it need"."""
+def summary(report: Report, *, everything: bool = False) -> list[str]:
+    """The answer to "does it fit, and what does it need"; everything: minor notes too."""
     lines = [heading(report), ""]
-    if report.memory is not None and report.arena is not None:
-        lines += verdict(report)
+    lines += [*runs_fact(report), *fits_fact(report)]
     if report.arena is not None:
         lines += arena_facts(report.arena, report.memory)
     if (
@@ -47,7 +51,7 @@ def summary(report: Report) -> list[str]:
         lines += [*latency_facts(report.estimate), *slowest_facts(report.estimate)]
     if report.quantization is not None:
         lines += [*quantization_facts(report.quantization), *layer_lines(report.quantization.layers)]
-    return lines + finding_lines(report.findings)
+    return lines + finding_lines(report.findings, everything=everything)
 
 
 def heading(report: Report) -> str:
@@ -61,44 +65,43 @@ def heading(report: Report) -> str:
     return line if len(click.unstyle(line)) <= width() else "\n".join(parts)
 
 
-def verdict(report: Report) -> list[str]:
-    """Does it fit: yes, no, or what is missing to tell."""
-    memory = report.memory
-    assert memory is not None
-    judged = (("arena", memory.arena_fits), ("model", memory.model_fits))
-    too_large = [name for name, fits in judged if fits is False]
-    if too_large:
-        verb = "is" if len(too_large) == 1 else "are"
-        text = f"no: the {' and the '.join(too_large)} {verb} too large"
-        return fact("Fits", text, style={"fg": "red", "bold": True})
-    if memory.arena_fits and memory.model_fits:
-        return fact("Fits", "yes", style={"fg": "green", "bold": True})
-    if memory.sram_bytes is None and memory.flash_bytes is None:
-        return fact("Fits", "not judged: no memory limits are known (give --sram and --flash, or a board)")
-    model = "the model fits the flash" if memory.model_fits else "no flash limit is known"
-    arena = "no SRAM limit is known"
-    if memory.sram_bytes is not None:
-        arena = "the arena fits" if memory.arena_fits else "the arena is only known from below"
-    return fact("Fits", f"{model}; {arena}", style={"fg": "yellow"})
-
-
 def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
-    """The arena, its layout, and the region that it must fit."""
+    """The arena with the region that it must fit, what the plan saves, and the layout."""
     exact = arena.bytes is not None and not arena.is_lower_bound
-    size = kib(arena.bytes if arena.bytes is not None else arena.layout_bytes)
+    needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
+    limit = memory.sram_bytes if memory is not None else None
+    shown, of = kib_of(needed, limit)
     if not exact:
-        size = f"{'more than' if arena.bytes is None else 'at least'} {size}"
-    region = ""
-    if memory is not None and memory.sram_bytes is not None:
-        region = f" of {kib(memory.sram_bytes)} in {printable(memory.region or 'SRAM')}"
-    lines = fact("Arena", size + region)
+        shown = f"{'more than' if arena.bytes is None else 'at least'} {shown}"
+    region = f" of {of} in {printable(memory.region or 'SRAM')}" if memory is not None and limit is not None else ""
+    lines = fact("Arena", shown + region, bold=shown)
     if arena.used_bytes is not None:
         text = f"head {grouped(arena.head_bytes, 'B')} + tail {grouped(arena.tail_bytes, 'B')}"
-        text += f" = {grouped(arena.used_bytes, 'B')} used"
-        if arena.stock_bytes is not None and arena.stock_bytes != arena.bytes:
-            text += f"; by TFLM's own planner the arena would be {grouped(arena.stock_bytes, 'B')}"
-        lines += fact("", text)
-    return lines + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {layout_proof(arena)}")
+        lines += fact("", f"{text} = {grouped(arena.used_bytes, 'B')} used{_above_used(arena)}")
+    return lines + saved_fact(arena) + fact("Layout", f"{grouped(arena.layout_bytes, 'B')}, {layout_proof(arena)}")
+
+
+def saved_fact(arena: ArenaInfo) -> list[str]:
+    """How much smaller the plan makes the arena; nothing if TFLM's own planner needs the same."""
+    if arena.bytes is None or arena.stock_bytes is None or arena.stock_bytes == arena.bytes:
+        return []
+    saved = arena.stock_bytes - arena.bytes
+    if saved < 0:
+        return fact("Saved", f"nothing: TFLM's own planner needs {-saved:,} B less", style={"fg": "yellow"})
+    shown = f"{saved:,} B ({100 * saved / arena.stock_bytes:.0f} %)"
+    return fact("Saved", f"{shown} against TFLM's own planner", bold=shown)
+
+
+def _above_used(arena: ArenaInfo) -> str:
+    """Why the arena is larger than what is used once the model runs."""
+    moments = [entry for entry in arena.breakdown if entry.part == "transient"]
+    if arena.bytes == arena.used_bytes or not moments:
+        return ""
+    top = max(moments, key=lambda entry: entry.bytes)
+    if top.where == "Invoke":
+        return ", rounded up to 16 B"
+    moment = f"Prepare of operator {top.operator}" if top.operator is not None else top.where
+    return f"; {moment} takes {top.bytes:,} B"
 
 
 def layout_proof(arena: ArenaInfo) -> str:
@@ -137,10 +140,9 @@ def sharing_facts(sharing: SharingInfo) -> list[str]:
 
 
 def _model_size(report: Report) -> str:
-    output = report.model.output
-    size = kib(output.bytes if output is not None else report.model.bytes)
     memory = report.memory
-    flash = f" of {kib(memory.flash_bytes)} flash" if memory is not None and memory.flash_bytes is not None else ""
+    size, limit = kib_of(model_bytes(report), memory.flash_bytes if memory is not None else None)
+    flash = f" of {limit} flash" if limit else ""
     return f"{size}{flash}; {grouped(report.model.parameters)} parameters, {grouped(report.model.operators)} operators"
 
 
@@ -152,9 +154,10 @@ def quantization_facts(quantization: QuantizationInfo) -> list[str]:
     if quantization.scheme != "float32":
         text += f", {source} {grouped(quantization.samples)} {kind}"
     label = "Precision" if quantization.scheme == "float32" else "Quantized"
+    basis = "" if quantization.calibrated else SYNTHETIC
     lines = fact(label, text, style=None if quantization.calibrated else {"fg": "yellow"})
     for output in quantization.outputs:
-        lines += fact("", f"{printable(output.name, 30)}: {_distance(output)}")
+        lines += fact("", f"{printable(output.name, 30)}: {_distance(output)}{basis}")
     if quantization.accuracy is not None:
         accuracy = quantization.accuracy
         lines += fact("Accuracy", f"{100 * accuracy.quantized:.1f} % quantized, {100 * accuracy.float:.1f} % float")
@@ -170,13 +173,15 @@ def _distance(output: OutputQuality) -> str:
     return f"SQNR {output.sqnr_db:.1f} dB{cosine}{top1}"
 
 
-def finding_lines(findings: tuple[FindingInfo, ...]) -> list[str]:
-    """Findings, the gravest first, after a blank line."""
-    lines = [""] if findings else []
-    for finding in findings:
+def finding_lines(findings: Sequence[FindingInfo], *, everything: bool = False) -> list[str]:
+    """Findings after a blank line, the gravest first; everything: minor notes too."""
+    shown = [item for item in findings if everything or item.rule not in MINOR]
+    lines = [""] if shown else []
+    for finding in shown:
         color, label = LEVEL_STYLES[finding.level]
         place = f"{printable(finding.where, 40)}: " if finding.where else ""
-        text = wrapped(f"{place}{printable(finding.message, 400)}", " " * (len(label) + 4), f"  {label}: ")
+        message = finding.message.partition(":")[0] if finding.rule in MINOR else finding.message
+        text = wrapped(f"{place}{printable(message, 400)}", " " * (len(label) + 4), f"  {label}: ")
         text[0] = text[0].replace(f"{label}:", click.style(f"{label}:", fg=color, bold=True), 1)
         lines += text
     return lines

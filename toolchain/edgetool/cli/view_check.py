@@ -54,7 +54,7 @@ def _report(report: Report, everything: bool) -> list[str]:
     if gate.lock is not None:
         lines += _lock(gate.lock, gate.judgements)
     left = [item for item in unjudged(report) if everything or item.level != "note"]
-    return lines + finding_lines(tuple(left))
+    return lines + finding_lines(left, everything=everything)
 
 
 def _verdict(report: Report, gate: GateInfo) -> str:

@@ -9,6 +9,7 @@ import click
 
 from edgetool.cli.text import duration, energy, printable, significant, table, wrapped
 from edgetool.cli.view import finding_lines
+from edgetool.estimate.bandwidth import rates
 from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
 
 NAME_COLUMNS = 48
@@ -44,7 +45,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "B": lambda value: f"{_count(value)} B",
     "ms": duration,
     "uJ": energy,
-    "GB/s": lambda value: f"{significant(value)} GB/s",
+    "GB/s": lambda value: rates(value)[0],
     "share": lambda value: f"{_points(value)} %",
     "dB": lambda value: f"{value:.1f} dB",
     "": lambda value: _count(value),
@@ -92,9 +93,9 @@ def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
     if differ:
         lines[1] = click.style(lines[1], bold=True)
     if any(_from_below(change) for change in compared.figures):
-        lines += ["", *wrapped(">=: only known from below, so that the change is not sure.", "  ")]
+        lines += ["", *wrapped(">=: a lower bound only, so the change is uncertain.", "  ")]
     missing = [LABELS[item.figure].strip() for item in compared.figures if item.a is None and item.b is None]
-    return [*lines, "", *wrapped(f"Known of neither: {', '.join(missing)}.", "  ")] if missing else lines
+    return [*lines, "", *wrapped(f"Not available for either: {', '.join(missing)}.", "  ")] if missing else lines
 
 
 def _goes_without_saying(change: FigureChange, compared: CompareInfo) -> bool:

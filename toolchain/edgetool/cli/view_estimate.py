@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgetool.cli.text import duration, fact, grouped, printable, short_size, significant
-from edgetool.cli.view import finding_lines, heading, verdict
+from edgetool.cli.text import duration, fact, grouped, printable, short_size, significant, size_of
+from edgetool.cli.view import finding_lines, heading
 from edgetool.cli.view_latency import (
     by_time,
     energy_facts,
@@ -16,6 +16,8 @@ from edgetool.cli.view_latency import (
     work_facts,
 )
 from edgetool.cli.view_tradeoffs import constraint_lines, precision_lines
+from edgetool.cli.view_verdict import fits_fact, runs_fact
+from edgetool.estimate.bandwidth import rates
 from edgetool.report.document import Report
 from edgetool.report.estimate import EstimateInfo, FactorInfo, MeasuredInfo
 
@@ -49,11 +51,11 @@ def estimate_view(report: Report, *, by: str, everything: bool) -> list[str]:
         constraint_lines(estimate.constraints),
     ):
         lines += ["", *part] if part else []
-    return lines + finding_lines(report.findings)
+    return lines + finding_lines(report.findings, everything=everything)
 
 
 def fit_facts(report: Report) -> list[str]:
-    """Whether it fits, and how full the memories are."""
+    """Whether it runs and fits, and how full the memories are."""
     memory, arena = report.memory, report.arena
     if memory is None or arena is None:
         return []
@@ -63,13 +65,14 @@ def fit_facts(report: Report) -> list[str]:
         f"arena {least}{filled(needed, memory.sram_bytes, printable(memory.region or 'SRAM', 20))}",
         f"model {filled(report.model.bytes, memory.flash_bytes, 'flash')}",
     )
-    return verdict(report) + fact("", ", ".join(parts))
+    return [*runs_fact(report), *fits_fact(report), *fact("", ", ".join(parts))]
 
 
 def filled(size_bytes: int, limit_bytes: int | None, name: str) -> str:
-    """As in "97.3 KiB (15 % of sram)"."""
-    share = f" ({percent(size_bytes / limit_bytes)} of {name})" if limit_bytes else ""
-    return f"{short_size(size_bytes)}{share}"
+    """As in "97.3 of 640 KiB in sram (15 %)"."""
+    if not limit_bytes:
+        return short_size(size_bytes)
+    return f"{size_of(size_bytes, limit_bytes)} in {name} ({percent(size_bytes / limit_bytes)})"
 
 
 def interval_fact(estimate: EstimateInfo) -> list[str]:
@@ -89,7 +92,7 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
     share = "" if used is None else f" ({percent(used)} of what the memory delivers)"
     if used is not None:
         limit = f": {printable(measured.verdict.verdict)}"
-    rate = f"{significant(measured.bandwidth_gbps)} GB/s{share}, {significant(measured.gmacs_per_s)} GMAC/s{limit}"
+    rate = f"{rates(measured.bandwidth_gbps)[0]}{share}, {significant(measured.gmacs_per_s)} GMAC/s{limit}"
     lines += fact("", rate)
     return lines + fact("", printable(measured.text, 400), style=None if measured.within_band else {"fg": "yellow"})
 

@@ -12,14 +12,14 @@ NAME_COLUMNS = 48
 LEAST_NAME_COLUMNS = 16
 
 
-def explain_view(report: Report) -> list[str]:
+def explain_view(report: Report, *, everything: bool = False) -> list[str]:
     """The sizes, then moments, tail and head."""
     arena = report.arena
     assert arena is not None
     lines = [heading(report), "", *arena_facts(arena, report.memory), ""]
     if arena.bytes is None:
         text = "There is nothing to explain without a target: name the core and its kernels with --target."
-        return [*lines, *wrapped(text, "  "), *finding_lines(report.findings)]
+        return [*lines, *wrapped(text, "  "), *finding_lines(report.findings, everything=everything)]
     parts = {part: [entry for entry in arena.breakdown if entry.part == part] for part in ("transient", "tail", "head")}
     return [
         *lines,
@@ -28,7 +28,7 @@ def explain_view(report: Report) -> list[str]:
         *_tail(report, parts["tail"]),
         "",
         *_head(arena, parts["head"]),
-        *finding_lines(report.findings),
+        *finding_lines(report.findings, everything=everything),
     ]
 
 

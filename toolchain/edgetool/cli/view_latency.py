@@ -6,7 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgetool.cli.text import duration, energy, fact, grouped, printable, short_size, significant, table, width
+from edgetool.cli.text import (
+    duration,
+    durations,
+    energy,
+    fact,
+    grouped,
+    printable,
+    short_size,
+    significant,
+    table,
+    width,
+)
+from edgetool.estimate.bandwidth import rates
 from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo
 from edgetool.target.quantity import format_clock
 
@@ -92,7 +104,7 @@ def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
         f"= {short_size(estimate.bytes_moved)}"
     )
     if estimate.bandwidth_gbps is None:  # otherwise the limit names both bandwidths
-        traffic += f"; the memory delivers {significant(estimate.configured_bandwidth_gbps)} GB/s"
+        traffic += f"; the memory delivers {rates(estimate.configured_bandwidth_gbps)[0]}"
     return lines + fact("Traffic", traffic)
 
 
@@ -118,13 +130,13 @@ def operator_table(operators: Sequence[OperatorInfo], shown: int) -> list[str]:
     total = total_ms(operators)
     rows = [
         (
-            duration(item.ms.value),
+            time,
             percent(item.ms.value / total),
             f"{item.macs:,}",
             f"{item.memory_bytes:,}",
             item.bound if item.basis == "instructions" else UNMODELLED,
         )
-        for item in operators[:shown]
+        for item, time in zip(operators, durations([item.ms.value for item in operators[:shown]]), strict=False)
     ]
     header = ("time", "share", "MACs", "bytes", "bound by")
     places = [place(item) for item in operators[:shown]]

@@ -9,6 +9,7 @@ import click
 
 from edgetool.cli.text import duration, fact, grouped, kib, printable, table
 from edgetool.cli.view import finding_lines
+from edgetool.cli.view_verdict import TOO_LARGE, Verdict
 from edgetool.report.document import Report
 from edgetool.report.shared_arena import SharedArenaInfo
 
@@ -38,6 +39,21 @@ def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list
         if finding.rule != "arena-too-large"  # of an arena for this model alone
     ]
     return lines + finding_lines(tuple(dict.fromkeys([*arena.findings, *own])))
+
+
+def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Verdict:
+    """Whether the arena and the models fit, in a sentence."""
+    problems = [item.message for item in arena.findings if item.level == "error"]
+    problems += [
+        f"{report.model.name}: {item.message}"
+        for report in reports
+        for item in report.findings
+        if item.level == "error" and item.rule not in TOO_LARGE
+    ]
+    if problems:
+        return Verdict(f"{'Does not fit' if arena.fits is False else 'Problem'}: {'; '.join(problems)}", negative=True)
+    size = "its size depends on the target (--target)" if arena.bytes is None else kib(arena.bytes)
+    return Verdict(f"{'Fits: arena' if arena.fits else 'Arena'} {size} for {len(reports)} models", negative=False)
 
 
 def _fits(arena: SharedArenaInfo) -> list[str]:

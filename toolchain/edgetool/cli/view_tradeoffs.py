@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgetool.cli.text import fact, printable, short_size, table
+from edgetool.cli.text import fact, printable, short_size, sizes, table
 from edgetool.cli.view_latency import percent
 
 Section = Mapping[str, Any]
@@ -19,22 +19,24 @@ def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str
         return []
     own, recommended = tradeoffs["own"], tradeoffs["recommended"]
     listed = [*tradeoffs["rows"], *([] if own is not None else [tradeoffs["as_is"]])]
+    columns = [
+        sizes([row[key] for row in listed]) for key in ("parameter_bytes", "arena_bytes", "model_bytes", "bytes_moved")
+    ]
     rows = [
         (
             f"{row['precision']}{' (as it is)' if row['precision'] in (own, 'mixed') else ''}",
-            short_size(row["parameter_bytes"]),
-            short_size(row["arena_bytes"]),
-            short_size(row["model_bytes"]),
-            short_size(row["bytes_moved"]),
+            *("unknown" if cell == "-" else cell for cell in cells),
             FITS[row["fits"]],
             "yes" if row["stock_tflm"] else "no",
         )
-        for row in listed
+        for row, *cells in zip(listed, *columns, strict=True)
     ]
     header = ("precision", "constants", "arena", "model", "traffic", "fits", "in TFLM")
     lines = [f"  {line}" for line in table(header, rows, "<>>>><<")]
+    advised = "none" if tradeoffs["advised"] is None else str(tradeoffs["advised"])
+    lines += fact("Recommended", f"{advised}: {printable(tradeoffs['advice'], 400)}", bold=advised)
     best = "none" if recommended is None else str(recommended)
-    lines += fact("Recommended", f"{best}: {printable(tradeoffs['reason'], 400)}")
+    lines += fact("Highest", f"highest precision that fits: {best} ({printable(tradeoffs['reason'], 400)})")
     return lines + (fact("", printable(tradeoffs["note"], 400)) if everything else [])
 
 
@@ -70,10 +72,11 @@ def _cached(cache: Section) -> str:
 
 def _limit(name: str, limit: Section) -> tuple[str, ...]:
     share = limit["share"]
+    needed, of = sizes([limit["bytes"], limit["limit_bytes"]])
     return (
         name,
-        short_size(limit["bytes"]),
-        short_size(limit["limit_bytes"]) if limit["limit_bytes"] is not None else "no limit",
+        needed,
+        of if limit["limit_bytes"] is not None else "no limit",
         printable(limit["region"] or "-", 20),
         "-" if share is None else percent(share),
         FITS[limit["fits"]],

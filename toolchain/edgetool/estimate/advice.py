@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgetool.estimate.bandwidth import COMPUTE_BOUND_BELOW, Bandwidth, Verdict
+from edgetool.estimate.bandwidth import COMPUTE_BOUND_BELOW, Bandwidth, Verdict, rates
 from edgetool.estimate.constraints import bottleneck
 from edgetool.estimate.precision import PrecisionRow, PrecisionTradeoffs
 from edgetool.estimate.roles import PrecisionName
@@ -91,10 +91,8 @@ def verdict_text(bandwidth: Bandwidth, waiting: float = 0.0) -> str:
     share, text = bandwidth.utilization, TEXTS[bandwidth.verdict]
     if waiting > WAITING_FROM and share < COMPUTE_BOUND_BELOW:
         text = f"inefficient access: {100 * waiting:.0f} % of the time is waiting for bytes that are read several times"
-    return (
-        f"{text} ({bandwidth.achieved_gbps:.3g} of {bandwidth.configured_gbps:.3g} GB/s, "
-        f"{100 * share:.{0 if share >= 0.1 else 1}f} %)"
-    )
+    achieved, configured = rates(bandwidth.achieved_gbps, bandwidth.configured_gbps)
+    return f"{text} ({achieved.partition(' ')[0]} of {configured}, {100 * share:.{0 if share >= 0.1 else 1}f} %)"
 
 
 def advice(situation: Situation) -> tuple[str, ...]:

@@ -16,6 +16,9 @@ MEMORY_BOUND_ABOVE = 0.8
 COMPUTE_BOUND_BELOW = 0.2
 
 
+RATE_UNITS = ((1.0, "GB/s"), (1e3, "MB/s"), (1e6, "kB/s"), (1e9, "B/s"))
+
+
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
     """What one inference of latency_ms achieves. utilization is not clamped: above 1 some figure is wrong."""
@@ -77,6 +80,21 @@ def estimated_bandwidth(estimate: Estimate, measured_ms: float | None = None) ->
     return bandwidth_of(estimate.bytes_moved, estimate.macs, latency_ms, estimate.configured_bandwidth_gbps)
 
 
+def rates(*gbps: float) -> list[str]:
+    """Bandwidths to three digits in the unit in which the largest reads best: 2.21 MB/s, 297 MB/s."""
+    most = max(gbps, default=0.0)
+    factor, unit = next(((f, u) for f, u in RATE_UNITS if most * f >= 0.9995), RATE_UNITS[-1])
+    return [f"{_three_digits(value * factor)} {unit}" for value in gbps]
+
+
+def _three_digits(value: float) -> str:
+    """Without an exponent, however small."""
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.2e}".rpartition("e")[2])
+    return f"{value:,.{max(0, 2 - exponent)}f}"
+
+
 def verdict_of(utilization: float) -> Verdict:
     """The verdict on a share of the configured bandwidth. Raises UsageError for a negative or infinite one, or NaN."""
     share = not_negative(utilization, "utilization")
@@ -89,9 +107,10 @@ def bandwidth_findings(bandwidth: Bandwidth, where: str | None = None) -> tuple[
     """A warning for a run that moves more than its memory can deliver."""
     if bandwidth.utilization <= 1:
         return ()
+    achieved, configured = rates(bandwidth.achieved_gbps, bandwidth.configured_gbps)
     text = (
-        f"{bandwidth.achieved_gbps:.3g} GB/s is {bandwidth.utilization:.0%} of the configured "
-        f"{bandwidth.configured_gbps:.3g} GB/s: a cache serves part of the bytes, the target's memory is faster than "
+        f"{achieved} is {bandwidth.utilization:.0%} of the configured "
+        f"{configured}: a cache serves part of the bytes, the target's memory is faster than "
         "its profile says, or the time is too short"
     )
     return (Finding("bandwidth-above-configured", "warning", text, where),)

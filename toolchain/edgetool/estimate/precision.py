@@ -70,8 +70,9 @@ class PrecisionRow:
 class PrecisionTradeoffs:
     """The rows from the highest precision to the lowest, the model as it is, and the highest that fits.
 
-    own: the precision that the model has; None for a mixture. recommended is None where none fits or that is not
-    known; reason says why it is what it is.
+    own: the precision that the model has; None for a mixture. recommended is the highest precision that fits, None
+    where none fits or that is not known; reason says why it is what it is. advised is the precision to use unless
+    accuracy says otherwise, None if it does not fit; advice says why.
     """
 
     own: PrecisionName | None
@@ -79,6 +80,8 @@ class PrecisionTradeoffs:
     rows: tuple[PrecisionRow, ...]
     recommended: PrecisionName | None
     reason: str
+    advised: PrecisionName | None = None
+    advice: str = ""
     note: str = NOTE
 
 
@@ -108,7 +111,8 @@ def precision_tradeoffs(
         needs["float16"] = needs["float32"]  # stock TFLM has no kernels for it: they would keep what those do
     rows = tuple(measure.row(name, as_is, needs.get(name)) for name in TYPES)
     recommended, reason = _recommended(rows, target)
-    return PrecisionTradeoffs(measure.own, as_is, rows, recommended, reason)
+    advised, advice = _advised(rows, measure.own)
+    return PrecisionTradeoffs(measure.own, as_is, rows, recommended, reason, advised, advice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,3 +345,14 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
     if all(row.fits is False for _, row in runnable):
         return None, f"none fits {target.name}: the model needs fewer channels, a smaller input or other memory"
     return None, f"not known: the size of {' and of '.join(missing)} is missing"
+
+
+def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple[PrecisionName | None, str]:
+    """Int8 if it may fit: the smallest and as a rule the fastest."""
+    row = next(row for name, row in zip(TYPES, rows, strict=True) if name == "int8")
+    if row.fits is False:
+        return None, "not even int8 fits: use fewer channels or layers, or a smaller input"
+    gain = "the smallest and as a rule the fastest in TFLM"
+    if own == "int8":
+        return "int8", f"stay with it: {gain}; a higher precision only if the accuracy is too low"
+    return "int8", f"{gain}; a higher precision only if int8 loses too much accuracy"

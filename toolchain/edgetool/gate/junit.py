@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from edgetool.gate.plain import visible
-from edgetool.gate.said import findings, gate_of, subject, told
+from edgetool.gate.said import annotated, findings, gate_of, subject, told
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import Report
 
@@ -38,7 +38,7 @@ def _suite(report: Report) -> ElementTree.Element:
         name = item.rule if seen[item.rule] == 1 else f"{item.rule} {seen[item.rule]}"
         case = ElementTree.SubElement(suite, "testcase", classname=subject(report), name=visible(name))
         _outcome(case, item)
-    found = [f"{item.level}: {visible(item.message)}" for item in findings(report)]
+    found = [f"{item.level}: {visible(item.message)}" for item in findings(report) if annotated(item)]
     if found:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(found)
     suite.set("tests", str(len(gate.judgements)))

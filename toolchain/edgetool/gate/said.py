@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetool.gate.plain import NAME_LENGTH, visible
-from edgetool.gate.rules import JUDGED_AS
+from edgetool.gate.rules import JUDGED_AS, NOT_ANNOTATED
 from edgetool.report.check import GateInfo, JudgementInfo
 from edgetool.report.document import FindingInfo, Report
 
@@ -57,6 +57,11 @@ def unjudged(report: Report) -> tuple[FindingInfo, ...]:
     return tuple(item for item in report.findings if not {item.rule, JUDGED_AS.get(item.rule)} & judged)
 
 
+def annotated(item: JudgementInfo) -> bool:
+    """Whether CI services show it: all but notes on which nothing depends."""
+    return item.level != "note" or item.rule not in NOT_ANNOTATED
+
+
 def told(item: JudgementInfo) -> tuple[str, ...]:
     """The message, what sets the value, and what would help: a line each."""
     return (
@@ -71,7 +76,7 @@ def by_gravity(reports: Sequence[Report]) -> tuple[tuple[Report, JudgementInfo],
     items = []
     for place, report in enumerate(reports):
         seen = dict.fromkeys(LEVELS, 0)
-        for item in said(report):
+        for item in filter(annotated, said(report)):
             items.append(((LEVELS.index(item.level), seen[item.level], place), report, item))
             seen[item.level] += 1
     return tuple((report, item) for _, report, item in sorted(items, key=lambda entry: entry[0]))

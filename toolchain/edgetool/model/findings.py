@@ -73,6 +73,15 @@ def _odd_quantized_dimension(tensor: Tensor) -> bool:
     return quantization is not None and not 0 <= quantization.axis < max(1, len(tensor.shape))
 
 
+def _used_odd_dimension(tensor: Tensor) -> bool:
+    """Whether the dimension matters: kernels read it only if there is a scale per channel."""
+    return _odd_quantized_dimension(tensor) and tensor.quantization is not None and len(tensor.quantization.scales) > 1
+
+
+def _unused_odd_dimension(tensor: Tensor) -> bool:
+    return _odd_quantized_dimension(tensor) and not _used_odd_dimension(tensor)
+
+
 def _odd_scale(tensor: Tensor) -> bool:
     return tensor.quantization is not None and any(
         not isfinite(scale) or scale <= 0 for scale in tensor.quantization.scales
@@ -229,7 +238,13 @@ _RULES = (
         "quantized-dimension",
         "warning",
         "tensors with a quantized dimension that their shape lacks",
-        _tensors_where(_odd_quantized_dimension),
+        _tensors_where(_used_odd_dimension),
+    ),
+    _Rule(
+        "quantized-dimension",
+        "note",
+        "tensors with one scale and a quantized dimension that their shape lacks, which TensorFlow Lite Micro ignores",
+        _tensors_where(_unused_odd_dimension),
     ),
     _Rule(
         "odd-scales",

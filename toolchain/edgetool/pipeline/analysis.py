@@ -224,7 +224,8 @@ def _target_findings(target: Target) -> list[Finding]:
         Finding(
             "unverified-profile",
             "note",
-            f"not checked against public documentation: {', '.join(target.unverified)}",
+            f"{len(target.unverified)} value{'s' * (len(target.unverified) > 1)} not checked against public "
+            f"documentation: {', '.join(target.unverified)}",
             target.name,
         )
     ]

@@ -6,7 +6,9 @@ import platform
 
 from edgetool import __version__
 from edgetool.finding import Finding
+from edgetool.gate.anatomy import operator_ids, running_at
 from edgetool.gate.fit import Fit
+from edgetool.memory.bound import live_bytes
 from edgetool.memory.planner import MemoryPlan
 from edgetool.model.types import Model
 from edgetool.operators.cost import parameter_count
@@ -59,7 +61,7 @@ def report(
         quantization=quantization,
         target=target_info(analysis.target),
         arena=_arena_info(analysis.model, analysis.plan),
-        plan=_plan_info(analysis.plan),
+        plan=_plan_info(analysis.model, analysis.plan),
         memory=_memory_info(analysis.fit),
         estimate=estimate,
         findings=finding_infos((*findings, *analysis.findings)),
@@ -125,7 +127,7 @@ def _arena_info(model: Model, plan: MemoryPlan) -> doc.ArenaInfo:
     )
 
 
-def _plan_info(plan: MemoryPlan) -> doc.PlanInfo:
+def _plan_info(model: Model, plan: MemoryPlan) -> doc.PlanInfo:
     placed = [
         doc.PlannedTensor(
             subgraph=buffer.subgraph,
@@ -149,7 +151,19 @@ def _plan_info(plan: MemoryPlan) -> doc.PlanInfo:
         order_proof=plan.order_proof,
         sharing=_sharing_info(plan),
         constants_in_ram=plan.constants_in_ram,
+        peak=_peak_info(model, plan),
     )
+
+
+def _peak_info(model: Model, plan: MemoryPlan) -> doc.PeakInfo | None:
+    steps = live_bytes(plan.problem)
+    if not steps:
+        return None
+    position, size_bytes = max(steps, key=lambda step: step[1])
+    running = running_at(position, plan.timeline, operator_ids(model))
+    if running is None:
+        return doc.PeakInfo(position, None, None, None, size_bytes)
+    return doc.PeakInfo(position, running.subgraph, running.index, running.label, size_bytes)
 
 
 def _sharing_info(plan: MemoryPlan) -> doc.SharingInfo | None:

@@ -138,6 +138,20 @@ class PlannedTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class PeakInfo:
+    """The first moment at which most of the head is alive: the buffers' sizes sum to `bytes`, each rounded up to 16.
+
+    position is one of `order`; -1 is before the first operator, where operator and label are null.
+    """
+
+    position: int
+    subgraph: int | None
+    operator: int | None
+    label: str | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SharedBuffer:
     """A whole buffer and the tensors that share it, by (subgraph, index)."""
 
@@ -164,7 +178,8 @@ class PlanInfo:
     order[p] is the index in the input file of the operator that runs at position p. No fewer than `moved` operators
     must be moved to turn the file's order into this one. live_bytes are the most that is alive at once in this order,
     live_lower_bound_bytes what no order can beat (null where none was searched), and order_proof says how it is known
-    that this order needs least.
+    that this order needs least. The largest offset + bytes of tensors and scratch, rounded up to 16, is the height of
+    the head. peak is null for an empty head.
     """
 
     order: tuple[int, ...]
@@ -176,6 +191,7 @@ class PlanInfo:
     order_proof: str = "none"
     sharing: SharingInfo | None = None
     constants_in_ram: bool = False
+    peak: PeakInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
