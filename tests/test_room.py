@@ -155,6 +155,6 @@ def test_the_command_names_the_directory(tmp_path: Path, command: list[str], byt
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_each, resource.RLIM_INFINITY)),
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{temporary}: there is no room to work in: File too large; free space" in done.stderr
+    assert f"{temporary}: there is no space for temporary files: File too large; free space" in done.stderr
     assert "layer" not in done.stderr
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]

@@ -229,7 +229,7 @@ def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Pat
         ("[plan]\ntarget = ['cortex-m4']", "plan.target"),
         ("sram = ['1MiB']", "sram"),
         ("plan = 3", "plan"),
-        ("target =", "is not TOML"),
+        ("target =", "is not valid TOML"),
         ("plan = " + "[" * 3000, "nested too deeply"),
         ("sram = 0x" + "f" * 4000, "thousands of digits"),
         ("sram = {}", "sram"),

@@ -31,7 +31,7 @@ WAITING = estimate([operator(stall_cycles=50_000), operator(1)], gbps=1.0)
 
 def test_the_verdict_is_a_sentence_with_its_figures() -> None:
     assert verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0)) == (
-        "memory-bound: moving bytes takes the time (0.900 of 1.00 GB/s, 90 %)"
+        "memory-bound: most of the time is spent moving data (0.900 of 1.00 GB/s, 90 %)"
     )
     assert verdict_text(bandwidth_of(12_000, 1, 1.0, 1.0)).endswith("(0.0120 of 1.00 GB/s, 1.2 %)")
 
@@ -39,8 +39,8 @@ def test_the_verdict_is_a_sentence_with_its_figures() -> None:
 def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:
     """As where weights are read from QSPI flash again for every two columns of output."""
     run = bandwidth_of(12_000, 1, 1.0, 1.0)
-    assert "could deliver far more" in verdict_text(run, 0.5)
-    assert "inefficient access: 86 % of the time is waiting" in verdict_text(run, 0.86)
+    assert "bandwidth is unused" in verdict_text(run, 0.5)
+    assert "inefficient access: 86 % of the time is spent waiting" in verdict_text(run, 0.86)
     assert "memory-bound" in verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0), 0.86)
     assert WAITING.cycles is not None
     waiting = sum(item.stall_cycles for item in WAITING.operators)
@@ -48,25 +48,25 @@ def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:
 
 
 def test_a_memory_bound_model_is_told_what_to_move() -> None:
-    assert "copy the weights from flash to sram at start: 800 bytes, 60,000 are free" in told(
+    assert "copy the weights from flash to sram at startup (800 bytes; 60,000 bytes are free)" in told(
         MEMORY, PLAIN, arena_bytes=64 * 1024 - 60_000
     )
     part = told(MEMORY, PLAIN, arena_bytes=64 * 1024 - 500)
     assert "copy the weights of CONV_2D 0 (400 bytes) from flash to RAM" in part
-    assert "if other RAM of the chip is free" in told(MEMORY, PLAIN)
+    assert "if the chip has other free RAM" in told(MEMORY, PLAIN)
 
 
 def test_waiting_for_constants_is_a_reason_whatever_the_verdict() -> None:
     assert "copy the weights" in told(WAITING, PLAIN, arena_bytes=1024)
     assert "copy the weights" not in told(COMPUTE, PLAIN, arena_bytes=1024)
-    assert "prefetch in front of flash" in told(WAITING, board(SRAM, SLOW))
+    assert "prefetching for flash" in told(WAITING, board(SRAM, SLOW))
     assert "prefetch" not in told(WAITING, board(SRAM, replace(SLOW, cache_bytes=1024)))
     assert "prefetch" not in told(COMPUTE, board(SRAM, SLOW))
 
 
 def test_weights_of_a_loop_are_copied_once() -> None:
     looped = estimate([operator(stall_cycles=50_000, parameter_bytes=4000, runs=10)], gbps=1.0)
-    assert "start: 400 bytes" in told(looped, PLAIN, arena_bytes=1024)
+    assert "startup (400 bytes" in told(looped, PLAIN, arena_bytes=1024)
 
 
 def test_a_compute_bound_model_is_told_what_to_change() -> None:
@@ -76,7 +76,7 @@ def test_a_compute_bound_model_is_told_what_to_change() -> None:
     separable = estimate([*COMPUTE.operators, operator(2, "DEPTHWISE_CONV_2D")], gbps=1.0)
     assert "depthwise-separable" not in told(separable, PLAIN)
     dense = estimate([operator(0, "FULLY_CONNECTED", bound="memory")], gbps=1.0)
-    assert "moves many bytes" in told(dense, PLAIN)
+    assert "moves a lot of data" in told(dense, PLAIN)
     assert "depthwise-separable" not in told(dense, PLAIN)
 
 
@@ -117,16 +117,16 @@ def test_what_does_not_fit_is_said_first() -> None:
     assert "convert" not in first(PLAIN, sizes(100_000, 100_000, int8=False))
     assert "needs at least 100,000 bytes" in first(PLAIN, sizes(100_000, 100_000, int8=True, known=False))
     assert first(PLAIN, sizes(1000, 300_000, int8=False)) == (
-        "make it fit: the model has 300,000 bytes, flash takes 262,144; use fewer channels or layers"
+        "make it fit: the model needs 300,000 bytes, flash has 262,144; use fewer channels or layers"
     )
     both = first(PLAIN, sizes(100_000, 300_000, int8=True))
-    assert "sram has 65,536, and the model has 300,000" in both
+    assert "sram has 65,536, and the model needs 300,000" in both
 
 
 def test_memory_outside_the_chip_is_a_way_to_make_it_fit() -> None:
     outside = board(SRAM, SDRAM, FLASH)
-    assert "or put the arena into sdram (--arena-region sdram)" not in first(outside, sizes(9, 300_000, int8=False))
-    assert "put the arena into sdram (--arena-region sdram), or use fewer" in first(
+    assert "or place the arena in sdram (--arena-region sdram)" not in first(outside, sizes(9, 300_000, int8=False))
+    assert "place the arena in sdram (--arena-region sdram), or use fewer" in first(
         outside, sizes(100_000, 9, int8=False)
     )
     assert "sdram" not in first(outside, sizes(9 * 2**20, 9, int8=False))
@@ -139,7 +139,9 @@ def test_int8_is_not_told_twice() -> None:
     assert told(COMPUTE, PLAIN, precision="float32", tradeoffs=large).count("convert to int8") == 1
     small = replace(fitting, as_is=row("float32", 9, 9, fits=True))
     assert "make it fit" not in told(COMPUTE, PLAIN, precision="float32", tradeoffs=small)
-    assert "convert to int8, if its accuracy holds" in told(COMPUTE, PLAIN, precision="float32", tradeoffs=small)
+    assert "convert to int8, if the accuracy remains acceptable" in told(
+        COMPUTE, PLAIN, precision="float32", tradeoffs=small
+    )
 
 
 def test_an_operator_with_a_tiny_share_is_not_named() -> None:
@@ -160,13 +162,13 @@ def test_simd_is_promised_only_where_it_is() -> None:
 def test_an_arena_outside_is_the_first_thing_to_move() -> None:
     outside = board(SRAM, SDRAM, QSPI, arena_region_name="sdram")
     first, *_ = told(COMPUTE, outside, arena_bytes=1024).splitlines()
-    assert first == "put the arena into sram: its 1,024 bytes fit there"
+    assert first == "place the arena in sram: its 1,024 bytes fit there"
     assert "make the arena fit sram" in told(COMPUTE, outside, arena_bytes=2**20)
 
 
 def test_a_device_without_a_time_is_told_to_measure() -> None:
     unknown = estimate([operator()], latency_ms=None)
     assert "--measured-ms" in told(unknown, PLAIN)
-    assert "change CONV_2D 0 first, it moves 100 % of the bytes" in told(unknown, PLAIN)
+    assert "change CONV_2D 0 first, which accounts for 100 % of the memory traffic" in told(unknown, PLAIN)
     assert "of the time" not in told(unknown, PLAIN)
     assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()

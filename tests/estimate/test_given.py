@@ -16,20 +16,20 @@ NO_NUMBERS: list[Any] = [None, "3", True, [1], 1j, float("nan"), float("inf"), -
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, 0, -1, 0.0, -0.5, 5e-324, 1e300])
 def test_what_is_not_above_zero_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"power_mw: must be a finite number above 0") as error:
+    with pytest.raises(UsageError, match=r"power_mw: must be a realistic number above 0") as error:
         positive(value, "power_mw")
     assert len(str(error.value)) < 150
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, -1, -0.5, -5e-324, 1e300])
 def test_what_is_negative_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(UsageError, match="share: must be a finite number of 0 or more"):
+    with pytest.raises(UsageError, match="share: must be a realistic number of 0 or more"):
         not_negative(value, "share")
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, 0, -1, 1.0, 2.5, Fraction(1, 2)])
 def test_what_is_no_whole_number_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(UsageError, match="features: must be a whole number of 1 or more"):
+    with pytest.raises(UsageError, match="features: must be an integer of 1 or more"):
         whole(value, "features", 1)
 
 

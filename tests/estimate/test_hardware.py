@@ -86,7 +86,7 @@ def test_impossible_arguments_are_refused_by_name(name: str, value: Any) -> None
 @pytest.mark.parametrize(
     ("figures", "named"),
     [
-        ({"macs": 1, "parameter_bytes": 1}, r"operators\[1\]: lacks activation_bytes"),
+        ({"macs": 1, "parameter_bytes": 1}, r"operators\[1\]: is missing activation_bytes"),
         ({"macs": -1, "parameter_bytes": 1, "activation_bytes": 1}, r"operators\[1\].macs"),
         ({"macs": 1, "parameter_bytes": float("nan"), "activation_bytes": 1}, r"operators\[1\].parameter_bytes"),
         ({"macs": 1, "parameter_bytes": 1, "activation_bytes": 1, "latency_ms": -2}, r"operators\[1\].latency_ms"),

@@ -134,7 +134,7 @@ def test_a_memory_without_wait_states_is_as_fast_as_its_measured_wait_allows() -
     flash = MemoryRegion("qspi", "external-flash", 2**20, stall_cycles_per_byte=24.0)
     speeds = speeds_of(board(flash))
     assert speeds.gbps(1000, 0) == pytest.approx(0.12 / 24.25)
-    assert speeds.assumed == ("the arena's memory is taken to be as fast as the core's bus",)
+    assert speeds.assumed == ("the arena's memory is assumed to be as fast as the core's bus",)
 
 
 def test_code_that_no_cache_holds_widens_the_band() -> None:

@@ -201,7 +201,7 @@ def test_the_highest_precision_that_fits_is_recommended() -> None:
             assert found.recommended == "int16x8"  # stock TFLM does not compute in float16
         else:
             assert found.recommended == row.precision
-            assert ("to be sure" in found.reason) == (row.precision != "int8")
+            assert ("to confirm" in found.reason) == (row.precision != "int8")
         assert all(item.fits for item in found.rows if item.arena_bytes is not None and item.precision == row.precision)
 
 
@@ -246,12 +246,12 @@ def test_none_fits_and_nothing_is_known() -> None:
     model = network(DType.INT8)
     none = tradeoffs(model, sized(16, 10**6))
     assert (none.recommended, [row.fits for row in none.rows]) == (None, [False] * 4)
-    assert "none fits" in none.reason
+    assert "no precision fits" in none.reason
     flash = tradeoffs(model, sized(10**6, 16))
     assert [row.fits for row in flash.rows] == [False] * 4
     bare = tradeoffs(model, board())
     assert (bare.recommended, [row.fits for row in bare.rows]) == (None, [None] * 4)
-    assert "not known" in bare.reason
+    assert "unknown" in bare.reason
     assert "depends on the deployment" in bare.note
 
 

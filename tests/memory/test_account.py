@@ -61,13 +61,13 @@ def refusals(model: Model) -> list[str | None]:
 def test_scratch_in_a_subgraph_that_nothing_runs_is_refused() -> None:
     assert refusals(scratch_in_a_second_graph(called=True)) == []
     assert refusals(scratch_in_a_second_graph(called=False)) == [
-        "MEAN asks for scratch in a subgraph that nothing runs"
+        "MEAN requests a scratch buffer in a subgraph that is never run"
     ]
 
 
 @pytest.mark.parametrize("dtype", [DType.STRING, DType.VARIANT, DType.INT2, DType.UINT4])
 def test_a_type_without_a_size_is_refused(dtype: DType) -> None:
-    assert refusals(with_a_tensor_of(dtype)) == [f"TFLM knows no size of {dtype.name.lower()}"]
+    assert refusals(with_a_tensor_of(dtype)) == [f"TFLM defines no size for the type {dtype.name.lower()}"]
 
 
 def test_an_intermediate_that_is_not_empty_is_refused() -> None:

@@ -23,7 +23,9 @@ def test_a_sound_layout_passes_as_it_is() -> None:
 
 
 def test_a_wrong_one_is_a_bug_that_names_the_first_violation() -> None:
-    with pytest.raises(InternalError, match=r"a layout is wrong: tensor 3 .* lies at -16, before the arena") as caught:
+    with pytest.raises(
+        InternalError, match=r"the layout is invalid: tensor 3 .* is at -16, before the start of the arena"
+    ) as caught:
         require_sound(PAIR, Layout((-16, -16), 64, 64, "none"))
     assert len(caught.value.details) == 3
     assert caught.value.details[1].endswith("overlap")
@@ -46,7 +48,7 @@ def test_another_number_of_offsets() -> None:
 )
 def test_a_buffer_is_told_by_what_it_holds(changes: dict[str, object], told: str) -> None:
     (violation,) = check_layout(LayoutProblem((buffer(0, 0, **changes),)), Layout((8,), 40, 0, "none"))
-    assert violation.message == f"{told} lies at 8, not at a multiple of 16"
+    assert violation.message == f"{told} is at 8, which is not a multiple of 16"
 
 
 def test_the_bound_is_held_against_what_is_alive_at_once() -> None:
@@ -54,7 +56,7 @@ def test_the_bound_is_held_against_what_is_alive_at_once() -> None:
     problem = LayoutProblem((buffer(0, 0), buffer(0, 1), buffer(1, 1)))
     assert check_layout(problem, Layout((0, 32, 0), 64, 64, "bound met")) == ()
     (violation,) = check_layout(problem, Layout((0, 32, 64), 96, 96, "bound met"))
-    assert violation.message == "the bound is 96, but at most 64 bytes are alive at once"
+    assert violation.message == "the bound is 96, but at most 64 bytes are live at once"
 
 
 def test_a_height_below_the_bound() -> None:

@@ -143,7 +143,7 @@ def test_checker_finds_a_planted_overlap(problem: LayoutProblem, data: st.DataOb
 def test_checker_names_the_broken_rule(layout: Layout, rule: str) -> None:
     problem = LayoutProblem((buffer(0, 16, 0, 1), buffer(1, 17, 1, 2)))
     assert rule in {violation.rule for violation in check_layout(problem, layout)}
-    with pytest.raises(InternalError, match="a layout is wrong"):
+    with pytest.raises(InternalError, match="the layout is invalid"):
         require_sound(problem, layout)
 
 

@@ -135,7 +135,7 @@ HEAD = '[[operator]]\nname = "a"\n'
         (HEAD + "[board]", "board", "unknown key"),
         ("[[operator]]", "operator[0].name", "is missing"),
         ('[[operator]]\nname = ""', "operator[0].name", "printable"),
-        ("[[operator]]\nname = 3", "operator[0].name", "must be text"),
+        ("[[operator]]\nname = 3", "operator[0].name", "must be a string"),
         (HEAD + HEAD, "operator[1].name", "there are two operators 'a'"),
         (HEAD + "scrach = []", "operator[0].scrach", "unknown key"),
         (HEAD + 'resolver_method = "Add MyOp"', "operator[0].resolver_method", "not the name of a C++ method"),

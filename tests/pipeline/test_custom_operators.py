@@ -73,10 +73,10 @@ def test_the_operators_of_a_file_by_name(tmp_path: Path) -> None:
     ("text", "what"),
     [
         (b"", "operator: is missing"),
-        (b"[[operator]", "is not TOML"),
+        (b"[[operator]", "is not valid TOML"),
         (b"\xff\xfe[[operator]]", "is not a UTF-8 text file"),
-        (b"a = " + b"[\n" * 5000, "is not TOML: nested too deeply"),
-        (b"a = 9" + b".a" * 4000, "is not TOML: nested too deeply"),
+        (b"a = " + b"[\n" * 5000, "is not valid TOML: nested too deeply"),
+        (b"a = 9" + b".a" * 4000, "is not valid TOML: nested too deeply"),
         (b"#" * (MAX_FILE_BYTES + 1), "is larger than"),
         (b'[[operator]]\nname = "a"\nscratch = [{}]', "operator[0].scratch[0]: must name"),
     ],

@@ -56,7 +56,7 @@ def test_overrides_of_the_command_line_are_kept() -> None:
     assert amended[flash.name] == {"stall_cycles_per_byte": 0.7}
     arena = board.arena_region
     assert arena is not None
-    assert amended[arena.name] == {"size": "100000 B", "note": "size given by the user"}
+    assert amended[arena.name] == {"size": "100000 B", "note": "size specified by the user"}
 
 
 @pytest.mark.parametrize("changes", [{"clock_hz": 80_000_000}, {"mcu": "another"}, {"board": "my own"}])

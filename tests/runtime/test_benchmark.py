@@ -34,7 +34,7 @@ def test_nine_of_ten_runs_stay_within_p90(times: list[float]) -> None:
 
 @pytest.mark.parametrize("runs", [0, -1, MOST_RUNS + 1])
 def test_a_number_of_runs_that_cannot_be(runs: int) -> None:
-    with pytest.raises(errors.UsageError, match="runs to time"):
+    with pytest.raises(errors.UsageError, match="cannot time"):
         benchmark_litert(b"", [], runs)
 
 
@@ -61,7 +61,7 @@ def test_too_many_runs_for_the_time_limit() -> None:
     limits = child.Limits(seconds=3.0)
     with pytest.raises(errors.ConversionError, match="took more than 3 s") as caught:
         benchmark_litert(tiny_models.wide(2_000_000), [wide], MOST_RUNS, limits=limits)
-    assert caught.value.fix == "give fewer runs"
+    assert caught.value.fix == "use fewer runs"
 
 
 def test_without_litert_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -120,9 +120,9 @@ def test_arrays_need_not_be_contiguous(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([np.zeros((2, 1, 3), np.float32)], "the model has 2 inputs and 1 arrays were given"),
+        ([np.zeros((2, 1, 3), np.float32)], "the model has 2 inputs, but 1 arrays were passed"),
         ([np.zeros((2, 1, 3), np.float32), np.zeros((2, 1, 3), np.int8)], r"input 1: .* int8 \[2, 1, 3\]"),
-        ([np.zeros((2, 3), np.float32)] * 2, r"input 0: .*takes float32 \[N, 1, 3\]"),
+        ([np.zeros((2, 3), np.float32)] * 2, r"input 0: .*expects float32 \[N, 1, 3\]"),
         ([np.zeros((2, 1, 3), np.float32), np.zeros((1, 1, 3), np.float32)], "1, 2 samples"),
         ([np.zeros((0, 1, 3), np.float32)] * 2, "0 samples"),
     ],
@@ -217,6 +217,6 @@ def test_progress_counts_the_samples(engine: Engine) -> None:
     said: list[str] = []
     x = np.zeros((60, 1, 4), np.float32)
     run_model(tiny_models.wide(4), [x], engine=engine, progress=said.append)
-    assert "prepares" in said[0]
+    assert "preparing" in said[0]
     assert said[-1].endswith("of 60")
     assert 10 <= len(said) <= 30

@@ -72,6 +72,6 @@ def test_a_worker_without_room_for_the_contents_says_so(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(zipfile.ZipFile, "extractall", extractall)
-    with pytest.raises(OutputError, match="temporary: there is no room to work in: No space left"):
+    with pytest.raises(OutputError, match="temporary: there is no space for temporary files: No space left"):
         done(contents)
     assert list(place.iterdir()) == []

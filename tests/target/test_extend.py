@@ -43,11 +43,14 @@ def test_an_amended_size_loses_its_source_but_not_its_speeds() -> None:
 @pytest.mark.parametrize(
     ("region", "said"),
     [
-        (FLASH.replace('"flash"', '"flsh"'), "no region 'flsh', and a new one needs a kind; did you mean 'flash'?"),
-        (FLASH.replace('"flash"', '"xyz"'), "no region 'xyz', and a new one needs a kind; it has sram, flash"),
-        (FLASH + FLASH, "region[1].name: amends 'flash' a second time"),
+        (FLASH.replace('"flash"', '"flsh"'), "no region 'flsh', and a new region needs a kind; did you mean 'flash'?"),
+        (
+            FLASH.replace('"flash"', '"xyz"'),
+            "no region 'xyz', and a new region needs a kind; its regions are sram, flash",
+        ),
+        (FLASH + FLASH, "region[1].name: modifies 'flash' twice"),
         ('[[region]]\nsize = "1 MiB"\n', "region[0].name: is missing"),
-        ("[[region]]\nname = 7\n", "region[0].name: must be text"),
+        ("[[region]]\nname = 7\n", "region[0].name: must be a string"),
     ],
 )
 def test_an_amendment_names_one_region_of_the_base(region: str, said: str) -> None:

@@ -58,11 +58,11 @@ BAD = {
     "a blank line": (f"{GOOD}\n", 5, "must have 4 cells"),
     "spaces": (f"{GOOD}ADD,int8 ,x,1\n", 5, "must have 4 cells"),
     "no number": (f"{GOOD}ADD,int8,x,many\n", 5, "'many' is not a number"),
-    "NaN": (f"{GOOD}ADD,int8,x,nan\n", 5, "nan is outside"),
-    "infinity": (f"{GOOD}ADD,int8,x,inf\n", 5, "inf is outside"),
-    "negative": (f"{GOOD}ADD,int8,x,-1\n", 5, "-1 is outside"),
-    "twice": (f"{GOOD}ADD,int8,call,120\n", 5, "ADD, int8, call is given twice"),
-    "an open quote": (f'{GOOD}ADD,int8,"x,1\n', 5, "is not CSV"),
+    "NaN": (f"{GOOD}ADD,int8,x,nan\n", 5, "nan is outside the range"),
+    "infinity": (f"{GOOD}ADD,int8,x,inf\n", 5, "inf is outside the range"),
+    "negative": (f"{GOOD}ADD,int8,x,-1\n", 5, "-1 is outside the range"),
+    "twice": (f"{GOOD}ADD,int8,call,120\n", 5, "ADD, int8, call is listed twice"),
+    "an open quote": (f'{GOOD}ADD,int8,"x,1\n', 5, "is not valid CSV"),
 }
 
 
@@ -101,10 +101,10 @@ def test_the_factors_are_of_known_cores_and_reach_the_targets() -> None:
     ("old", "new", "said"),
     [
         ("cortex-m4", "cortex-m9", "core: unknown core 'cortex-m9'"),
-        ("0.5,", "0,", "factor: 0 is outside"),
-        ("0.5,", "nan,", "factor: nan is outside"),
+        ("0.5,", "0,", "factor: 0 is outside the range"),
+        ("0.5,", "nan,", "factor: nan is outside the range"),
         ("0.5,", "0.9,", "factor is not between low and high"),
-        (",4,", ",0,", "rows: 0 is outside"),
+        (",4,", ",0,", "rows: 0 is outside the range"),
         (",4,", ",four,", "rows: 'four' is not a number"),
         ("four rows", "", "none of them empty"),
     ],
@@ -116,5 +116,5 @@ def test_a_bad_factor_is_named(old: str, new: str, said: str) -> None:
 
 
 def test_a_runtime_has_one_factor_on_a_core() -> None:
-    with pytest.raises(TargetError, match=r"f\.csv:3: X-CUBE-AI on cortex-m4 is given twice"):
+    with pytest.raises(TargetError, match=r"f\.csv:3: X-CUBE-AI on cortex-m4 is listed twice"):
         parse_factors(FACTORS + FACTORS.splitlines()[1] + "\n", where="f.csv")

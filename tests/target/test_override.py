@@ -67,14 +67,14 @@ def test_kernels_and_runtime() -> None:
     ("override", "said"),
     [
         ({"sram_bytes": 0}, "0 bytes of sram"),
-        ({"sram_bytes": -1}, "outside 1 B to 4 GiB"),
-        ({"flash_bytes": 2**40}, "outside 1 B to 4 GiB"),
-        ({"clock_hz": 0}, "give the unit"),
-        ({"clock_hz": 480}, "480 Hz is outside 100 kHz to 10 GHz"),
+        ({"sram_bytes": -1}, "outside the range 1 B to 4 GiB"),
+        ({"flash_bytes": 2**40}, "outside the range 1 B to 4 GiB"),
+        ({"clock_hz": 0}, "specify the unit"),
+        ({"clock_hz": 480}, "480 Hz is outside the range 100 kHz to 10 GHz"),
         ({"arena_region": "dtmc"}, "did you mean 'dtcm'?"),
         ({"arena_region": "zzz"}, "use one of axi-sram, dtcm"),
-        ({"arena_region": "flash"}, "an arena cannot lie in flash"),
-        ({"arena_region": "itcm"}, "an arena cannot lie in itcm"),
+        ({"arena_region": "flash"}, "the arena cannot be placed in flash"),
+        ({"arena_region": "itcm"}, "the arena cannot be placed in itcm"),
         ({"kernels": "esp-nn"}, "use cmsis-nn or reference"),
         ({"runtime": "tflm"}, "unknown runtime 'tflm'"),
     ],
@@ -96,7 +96,7 @@ def test_another_runtime_must_know_the_abi(monkeypatch: pytest.MonkeyPatch) -> N
     assert target.with_overrides(runtime="tflm-2026-08") == target
     poorer = replace(target.runtime, name="poorer", abis=target.runtime.abis[1:])
     monkeypatch.setattr("edgetool.target.override.load_runtime", lambda _: poorer)
-    with pytest.raises(TargetError, match=r"cortex-m4: runtime: .*'arm-eabi', which poorer lacks"):
+    with pytest.raises(TargetError, match=r"cortex-m4: runtime: .*'arm-eabi', which poorer does not support"):
         target.with_overrides(runtime="poorer")
 
 

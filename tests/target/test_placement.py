@@ -33,7 +33,7 @@ def test_a_table_is_read() -> None:
         (f"{HEADER}\n{ROW.replace('3.8', '0.5')}", "factor: '0.5'"),
         (f"{HEADER}\n{ROW.replace('3.8', 'much')}", "factor: 'much'"),
         (f"{HEADER}\n{ROW.replace('true', 'yes')}", "verified: 'yes'"),
-        (f'{HEADER}\n"{ROW}', "is not CSV"),
+        (f'{HEADER}\n"{ROW}', "is not valid CSV"),
     ],
 )
 def test_a_broken_table_is_refused_by_line(text: str, told: str) -> None:

@@ -89,9 +89,9 @@ def test_an_abi_that_the_runtime_lacks_is_named() -> None:
     section = Section(tomllib.loads(GOOD), [])
     read_board(section, lambda _: core, load_runtime, DEFAULT_RUNTIME)
     assert [(problem.key, problem.what) for problem in section.problems] == [
-        ("core", "cortex-m7 has the ABI 'vax', which tflm-2026-08 lacks")
+        ("core", "cortex-m7 uses the ABI 'vax', which tflm-2026-08 does not support")
     ]
-    with pytest.raises(TargetError, match=r"my\.toml: abi: .*'vax'.*it has arm-eabi, x86-64"):
+    with pytest.raises(TargetError, match=r"my\.toml: abi: .*'vax'.*it supports arm-eabi, x86-64"):
         require_abi(core, load_runtime(DEFAULT_RUNTIME), where="my.toml: abi")
 
 
@@ -143,27 +143,27 @@ BAD = {
     "wrong unit of clock": (change("480 MHz", "480 MB"), "clock", "480MHz"),
     "wrong unit of size": (change("512 KiB", "512 kHz"), "region[0].size", "64KiB"),
     "ambiguous size": (change("512 KiB", "512K"), "region[0].size", "ambiguous"),
-    "clock without unit": (change('"480 MHz"', "480"), "clock", "give the unit"),
-    "size without unit": (change('"512 KiB"', "512"), "region[0].size", "give the unit"),
+    "clock without unit": (change('"480 MHz"', "480"), "clock", "specify the unit"),
+    "size without unit": (change('"512 KiB"', "512"), "region[0].size", "specify the unit"),
     "zero clock": (change("480 MHz", "0 MHz"), "clock", "0"),
-    "absurd clock": (change("480 MHz", "480 GHz"), "clock", "outside 100 kHz to 10 GHz"),
-    "negative size": (change('"512 KiB"', "-1"), "region[0].size", "outside 1 KiB to 64 MiB"),
+    "absurd clock": (change("480 MHz", "480 GHz"), "clock", "outside the range 100 kHz to 10 GHz"),
+    "negative size": (change('"512 KiB"', "-1"), "region[0].size", "outside the range 1 KiB to 64 MiB"),
     "zero size": (change('"512 KiB"', '"0"'), "region[0].size", "outside"),
     "absurd size": (change("512 KiB", "512 GiB"), "region[0].size", "outside"),
     "huge size": (change('"512 KiB"', "9" * 300), "region[0].size", "a huge number"),
-    "NaN clock": (change('"480 MHz"', "nan"), "clock", "must be text with a unit"),
-    "infinite size": (change('"512 KiB"', "inf"), "region[0].size", "must be text with a unit"),
-    "boolean size": (change('"512 KiB"', "true"), "region[0].size", "must be text with a unit"),
-    "clock is a list": (change('"480 MHz"', '["480 MHz"]'), "clock", "must be text with a unit"),
-    "number as core": (change('"cortex-m7"', "7"), "core", "must be text, not an integer"),
-    "date as name": (change('"my-board"', "2026-01-01"), "name", "must be text, not a date"),
+    "NaN clock": (change('"480 MHz"', "nan"), "clock", "must be a string with a unit"),
+    "infinite size": (change('"512 KiB"', "inf"), "region[0].size", "must be a string with a unit"),
+    "boolean size": (change('"512 KiB"', "true"), "region[0].size", "must be a string with a unit"),
+    "clock is a list": (change('"480 MHz"', '["480 MHz"]'), "clock", "must be a string with a unit"),
+    "number as core": (change('"cortex-m7"', "7"), "core", "must be a string, not an integer"),
+    "date as name": (change('"my-board"', "2026-01-01"), "name", "must be a string, not a date"),
     "bad name": (change('"my-board"', '"My Board"'), "name", "not a name"),
     "name with a newline": (change('"my-board"', '"my\\nboard"'), "name", "printable"),
     "empty text": (f'board = "  "\n{GOOD}', "board", "printable"),
     "bad address": (change("0x24000000", "0x124000000"), "region[0].base", "outside"),
     "region is no table": (GOOD[: GOOD.index("\n[[")] + 'region = ["ram"]\n', "region", "[[region]]"),
     "region is a table": (GOOD.replace("[[region]]", "[region]", 1).split("[[")[0], "region", "must be a list"),
-    "duplicate region": (TWO_RAMS.format(name="ram", base=0), "region[2].name", "two regions 'ram'"),
+    "duplicate region": (TWO_RAMS.format(name="ram", base=0), "region[2].name", "two regions with the name 'ram'"),
     "overlapping regions": (TWO_RAMS.format(name="x", base=0x2407F000), "region[2].base", "overlap"),
     "no flash": (change('kind = "flash"', 'kind = "itcm"'), "region", "no flash"),
     "no RAM": (change('kind = "sram"', 'kind = "itcm"'), "region", "no RAM"),
@@ -180,7 +180,7 @@ BAD = {
     "verified as text": (
         f'{GOOD}[[source]]\ncovers = ["ram"]\ndocument = "d"\nverified = "yes"\n',
         "source[0].verified",
-        "must be a boolean, not text",
+        "must be a boolean, not a string",
     ),
     "extends an unknown board": (f'extends = "teensy42"\n{GOOD}', "extends", "did you mean 'teensy41'?"),
     "extends a core": (f'extends = "cortex-m7"\n{GOOD}', "extends", "not a packaged board"),
@@ -218,7 +218,7 @@ def test_a_bad_profile_names_file_and_key(case: str) -> None:
     ],
 )
 def test_what_is_not_toml_is_refused(text: str) -> None:
-    with pytest.raises(TargetError, match=r"my\.toml: is not TOML"):
+    with pytest.raises(TargetError, match=r"my\.toml: is not valid TOML"):
         parse_target(text, where="my.toml")
     (finding,) = validate_target(text, where="my.toml")
     assert (finding.level, finding.where) == ("error", "my.toml")

@@ -108,7 +108,7 @@ def test_what_is_no_number_is_refused(text: str, rest: str) -> None:
 def test_sizes_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_size(text)
-    assert any(word in str(caught.value) for word in ("such as", "ambiguous", "whole number"))
+    assert any(word in str(caught.value) for word in ("such as", "ambiguous", "integer number"))
     assert len(str(caught.value)) < 150
 
 
@@ -119,7 +119,7 @@ def test_an_ambiguous_size_names_both_readings() -> None:
 
 @pytest.mark.parametrize("text", ["0", "0MHz", "480 MB", "480 millihertz", "0.5", "-1MHz", ""])
 def test_clocks_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"480MHz|whole number"):
+    with pytest.raises(UsageError, match=r"480MHz|integer number"):
         parse_clock(text)
 
 

@@ -91,9 +91,9 @@ def test_no_operators() -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ((0, 1), "no permutation"),
-        ((0, 1, 1), "no permutation"),
-        ((0, 1, 3), "no permutation"),
+        ((0, 1), "not a permutation"),
+        ((0, 1, 1), "not a permutation"),
+        ((0, 1, 3), "not a permutation"),
         ((0, 2, 1), "runs operator 2 before operator 1"),
     ],
 )

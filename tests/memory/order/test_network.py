@@ -114,14 +114,14 @@ def test_a_cycle_is_refused_with_its_operators() -> None:
         inputs=(),
         outputs=(4,),
     )
-    with pytest.raises(InvalidModelError, match="circle") as refused:
+    with pytest.raises(InvalidModelError, match="cycle") as refused:
         network_of(problem)
     assert refused.value.where == "2 -> 3 -> 1 -> 2"
 
 
 def test_state_can_close_a_cycle() -> None:
     problem = OrderProblem(((1), (1)), ((), (0,)), ((0,), (1,)), ((1,), ()), (0, 0), (), (1,))
-    with pytest.raises(InvalidModelError, match="circle"):
+    with pytest.raises(InvalidModelError, match="cycle"):
         network_of(problem)
 
 

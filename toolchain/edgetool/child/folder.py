@@ -32,9 +32,9 @@ def work_folder(parent: Path | None = None) -> Iterator[Path]:
         made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True)
     except OSError as error:
         raise OutputError(
-            f"no directory can be made: {error.strerror or error}",
+            f"cannot create a directory: {error.strerror or error}",
             where=str(known(place)),
-            fix="free space, or set TMPDIR to another disk",
+            fix="free space, or set TMPDIR to a directory on another disk",
         ) from error
     with made as name:
         lock = _locked(name)  # until this process ends, however it does
@@ -52,9 +52,9 @@ def temporary_place() -> Path:
         return Path(tempfile.gettempdir())
     except OSError as error:  # it has tried to write a file in each
         raise OutputError(
-            "no directory for temporary files can be written",
+            "no directory for temporary files is writable",
             where="TMPDIR",
-            fix="free space, or set it to another disk",
+            fix="free space, or set it to a directory on another disk",
         ) from error
 
 

@@ -44,7 +44,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= MOST_SECONDS:  # NaN is not, either
-            raise errors.UsageError(f"a time limit of {self.seconds} s", fix=f"give 1 to {MOST_SECONDS:,} seconds")
+            raise errors.UsageError(
+                f"the time limit {self.seconds} s is out of range", fix=f"use 1 to {MOST_SECONDS:,} seconds"
+            )
 
     @property
     def cpu_seconds(self) -> int:
@@ -146,7 +148,7 @@ def run(
         what = f"{doing} took more than {limits.seconds:g} s and was stopped{step}"
         error = errors.ConversionError(what, fix=advice, details=log)
     else:
-        what = f"the process {doing} died of {_cause(process.returncode)}{step}"
+        what = f"the process {doing} was ended by {_cause(process.returncode)}{step}"
         error = ChildDiedError(what, fix=advice, details=log)
     if isinstance(error, errors.ConversionError) and is_full(workdir):
         raise no_room(workdir, "no space is left on the disk") from error

@@ -36,7 +36,7 @@ def lack_of_room(error: BaseException) -> str | None:
         if not isinstance(at, EdgetoolError) and (found := SAID.search(str(at))):  # ours may hold names from a file
             return found[0]
         if isinstance(at, OSError) and SHORT.search(str(at)):
-            return "only a part of a file could be written"
+            return "a file could be written only in part"
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
     return None
 
@@ -57,7 +57,7 @@ def known(folder: Path) -> Path:
 def no_room(folder: Path, why: str) -> OutputError:
     """The error about work in the folder."""
     return OutputError(
-        f"there is no room to work in: {why}",
+        f"there is no space for temporary files: {why}",
         where=str(known(folder)),
         fix="free space or raise the limit, or set TMPDIR to a directory on another disk",
     )

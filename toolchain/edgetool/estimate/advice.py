@@ -20,9 +20,9 @@ WAITING_FROM = 0.5
 NAMED_FROM = 0.05
 
 TEXTS: dict[Verdict, str] = {
-    "memory-bound": "memory-bound: moving bytes takes the time",
-    "balanced": "balanced: arithmetic and memory both take their part",
-    "compute-bound or inefficient access": "compute-bound or inefficient access: the memory could deliver far more",
+    "memory-bound": "memory-bound: most of the time is spent moving data",
+    "balanced": "balanced: arithmetic and memory both contribute",
+    "compute-bound or inefficient access": "compute-bound or inefficient access: most of the bandwidth is unused",
 }
 
 
@@ -90,7 +90,9 @@ def verdict_text(bandwidth: Bandwidth, waiting: float = 0.0) -> str:
     """
     share, text = bandwidth.utilization, TEXTS[bandwidth.verdict]
     if waiting > WAITING_FROM and share < COMPUTE_BOUND_BELOW:
-        text = f"inefficient access: {100 * waiting:.0f} % of the time is waiting for bytes that are read several times"
+        text = (
+            f"inefficient access: {100 * waiting:.0f} % of the time is spent waiting for data that is read repeatedly"
+        )
     achieved, configured = rates(bandwidth.achieved_gbps, bandwidth.configured_gbps)
     return f"{text} ({achieved.partition(' ')[0]} of {configured}, {100 * share:.{0 if share >= 0.1 else 1}f} %)"
 
@@ -111,14 +113,14 @@ def _too_large(situation: Situation) -> str | None:
     if region is not None and arena_misses:
         missing.append(f"the arena needs {least}{arena:,} bytes, {region.name} has {region.size_bytes:,}")
     if flash is not None and own.model_bytes > flash.size_bytes:
-        missing.append(f"the model has {own.model_bytes:,} bytes, {flash.name} takes {flash.size_bytes:,}")
+        missing.append(f"the model needs {own.model_bytes:,} bytes, {flash.name} has {flash.size_bytes:,}")
     ways = []
     if (smaller := situation.smaller) is not None:
         ways.append(f"convert to {smaller.precision}, which {'fits' if smaller.fits else 'may fit'}")
     if arena_misses and len(missing) == 1:
         outside = [item for item in target.regions if item.kind == "external-ram" and item != region]
         roomy = next((item for item in outside if item.size_bytes >= arena), None)
-        ways += [] if roomy is None else [f"put the arena into {roomy.name} (--arena-region {roomy.name})"]
+        ways += [] if roomy is None else [f"place the arena in {roomy.name} (--arena-region {roomy.name})"]
     ways.append("use fewer channels, or a smaller input" if arena_misses else "use fewer channels or layers")
     return f"make it fit: {', and '.join(missing)}; {', '.join(ways[:-1])}{', or ' if ways[1:] else ''}{ways[-1]}"
 
@@ -126,7 +128,10 @@ def _too_large(situation: Situation) -> str | None:
 def _measure(situation: Situation) -> str | None:
     if situation.bandwidth is not None:
         return None
-    return "time a run on the device and give it with --measured-ms: bytes alone do not tell how long it takes"
+    return (
+        "measure a run on the device and pass its time with --measured-ms: memory traffic alone does not "
+        "determine the time"
+    )
 
 
 def _arena(situation: Situation) -> str | None:
@@ -134,7 +139,7 @@ def _arena(situation: Situation) -> str | None:
     if region is None or region.kind != "external-ram" or on_chip is None:
         return None
     if situation.arena_bytes is not None and situation.arena_bytes <= on_chip.size_bytes:
-        return f"put the arena into {on_chip.name}: its {situation.arena_bytes:,} bytes fit there"
+        return f"place the arena in {on_chip.name}: its {situation.arena_bytes:,} bytes fit there"
     return f"make the arena fit {on_chip.name} ({on_chip.size_bytes:,} bytes) with a smaller input or fewer channels"
 
 
@@ -150,10 +155,10 @@ def _narrower(situation: Situation) -> str | None:
         return None  # told already: it does not fit otherwise
     if situation.precision in ("float32", "float16"):
         simd = situation.target.core.dsp or situation.target.core.mve
-        gain = f"a quarter of float32's bytes{', and kernels that use SIMD' if simd else ''}"
-        return f"convert to int8, if its accuracy holds: {gain}"
+        gain = f"a quarter of the memory traffic of float32{', and kernels that use SIMD' if simd else ''}"
+        return f"convert to int8, if the accuracy remains acceptable: {gain}"
     if situation.precision == "int16x8":
-        return "convert to int8, if the accuracy holds: activations take half of the bytes"
+        return "convert to int8, if the accuracy remains acceptable: activations take half the memory"
     return None
 
 
@@ -166,10 +171,12 @@ def _constants(situation: Situation) -> str | None:
     if 0 < everything <= free:
         region = situation.target.arena_region
         where = region.name if region is not None else "RAM"
-        return f"copy the weights from {source.name} to {where} at start: {everything:,} bytes, {free:,} are free"
+        return (
+            f"copy the weights from {source.name} to {where} at startup ({everything:,} bytes; {free:,} bytes are free)"
+        )
     fitting = [item for item in situation.estimate.operators if 0 < _constant_bytes(item) <= free]
     if not fitting:
-        return f"copy the hottest weights from {source.name} to SRAM or TCM, if other RAM of the chip is free"
+        return f"copy the hottest weights from {source.name} to SRAM or TCM, if the chip has other free RAM"
     best = max(fitting, key=lambda item: (item.stall_cycles, item.parameter_bytes))
     total_ms = sum(item.ms.value for item in situation.estimate.operators)
     if best.ms.value < NAMED_FROM * total_ms:
@@ -185,7 +192,7 @@ def _cache(situation: Situation) -> str | None:
     source = situation.target.flash_region
     if source is None or source.cache_bytes or not source.wait_states or not situation.waits:
         return None
-    return f"turn on cache and prefetch in front of {source.name}, if the chip has them: the profile counts on none"
+    return f"enable caching and prefetching for {source.name}, if the chip supports them: the profile assumes neither"
 
 
 def _slowest(situation: Situation) -> str | None:
@@ -193,11 +200,15 @@ def _slowest(situation: Situation) -> str | None:
     if found is None or not found.ms:
         return None
     if found.share < NAMED_FROM:
-        return "no single operator dominates: fewer channels throughout, or a smaller input"
+        return "no single operator dominates: use fewer channels throughout, or a smaller input"
     if situation.estimate.latency_ms is None:
-        moved = f"it moves {100 * found.share:.0f} % of the bytes"
+        moved = f"which accounts for {100 * found.share:.0f} % of the memory traffic"
         return f"change {found.operator} {found.index} first, {moved}: fewer channels, a smaller input"
-    what = "fewer channels, since it moves many bytes" if found.bound == "memory" else "fewer channels, a smaller input"
+    what = (
+        "fewer channels, because it moves a lot of data"
+        if found.bound == "memory"
+        else "fewer channels, a smaller input"
+    )
     separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
     more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""
     return f"change {found.operator} {found.index} first, {100 * found.share:.0f} % of the time: {what}{more}"

@@ -111,6 +111,6 @@ def bandwidth_findings(bandwidth: Bandwidth, where: str | None = None) -> tuple[
     text = (
         f"{achieved} is {bandwidth.utilization:.0%} of the configured "
         f"{configured}: a cache serves part of the bytes, the target's memory is faster than "
-        "its profile says, or the time is too short"
+        "its profile states, or the measured time is too short"
     )
     return (Finding("bandwidth-above-configured", "warning", text, where),)

@@ -54,9 +54,9 @@ def batched_model(model: Model, batch_size: int) -> Model:
     for index in graph.inputs:
         shape = graph.tensors[index].shape
         if shape[:1] != (1,) or len(shape) == 1:
-            raise _refusal(f"its shape {shape} has no first dimension of 1", f"input {graph.tensors[index].name!r}")
+            raise _refusal(f"the first dimension of its shape {shape} is not 1", f"input {graph.tensors[index].name!r}")
     if graph.inputs == () or any(tensor.is_variable for tensor in graph.tensors):
-        raise _refusal("it has no inputs" if not graph.inputs else "it keeps a state between inferences", None)
+        raise _refusal("it has no inputs" if not graph.inputs else "it keeps state between inferences", None)
     depends = set(graph.inputs)
     for operator in graph.operators:
         step = _Step(graph, operator, depends)
@@ -64,7 +64,7 @@ def batched_model(model: Model, batch_size: int) -> Model:
             continue
         rule = SAMPLES_APART.get(operator.code)
         if rule is None or not step.keeps_batch or not rule(step):
-            raise _refusal("it may mix samples", f"{operator.label} {operator.index}")
+            raise _refusal("it may mix the samples of a batch", f"{operator.label} {operator.index}")
         depends.update(operator.outputs)
     tensors = tuple(
         replace(tensor, shape=(size, *tensor.shape[1:]), shape_signature=()) if tensor.index in depends else tensor
@@ -113,7 +113,7 @@ def largest_model_batch(
     def fits(batch_size: int) -> bool:
         memory = model_batch_memory(model, batch_size, platform, model_bytes=0, custom=custom, options=options)
         if memory.arena_bytes is None:
-            raise _refusal("the arena of some operator is not known", None)
+            raise _refusal("the arena of at least one operator is unknown", None)
         return memory.arena_bytes <= limit
 
     if not fits(1):
@@ -129,9 +129,9 @@ def largest_model_batch(
 
 def _refusal(why: str, where: str | None) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"cannot be given several samples at once: {why}",
+        f"cannot process several samples at once: {why}",
         where=where,
-        fix="convert the model with the batch that you want, and plan that",
+        fix="convert the model with the required batch size, and plan that file",
     )
 
 

@@ -49,7 +49,8 @@ TOO_FAST = (
     "check the unit (us for ms?), the clock, the kernels (a faster runtime?), and that a whole inference was timed"
 )
 TOO_SLOW = (
-    "check the unit (ms for us?), the clock, the build (-O0?), the kernels (reference?), and where the arena lies "
+    "check the unit (ms for us?), the clock, the build (-O0?), the kernels (reference?), and where the arena "
+    "is located "
     "(external RAM?)"
 )
 
@@ -135,7 +136,9 @@ def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibratio
     that contradicts the others.
     """
     if not measurements:
-        raise CalibrationError("there is nothing to calibrate on", where="measured", fix="give a model and its time")
+        raise CalibrationError(
+            "there are no measurements to calibrate with", where="measured", fix="specify a model and its measured time"
+        )
     samples = [_sample(target, item) for item in measurements]
     known = speeds_of(target).constant_stall
     for sample in samples:
@@ -158,9 +161,10 @@ def _sample(target: Target, item: Measurement) -> _Sample:
     plain, slower, waiting = (made.cycles for made in estimates)
     if plain is None or slower is None or waiting is None or slower == plain:
         raise CalibrationError(
-            f"none of its operators is counted for {target.core.name} with {target.kernels} kernels",
+            f"there are no instruction counts for any of its operators on {target.core.name} with "
+            f"{target.kernels} kernels",
             where=item.name,
-            fix="calibrate on a model of other operators, or on a core with instruction tables",
+            fix="calibrate with a model that uses other operators, or on a core with instruction tables",
         )
     instructions = slower - plain
     moved, _, moved_waiting = (sum(o.cycles for o in made.operators if o.basis == "bytes") for made in estimates)
@@ -189,7 +193,7 @@ def _milliseconds(item: Measurement) -> float:
         raise CalibrationError(
             f"measured_ms must be a finite number above 0, not {str(value)[:40]}",
             where=item.name,
-            fix="give the milliseconds of one inference",
+            fix="specify the time of one inference in milliseconds",
         )
     return float(value)
 
@@ -259,8 +263,8 @@ def _check_fit(samples: Sequence[_Sample], cpi: float, stall: float, target: Tar
 def _beyond_limits(sample: _Sample, cpi: float, target: Target) -> CalibrationError:
     low, high = target.core.cpi_limits
     return CalibrationError(
-        f"{sample.ms:g} ms at {target.clock_hz / 1e6:g} MHz would be {cpi:.4g} cycles for each of its"
-        f" {sample.instructions:,} instructions; {target.core.name} takes {low:g} to {high:g}",
+        f"{sample.ms:g} ms at {target.clock_hz / 1e6:g} MHz corresponds to {cpi:.4g} cycles for each of its"
+        f" {sample.instructions:,} instructions; {target.core.name} needs {low:g} to {high:g}",
         where=sample.name,
         fix=TOO_FAST if cpi < low else TOO_SLOW,
     )
@@ -279,9 +283,10 @@ def _contradiction(samples: Sequence[_Sample], target: Target) -> CalibrationErr
     expected = sample.ms * sample.estimated(*fits[worst]) / sample.cycles
     one = len(samples) == 2
     return CalibrationError(
-        f"{sample.ms:g} ms contradicts the other measurement{'' if one else 's'}, by which it takes {expected:.4g} ms",
+        f"{sample.ms:g} ms contradicts the other measurement{'' if one else 's'}, which "
+        f"predict{'s' if one else ''} {expected:.4g} ms",
         where=sample.name,
-        fix="check its unit, and that all were timed with one build, clock and placement; else leave it out",
+        fix="check its unit, and that all runs used the same build, clock and memory placement; otherwise, omit it",
     )
 
 
@@ -292,8 +297,9 @@ def _disagreement(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple
         return ()
     fitted = worst.ms * worst.estimated(cpi, stall) / worst.cycles
     text = (
-        f"the measurements hardly agree: {worst.ms:g} ms were measured where all together make {fitted:.4g} ms; check"
-        " unit, build, clock and placement of each: the band is as wide as they are apart"
+        f"the measurements are inconsistent: {worst.ms:g} ms was measured, but the fit to all of them gives "
+        f"{fitted:.4g} ms;"
+        " check the unit, build, clock and memory placement of each: the band covers their spread"
     )
     return (Finding("measurements-disagree", "warning", text, worst.name),)
 
@@ -307,13 +313,14 @@ def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target
     if most - least <= STALL_MOVE or most <= STALL_MOVE_FACTOR * least:
         return ()
     advice = (
-        "give another model's time, which tells wait and instructions apart"
+        "add a measurement of another model, which separates waiting from instructions"
         if len(samples) == 1
-        else "check where the firmware keeps them"
+        else "check where the firmware stores them"
     )
     text = (
-        f"the constants seem to lie in {'faster' if stall < known else 'slower'} memory than {region.name}, of which"
-        f" the profile says {known:.3g} cycles per byte: {stall:.3g} explain what was measured; {advice}"
+        f"the constants seem to be in {'faster' if stall < known else 'slower'} memory than {region.name}: the "
+        "profile states"
+        f" {known:.3g} cycles per byte, but the measurements fit {stall:.3g}; {advice}"
     )
     return (Finding("constants-elsewhere", "warning", text, region.name),)
 

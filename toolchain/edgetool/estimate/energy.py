@@ -50,5 +50,5 @@ def average_power_mw(power: Power | None, latency: Figure | None, interval_ms: f
         low=power.low_mw * min(1.0, latency.low / interval),
         high=power.high_mw * min(1.0, latency.high / interval),
         unit="mW",
-        basis=f"{power.basis}; time: {latency.basis}; without what is drawn between inferences",
+        basis=f"{power.basis}; time: {latency.basis}; excluding consumption between inferences",
     )

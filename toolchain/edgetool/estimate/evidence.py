@@ -78,8 +78,8 @@ def validation_of(
     timing = target.timing
     if timing is None:
         if target.bandwidth_gbps is None:
-            return "none", f"nothing is known of the speed of {target.name}"
-        return "bandwidth only", f"{target.name} is described by its memory bandwidth alone"
+            return "none", f"the speed of {target.name} is unknown"
+        return "bandwidth only", f"{target.name} is described only by its memory bandwidth"
     status: Validation = timing.status
     reasons = [timing.basis]
     total = sum(item.cycles for item in operators) or 1
@@ -90,10 +90,10 @@ def validation_of(
         reasons.append(f"no {names} model was measured")
         status = "unvalidated" if share > MOST else _at_most_extrapolated(status)
     if sum(again) / total > SOME:
-        reasons.append("reading constants again over the serial bus was not measured by itself")
+        reasons.append("repeated reads of constants over the serial bus were not measured separately")
         status = _at_most_extrapolated(status)
     if placement is not None:
-        reasons.append("the wait for a memory off the chip is not in the time")
+        reasons.append("the time does not include waiting for off-chip memory")
         status = "unvalidated"
     return status, "; ".join(reasons)
 

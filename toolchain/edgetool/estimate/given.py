@@ -32,7 +32,7 @@ def whole(value: object, name: str, least: int = 0) -> int:
     """The value as a whole number of at least `least`. Raises UsageError naming the argument for anything else."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is None or not least <= number <= LARGEST:
-        raise UsageError(f"must be a whole number of {least} or more, not {_shown(value)}", where=name)
+        raise UsageError(f"must be an integer of {least} or more, not {_shown(value)}", where=name)
     return number
 
 
@@ -49,11 +49,11 @@ def _number(value: object, name: str, wanted: str) -> float:
 
 
 def _refusal(value: object, name: str, wanted: str) -> UsageError:
-    return UsageError(f"must be a finite number {wanted} that a device can have, not {_shown(value)}", where=name)
+    return UsageError(f"must be a realistic number {wanted}, not {_shown(value)}", where=name)
 
 
 def _shown(value: object) -> str:
     if isinstance(value, int) and abs(value) > LARGEST:
-        return "a number of that size"  # printing it may take long, and Python refuses the longest
+        return "a number of that magnitude"  # printing it may take long, and Python refuses the longest
     text = repr(value) if isinstance(value, str) else f"{value}"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

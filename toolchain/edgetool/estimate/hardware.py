@@ -157,10 +157,10 @@ def _rows(operators: Iterable[Figures]) -> Iterator[OperatorRow]:
         given = asdict(figures) if isinstance(figures, OperatorRow) else figures
         where = f"operators[{number}]"
         if not isinstance(given, Mapping):
-            raise UsageError(f"must be a row of figures, not {type(given).__name__}", where=where)
+            raise UsageError(f"must be a row of values, not {type(given).__name__}", where=where)
         missing = [name for name in COUNTS if name not in given]
         if missing:
-            raise UsageError(f"lacks {' and '.join(missing)}", where=where)
+            raise UsageError(f"is missing {' and '.join(missing)}", where=where)
         macs, parameter_bytes, activation_bytes = (whole(given[name], f"{where}.{name}") for name in COUNTS)
         yield OperatorRow(
             operator=str(given.get("operator", "")),

@@ -24,11 +24,14 @@ def interval_findings(
     latency, interval = positive(latency_ms, "latency_ms"), positive(interval_ms, "interval_ms")
     high = latency if high_ms is None else positive(high_ms, "high_ms")
     if latency > interval:
-        text = f"an inference takes {latency:.3g} ms, the interval is {interval:.3g} ms: samples pile up or are lost"
+        text = (
+            f"an inference takes {latency:.3g} ms, but the interval is {interval:.3g} ms: samples will queue "
+            "up or be lost"
+        )
         return (Finding("interval-too-short", "error", text, where),)
     if high > interval:
         text = (
-            f"an inference takes {latency:.3g} ms and may take {high:.3g} ms, longer than the interval of "
+            f"an inference takes {latency:.3g} ms, but may take up to {high:.3g} ms, which exceeds the interval of "
             f"{interval:.3g} ms: measure it on the device"
         )
         return (Finding("interval-may-be-too-short", "warning", text, where),)

@@ -55,7 +55,7 @@ def speeds_of(target: Target) -> Speeds:
         return Speeds(target.clock_hz, per_cycle, per_cycle)
     model, arena = target.flash_region, target.arena_region
     assumed = [
-        f"{name} is taken to be as fast as the core's bus"
+        f"{name} is assumed to be as fast as the core's bus"
         for name, region in (("the model's memory", model), ("the arena's memory", arena))
         if region is None or (region.bytes_per_cycle is None and region.stall_cycles_per_byte is None)
     ]

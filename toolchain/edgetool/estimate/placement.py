@@ -24,7 +24,7 @@ def placement_findings(
     findings = []
     arena, constants = target.arena_region, target.flash_region
     if arena is not None and arena.kind == "external-ram":
-        text = f"the arena lies in {arena.name}: {_modelled(speeds.arena_stall, 'activations', calibrated)}"
+        text = f"the arena is in {arena.name}: {_modelled(speeds.arena_stall, 'activations', calibrated)}"
         counted = speeds.arena_stall > 0 or calibrated
         findings.append(_finding(target, "arena-in-external-ram", text, published, counted))
     elif arena is not None and arena_bytes is not None and arena_bytes > arena.size_bytes:
@@ -38,7 +38,7 @@ def placement_findings(
         findings.append(_finding(target, "constants-in-external-flash", text, published, counted))
     if constants is not None and constants.wait_states and not constants.cache_bytes:
         text = (
-            f"{constants.name} takes {constants.wait_states:g} wait states, and the profile knows no cache in front of "
+            f"{constants.name} has {constants.wait_states:g} wait states, and the profile describes no cache for "
             f"it: {_modelled(speeds.constant_stall, 'constants', calibrated)}"
         )
         findings.append(Finding("no-cache", "note", text, target.name))
@@ -61,18 +61,18 @@ def _external_only(target: Target, arena_bytes: int, effects: tuple[PlacementEff
     if on_chip >= arena_bytes or not external:
         return []
     text = (
-        f"no RAM on the chip holds {arena_bytes:,} bytes of arena, {external[0].name} does (--arena-region): "
-        "an inference takes longer there"
+        f"no on-chip RAM can hold an arena of {arena_bytes:,} bytes, but {external[0].name} can (--arena-region): "
+        "inference takes longer there"
     )
     return [_finding(target, "arena-in-external-ram", text, effects, modelled=False)]
 
 
 def _modelled(stall: float, what: str, calibrated: bool) -> str:
     if not stall and calibrated:
-        return "the cycles per instruction were measured with that, and hold how long the core waits"
+        return "the measured cycles per instruction include this waiting time"
     if not stall:
-        return "how long the core waits for it is not known, and not part of the estimated time"
-    return f"the estimate counts {stall:.3g} cycles of waiting per byte of {what}"
+        return "the time that the core waits for it is unknown and not included in the estimate"
+    return f"the estimate includes {stall:.3g} stall cycles per byte of {what}"
 
 
 def _published(target: Target, placement: Placement, effects: tuple[PlacementEffect, ...], modelled: bool) -> str:
@@ -81,7 +81,7 @@ def _published(target: Target, placement: Placement, effects: tuple[PlacementEff
     own = [effect for effect in rows if (target.mcu or "").upper().startswith(effect.mcu.upper())]
     near = own or [effect for effect in rows if effect.core == target.core.name] or ([] if modelled else rows)
     told = "; ".join(
-        f"{item.factor:.2g} times the time without waiting on {item.mcu} ({item.measured}, {item.document})"
+        f"{item.factor:.2g} times as long as without waiting, on {item.mcu} ({item.measured}, {item.document})"
         for item in near
     )
     return f". Measured: {told}" if near else ""

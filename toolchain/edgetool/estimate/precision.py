@@ -36,7 +36,7 @@ AT_ENDS = frozenset(["QUANTIZE", "DEQUANTIZE"])
 # How far the arena and the file of a row may be from the real ones: real pairs of one network are within these.
 ARENA_ERROR, MODEL_ERROR = 0.05, 0.10
 NOTE = (
-    "Bytes follow from the types. What a precision does to latency depends on the deployment: on the kernels, the "
+    "The sizes follow from the data types. How a precision affects latency depends on the deployment: the kernels, the "
     "core's SIMD and floating-point units, and the memory that holds the weights."
 )
 
@@ -333,18 +333,18 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
     near = [name for name, row in runnable if row.fits is None and not missing]
     if best is not None:
         name, row = best
-        sure = "" if row.exact else ", by an estimate: convert and plan it to be sure"
+        sure = "" if row.exact else " (estimated: convert and plan it to confirm)"
         higher = [other for other in near if list(TYPES).index(other) < list(TYPES).index(name)]
-        close = f"; {' or '.join(higher)} is too near to the limit to tell" if higher else ""
-        faster = "; int8 would be smaller and as a rule faster, if its accuracy holds"
+        close = f"; {' or '.join(higher)} is too close to the limit to tell" if higher else ""
+        faster = "; int8 would be smaller and usually faster"
         if name == "int8" or rows[-1].exact:
-            faster = "" if name == "int8" else "; int8, as it is, is smaller and as a rule faster"
+            faster = "" if name == "int8" else "; the int8 model is smaller and usually faster"
         return name, f"the highest precision of stock TFLM that fits {target.name}{sure}{close}{faster}"
     if near:
-        return None, f"not known: {' and '.join(near)} may fit {target.name}: convert and plan it to be sure"
+        return None, f"unknown: {' and '.join(near)} may fit {target.name}: convert and plan to confirm"
     if all(row.fits is False for _, row in runnable):
-        return None, f"none fits {target.name}: the model needs fewer channels, a smaller input or other memory"
-    return None, f"not known: the size of {' and of '.join(missing)} is missing"
+        return None, f"no precision fits {target.name}: use fewer channels, a smaller input or other memory"
+    return None, f"unknown: the size of {' and of '.join(missing)} is missing"
 
 
 def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple[PrecisionName | None, str]:
@@ -352,7 +352,7 @@ def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple
     row = next(row for name, row in zip(TYPES, rows, strict=True) if name == "int8")
     if row.fits is False:
         return None, "not even int8 fits: use fewer channels or layers, or a smaller input"
-    gain = "the smallest and as a rule the fastest in TFLM"
+    gain = "the smallest, and usually the fastest, in TFLM"
     if own == "int8":
-        return "int8", f"stay with it: {gain}; a higher precision only if the accuracy is too low"
-    return "int8", f"{gain}; a higher precision only if int8 loses too much accuracy"
+        return "int8", f"keep it: {gain}; use a higher precision only if the accuracy is too low"
+    return "int8", f"{gain}; use a higher precision only if int8 loses too much accuracy"

@@ -266,7 +266,7 @@ def _prepare_operator(
         return most - tail.bytes, str(refusal)
     if len(scratch) > requested and key not in times.operators:
         # TFLM sets a request's size where its operator runs, and plans the others with what lies in memory.
-        return most - tail.bytes, f"{call.operator.label} asks for scratch in a subgraph that nothing runs"
+        return most - tail.bytes, f"{call.operator.label} requests a scratch buffer in a subgraph that is never run"
     return most - tail.bytes, _dynamic_output(call)
 
 
@@ -278,7 +278,7 @@ def _dynamic_output(call: Call) -> str | None:
     for index in call.operator.outputs:
         shape = call.graph.tensors[index].shape if index >= 0 else ()
         if shape != (0,) and any(extent <= 0 for extent in shape):
-            return f"{call.operator.label} has an output without elements, of shape {list(shape)}"
+            return f"{call.operator.label} has an output without elements: its shape is {list(shape)}"
     return None
 
 
@@ -288,7 +288,7 @@ def _refused_in_planning(model: Model) -> list[Unaccounted]:
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             if tensor.dtype in WITHOUT_SIZE:
-                text = f"TFLM knows no size of {tensor.dtype.name.lower()}"
+                text = f"TFLM defines no size for the type {tensor.dtype.name.lower()}"
                 refused.append(Unaccounted(graph.index, None, f"tensor {tensor.index}", text))
         for operator in graph.operators:
             if any(arena_bytes(graph.tensors[index]) for index in operator.intermediates if index >= 0):

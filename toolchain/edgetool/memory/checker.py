@@ -56,16 +56,18 @@ def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...
         found.extend(_overlaps(buffers, pieces))
     top = max((piece.offset + piece.reserved for piece in pieces), default=0)
     if layout.height != top:
-        found.append(Violation("height", f"the height is {layout.height}, the highest end {top}", ()))
+        found.append(Violation("height", f"the height is {layout.height}, but the highest buffer ends at {top}", ()))
     if (
         layout.proof == "bound met"
         and layout.lower_bound > (busiest := _busiest(pieces))
         and not _leaves_holes(buffers)
     ):
-        text = f"the bound is {layout.lower_bound}, but at most {busiest} bytes are alive at once"
+        text = f"the bound is {layout.lower_bound}, but at most {busiest} bytes are live at once"
         found.append(Violation("bound", text, ()))
     if layout.proof != "none" and layout.height != layout.lower_bound:
-        found.append(Violation("proof", f"the height {layout.height} does not meet {layout.lower_bound}", ()))
+        found.append(
+            Violation("proof", f"the height {layout.height} differs from the lower bound {layout.lower_bound}", ())
+        )
     if layout.height < layout.lower_bound:
         found.append(Violation("bound", f"the height {layout.height} is below the bound {layout.lower_bound}", ()))
     return tuple(found)
@@ -76,7 +78,7 @@ def require_sound(problem: LayoutProblem, layout: Layout) -> Layout:
     violations = check_layout(problem, layout)
     if violations:
         raise InternalError(
-            f"a layout is wrong: {violations[0].message}",
+            f"the layout is invalid: {violations[0].message}",
             fix="please report this with the model; no file was written",
             details=tuple(violation.message for violation in violations[1:6]),
         )
@@ -97,12 +99,12 @@ def _misplaced(buffer: Buffer, offset: int, index: int) -> list[Violation]:
     """What is wrong with one offset by itself."""
     found = []
     if offset < 0:
-        found.append(Violation("negative", f"{_told(buffer)} lies at {offset}, before the arena", (index,)))
+        found.append(Violation("negative", f"{_told(buffer)} is at {offset}, before the start of the arena", (index,)))
     if offset % buffer.alignment:
-        text = f"{_told(buffer)} lies at {offset}, not at a multiple of {buffer.alignment}"
+        text = f"{_told(buffer)} is at {offset}, which is not a multiple of {buffer.alignment}"
         found.append(Violation("alignment", text, (index,)))
     if buffer.pinned is not None and offset != buffer.pinned:
-        text = f"{_told(buffer)} lies at {offset}, but is pinned to {buffer.pinned}"
+        text = f"{_told(buffer)} is at {offset}, but is pinned to {buffer.pinned}"
         found.append(Violation("pin", text, (index,)))
     return found
 
@@ -116,7 +118,7 @@ def _parted(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[Violation
             continue
         other = place.setdefault(buffer.alias, i)
         if offsets[other] != offsets[i]:
-            text = f"{_told(buffers[other])} and {_told(buffer)} share an alias, but not their offset"
+            text = f"{_told(buffers[other])} and {_told(buffer)} share an alias, but have different offsets"
             found.append(Violation("alias", text, (other, i)))
     return found
 
@@ -188,7 +190,7 @@ def _overlaps(buffers: Sequence[Buffer], pieces: Sequence[_Piece]) -> list[Viola
         for other in alive:
             if mine.offset < other.offset + other.bytes and other.offset < mine.offset + mine.bytes:
                 if len(found) == MAX_PAIRS:
-                    return [*found, Violation("overlap", f"and more than these {MAX_PAIRS:,} pairs overlap", ())]
+                    return [*found, Violation("overlap", f"and more pairs than these {MAX_PAIRS:,} overlap", ())]
                 text = f"{_told(buffers[other.index])} and {_told(buffers[mine.index])} overlap"
                 pair = (min(mine.index, other.index), max(mine.index, other.index))
                 found.append(Violation("overlap", text, pair))

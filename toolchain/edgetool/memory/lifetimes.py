@@ -132,7 +132,7 @@ class _Marks:
         self.count += 1
         if self.count > MAX_MARKS:
             raise UnsupportedModelError(
-                f"its subgraphs touch more than {MAX_MARKS:,} operators and tensors, each call counted",
+                f"its subgraphs access more than {MAX_MARKS:,} operators and tensors, counting every call",
                 fix="flatten the control flow of the model",
             )
 
@@ -151,7 +151,7 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
         )
     if len(callers) >= MAX_DEPTH:
         raise UnsupportedModelError(
-            f"subgraphs call each other more than {MAX_DEPTH} deep",
+            f"subgraph calls are nested more than {MAX_DEPTH} levels deep",
             where=f"subgraph {index}",
             fix="flatten the control flow of the model",
         )
@@ -162,7 +162,7 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
     for operator in graph.operators:
         if operator.unsettled:
             raise UnsupportedModelError(
-                f"{operator.unsettled}: sizes are known only when the model runs, and TFLM calculates none",
+                f"{operator.unsettled}: sizes are known only when the model runs, and TFLM does not compute them",
                 where=f"subgraph {index} operator {operator.index}",
                 fix="convert the model again with fixed shapes",
             )

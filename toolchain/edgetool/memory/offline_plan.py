@@ -37,13 +37,13 @@ def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
     """
     if keeps_own_plan(model):
         raise UnsupportedModelError(
-            f"{', '.join(sorted(COMPILED_OPERATORS))} operators hold addresses of the plan that is in the file",
+            f"{', '.join(sorted(COMPILED_OPERATORS))} operators contain addresses from the plan in the file",
             fix="keep the file's own plan",
         )
     highest = max(offsets.values(), default=0)
     if highest > MAX_OFFSET:
         raise UnsupportedModelError(
-            f"a tensor would lie at {highest:,}, beyond what the 32-bit offsets of a plan can address",
+            f"a tensor would be placed at {highest:,}, which exceeds the 32-bit offsets of a plan",
             fix="check the shapes of the model: no microcontroller has that much memory",
         )
     words = [offsets.get(key, PLANNED_AT_RUN_TIME) for key in model.tensor_keys]
@@ -70,9 +70,9 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
         claimed = struct.unpack_from("<i", payload, 8)[0] if count >= 0 else None
         if claimed != len(keys) or count < len(keys):
             raise InvalidModelError(
-                f"the plan has {max(count, 0)} offsets and claims {claimed}; the model has {len(keys)} tensors",
+                f"the plan has {max(count, 0)} offsets, but declares {claimed}; the model has {len(keys)} tensors",
                 where=f"metadata {METADATA_NAME}",
-                fix="make a plan anew with 'edgetool plan --replan -o'",
+                fix="create a new plan with 'edgetool plan --replan -o'",
             )
     return dict(zip(keys, struct.unpack_from(f"<{len(keys)}i", payloads[-1], 4 * HEADER_WORDS), strict=True))
 
@@ -111,7 +111,7 @@ def fixed_offsets(model: Model, times: Timeline) -> dict[tuple[int, int], int]:
         raise InvalidModelError(
             f"the plan is unsafe: {problems[0]}",
             where=f"metadata {METADATA_NAME}",
-            fix="make a plan anew with --replan",
+            fix="create a new plan with --replan",
             details=tuple(problems[1:6]),
         )
     return {(b.subgraph, b.tensor): offset for b, offset in zip(fixed, placed, strict=True)}
@@ -121,7 +121,7 @@ def _variables_without_memory(model: Model, offsets: Mapping[tuple[int, int], in
     """Variables of later subgraphs that TFLM gives no memory: it looks up their offset as if they were in the first."""
     keys = model.tensor_keys
     return [
-        f"the variable {tensor.name!r} (tensor {tensor.index} of subgraph {graph.index}) gets no memory"
+        f"the variable {tensor.name!r} (tensor {tensor.index} of subgraph {graph.index}) would get no memory"
         for graph in model.subgraphs[1:]
         for tensor in graph.tensors
         if tensor.is_variable and (graph.index, tensor.index) not in offsets and keys[tensor.index] in offsets

@@ -18,7 +18,7 @@ from edgetool.report.estimate import Band
 
 T = TypeVar("T")
 
-WRITE_ANEW = "give a document that 'edgetool plan --json' or its like wrote, unchanged"
+WRITE_ANEW = "use an unmodified document that 'edgetool plan --json' or a similar command wrote"
 LEVELS = ("error", "warning", "note")
 # The largest number that a document can mean anything by: sizes, counts and times are far below.
 MAX_NUMBER = 2**63
@@ -32,7 +32,7 @@ OTHER_COMMANDS = {
     "targets": "targets",
 }
 KINDS: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}
-CALLED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", type(None): "null"}
+CALLED = {bool: "true or false", int: "an integer", float: "a number", str: "a string", type(None): "null"}
 
 
 def parse_reports(text: str) -> tuple[Report, ...]:
@@ -50,14 +50,14 @@ def parse_reports(text: str) -> tuple[Report, ...]:
 def read_reports(document: object) -> tuple[Report, ...]:
     """The reports of a document as JSON values. Raises UsageError."""
     if not isinstance(document, dict):
-        raise UsageError("is no document of edgetool", fix=WRITE_ANEW)
+        raise UsageError("is not an edgetool document", fix=WRITE_ANEW)
     schema = document.get("schema")
     if schema != SCHEMA:
         what = f"has the schema {_shown(schema)}" if "schema" in document else 'has no "schema"'
-        raise UsageError(f"{what}, not {_shown(SCHEMA)}: no document that this edgetool reads", fix=WRITE_ANEW)
+        raise UsageError(f"{what}; this version of edgetool reads {_shown(SCHEMA)}", fix=WRITE_ANEW)
     for key, command in OTHER_COMMANDS.items():
         if key in document:
-            raise UsageError(f"is a document of 'edgetool {command}', which holds no report", fix=WRITE_ANEW)
+            raise UsageError(f"is a document of 'edgetool {command}', which contains no report", fix=WRITE_ANEW)
     if "reports" not in document:
         return (_value(document, Report, ""),)
     found = document["reports"]
@@ -73,10 +73,10 @@ def _json(text: str) -> object:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"line {error.lineno} is no JSON: {error.msg} at column {error.colno}", fix=WRITE_ANEW
+            f"line {error.lineno} is not valid JSON: {error.msg} at column {error.colno}", fix=WRITE_ANEW
         ) from None
     except ValueError:  # int() takes so many digits and no more
-        raise UsageError("holds a number of thousands of digits", fix=WRITE_ANEW) from None
+        raise UsageError("contains a number with thousands of digits", fix=WRITE_ANEW) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise UsageError(f"holds {name}, which is no number of JSON", fix=WRITE_ANEW)
+    raise UsageError(f"contains {name}, which is not a valid JSON number", fix=WRITE_ANEW)
 
 
 def _value(value: object, kind: Any, where: str) -> Any:
@@ -158,7 +158,7 @@ def _hints(kind: type) -> dict[str, Any]:
 def _check(made: object, where: str) -> None:
     """What the types alone do not say: no size below 0, bands around their value, levels that there are."""
     if isinstance(made, Band) and not 0 <= made.low <= made.value <= made.high:
-        raise UsageError(f"{where} is a value outside its band", fix=WRITE_ANEW)
+        raise UsageError(f"{where} has a value outside its band", fix=WRITE_ANEW)
     if isinstance(made, FindingInfo) and made.level not in LEVELS:
         raise _wrong(f"{where}.level", made.level, f"one of {', '.join(LEVELS)}")
     for item in fields(made):  # type: ignore[arg-type]  # as above
@@ -172,7 +172,7 @@ def _scalar(value: object, kind: Any, where: str) -> Any:
     if not isinstance(value, KINDS[kind]) or (isinstance(value, bool) and kind is not bool):
         raise _wrong(where, value, CALLED[kind])
     if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # nor is 1e999, which is infinity
-        raise _wrong(where, value, "a number that anything has")
+        raise _wrong(where, value, "a realistic number")
     return float(value) if kind is float else value  # type: ignore[arg-type]  # a number, as just seen
 
 
@@ -200,6 +200,6 @@ def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_NUMBER:
-        return "a number of many digits"
+        return "a number with many digits"
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -44,8 +44,8 @@ def parse_allocations(text: str) -> TflmAllocation:
     start = text.rfind("Arena allocation total")
     if totals.keys() != {"total", "head", "tail"}:
         raise errors.MissingExtraError(
-            "the installed tflite-micro does not tell its allocations in a form that edgetool knows",
-            fix="pip install 'edgetool[verify]' brings the version that does",
+            "the installed tflite-micro does not report its allocations in a format that edgetool supports",
+            fix="pip install 'edgetool[verify]' installs a version that does",
         )
     categories = tuple(
         Category(found["name"], int(found["used"]), int(found["requested"]), int(found["count"]))

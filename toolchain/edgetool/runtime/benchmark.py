@@ -49,7 +49,7 @@ def benchmark_litert(
     Raises UsageError for a number of runs outside 1 to MOST_RUNS, and otherwise as run_model does.
     """
     if not 1 <= runs <= MOST_RUNS:
-        raise errors.UsageError(f"{runs:,} runs to time", fix=f"give 1 to {MOST_RUNS:,}")
+        raise errors.UsageError(f"cannot time {runs:,} runs", fix=f"use 1 to {MOST_RUNS:,} runs")
     with child.work_folder(workdir) as folder:
         (folder / worker.MODEL_NAME).write_bytes(model)
         for index, array in enumerate(inputs):
@@ -60,7 +60,7 @@ def benchmark_litert(
             workdir=folder,
             limits=limits,
             doing="timing the model on LiteRT",
-            advice="give fewer runs",
+            advice="use fewer runs",
             progress=progress,
         )
     return summarised([nanoseconds / 1e6 for nanoseconds in result["nanoseconds"]])
@@ -98,7 +98,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     arrays = tuple(
         np.load(workdir / worker.input_name(index), allow_pickle=False) for index in range(request["inputs"])
     )
-    progress("LiteRT prepares the model")
+    progress("preparing the model in LiteRT")
     try:
         runner = TimedLiteRt(model)
         runner.give(arrays)
@@ -108,7 +108,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         raise
     except Exception as error:  # the runtime raises whatever its bindings do
         raise worker.refusal("LiteRT", "run", error, workdir) from error
-    progress(f"LiteRT runs the model {request['runs']:,} times")
+    progress(f"running the model {request['runs']:,} times in LiteRT")
     return {"nanoseconds": [runner.nanoseconds() for _ in range(request["runs"])]}
 
 

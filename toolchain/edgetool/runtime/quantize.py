@@ -34,7 +34,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
         return NUMPY_DTYPES[dtype]
     except KeyError:
         raise errors.UnsupportedModelError(
-            f"arrays of {dtype.name} cannot be given to a model",
+            f"arrays of type {dtype.name} cannot be passed to a model",
             fix="use a model whose inputs and outputs are int8, uint8, int16 or float32",
         ) from None
 

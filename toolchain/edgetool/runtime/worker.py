@@ -151,11 +151,11 @@ def _import(*names: str, package: str = "") -> Any:
 def _check_inputs(inputs: tuple[Array, ...], wanted: tuple[TensorKind, ...]) -> int:
     """How often to invoke: the samples that all inputs have in common (1 for a model without inputs)."""
     if len(inputs) != len(wanted):
-        raise errors.UsageError(f"the model has {len(wanted)} inputs and {len(inputs)} arrays were given")
+        raise errors.UsageError(f"the model has {len(wanted)} inputs, but {len(inputs)} arrays were passed")
     for index, (array, (shape, dtype)) in enumerate(zip(inputs, wanted, strict=True)):
         if array.dtype != dtype or array.shape[1:] != shape or not array.ndim:
             raise errors.UsageError(
-                f"the array is {array.dtype} {list(array.shape)}, the model takes {dtype} [N, "
+                f"the array is {array.dtype} {list(array.shape)}, but the model expects {dtype} [N, "
                 + ", ".join(map(str, shape))
                 + "]",
                 where=f"input {index}",
@@ -163,8 +163,8 @@ def _check_inputs(inputs: tuple[Array, ...], wanted: tuple[TensorKind, ...]) -> 
     counts = {len(array) for array in inputs} or {1}
     if len(counts) > 1 or 0 in counts:
         raise errors.UsageError(
-            f"the inputs hold {', '.join(map(str, sorted(counts)))} samples",
-            fix="give every input the same number, at least one",
+            f"the inputs have {', '.join(map(str, sorted(counts)))} samples",
+            fix="use the same number of samples for every input, at least one",
         )
     return counts.pop()
 
@@ -189,7 +189,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         np.load(workdir / input_name(index), mmap_mode="r", allow_pickle=False)
         for index in range(request["inputs"] or 0)
     )
-    progress(f"{name} prepares the model")
+    progress(f"preparing the model in {name}")
     try:
         runner = prepare(model, request["arena_bytes"])
     except (errors.EdgetoolError, MemoryError):

@@ -57,14 +57,14 @@ def _extended(
     own = {key: value for key, value in own.items() if key != "extends"}
     base = base_of(name) if isinstance(name, str) else None
     if base is None:
-        shown = repr(name[:80]) if isinstance(name, str) else "what it says"
+        shown = repr(name[:80]) if isinstance(name, str) else "the value"
         problems.append(
             Problem("extends", f"{shown} is not a packaged board", fix(name if isinstance(name, str) else ""))
         )
         return own
     if base["name"] in chain:
         problems.append(
-            Problem("extends", f"goes in a circle: {' extends '.join((*chain, base['name']))}", "end it at one board")
+            Problem("extends", f"is circular: {' extends '.join((*chain, base['name']))}", "remove one of these")
         )
         return own
     base = _extended(base, base_of, problems, fix, (*chain, base["name"]))
@@ -119,9 +119,7 @@ def _amended(own: Any, base: list[Document], problems: list[Problem]) -> list[Do
         if not isinstance(name, str) or name not in merged:
             problems.append(_no_such_region(f"region[{index}].name", name, list(merged)))
         elif name in seen:
-            problems.append(
-                Problem(f"region[{index}].name", f"amends {name!r} a second time", "use one table for both")
-            )
+            problems.append(Problem(f"region[{index}].name", f"modifies {name!r} twice", "merge the two tables"))
         else:
             merged[name] = {**merged[name], **item}
             seen.add(name)
@@ -130,9 +128,9 @@ def _amended(own: Any, base: list[Document], problems: list[Problem]) -> list[Do
 
 def _no_such_region(key: str, name: Any, known: list[str]) -> Problem:
     if not isinstance(name, str):
-        return Problem(key, "is missing" if name is None else "must be text", f"amend {', '.join(known)}")
-    guess = did_you_mean(name, known) or f"it has {', '.join(known)}"
-    what = f"the extended board has no region {name[:80]!r}, and a new one needs a kind"
+        return Problem(key, "is missing" if name is None else "must be a string", f"use one of {', '.join(known)}")
+    guess = did_you_mean(name, known) or f"its regions are {', '.join(known)}"
+    what = f"the extended board has no region {name[:80]!r}, and a new region needs a kind"
     return Problem(key, what, guess)
 
 

@@ -34,7 +34,7 @@ def load_instructions(core_name: str, kernels: Kernels) -> Table:
         raise TargetError(f"unknown core {core_name[:80]!r}", where=where)
     file = data().joinpath("cores", "instructions", f"{core_name}.{kernels}.csv")
     if not file.is_file():
-        raise TargetError(f"there is no table of {core_name} with {kernels} kernels", where=where)
+        raise TargetError(f"there is no table for {core_name} with {kernels} kernels", where=where)
     return parse_instructions(file.read_text(encoding="utf-8"), where=where)
 
 
@@ -52,7 +52,7 @@ def parse_instructions(text: str, *, where: str) -> Table:
         operator, path, loop, figure = row
         loops = found.setdefault((operator, path), {})
         if loop in loops:
-            raise TargetError(f"{operator}, {path}, {loop} is given twice", where=line)
+            raise TargetError(f"{operator}, {path}, {loop} is listed twice", where=line)
         loops[loop] = _number(figure, "instructions", INSTRUCTIONS_RANGE, line)
     return MappingProxyType({key: MappingProxyType(loops) for key, loops in found.items()})
 
@@ -64,7 +64,7 @@ def parse_factors(text: str, *, where: str) -> tuple[RuntimeFactor, ...]:
         if core not in names("cores"):
             raise TargetError(f"core: unknown core {core[:80]!r}", where=line)
         if (runtime, core) in factors:
-            raise TargetError(f"{runtime} on {core} is given twice", where=line)
+            raise TargetError(f"{runtime} on {core} is listed twice", where=line)
         item = RuntimeFactor(
             runtime=runtime,
             core=core,
@@ -93,7 +93,7 @@ def _rows(text: str, columns: tuple[str, ...], where: str) -> Iterator[tuple[str
                 raise TargetError(f"a row must have {len(columns)} cells, none of them empty", where=line)
             yield line, row
     except csv.Error as error:
-        raise TargetError(f"is not CSV: {error}", where=f"{where}:{reader.line_num}") from None
+        raise TargetError(f"is not valid CSV: {error}", where=f"{where}:{reader.line_num}") from None
 
 
 def _number(text: str, column: str, limits: tuple[float, float], line: str) -> float:
@@ -103,5 +103,5 @@ def _number(text: str, column: str, limits: tuple[float, float], line: str) -> f
         raise TargetError(f"{column}: {text[:80]!r} is not a number", where=line) from None
     low, high = limits
     if not math.isfinite(value) or not low <= value <= high:
-        raise TargetError(f"{column}: {value:g} is outside {low:g} to {high:g}", where=line)
+        raise TargetError(f"{column}: {value:g} is outside the range {low:g} to {high:g}", where=line)
     return value

@@ -20,7 +20,7 @@ def read_structs(section: Section, name: str) -> FieldLists:
     structs: dict[str, str] = {}
     for struct, fields in section.entries(name):
         if not struct.isidentifier() or struct in KINDS:
-            section.note(f"{name}.{struct}", "is no name of a struct")
+            section.note(f"{name}.{struct}", "is not a valid name of a struct")
         elif _valid(section, f"{name}.{struct}", fields, structs):
             structs[struct] = fields
     return tuple(structs.items())
@@ -31,7 +31,7 @@ def read_field_lists(section: Section, name: str, owners: Collection[str], struc
     lists = []
     for owner, fields in section.entries(name):
         if owner not in owners:
-            section.note(f"{name}.{owner}", "is no operator of this runtime", did_you_mean(owner, owners))
+            section.note(f"{name}.{owner}", "is not an operator of this runtime", did_you_mean(owner, owners))
         elif _valid(section, f"{name}.{owner}", fields, structs):
             lists.append((owner, fields))
     return tuple(lists)
@@ -58,10 +58,10 @@ def read_abis(section: Section, structs: Collection[str]) -> tuple[Abi, ...]:
                         f"replaced.{pair[0]}", f"there is no struct {struct[:80]!r}", did_you_mean(struct, structs)
                     )
         if abi.name in [other.name for other in abis]:
-            item.note("name", f"there are two ABIs {abi.name!r}")
+            item.note("name", f"there are two ABIs with the name {abi.name!r}")
         abis.append(abi)
     if not abis:
-        section.note("abi", "there is none", "add an [[abi]]")
+        section.note("abi", "is missing", "add an [[abi]] table")
     return tuple(abis)
 
 
@@ -70,9 +70,9 @@ def fields_problem(fields: str, structs: Collection[str]) -> str | None:
     for field in fields.split():
         kind, star, count = field.partition("*")
         if kind not in KINDS and kind not in structs:
-            return f"{kind[:80]!r} is neither a scalar nor a struct described before"
+            return f"{kind[:80]!r} is neither a scalar nor a previously defined struct"
         if star and not (count.isascii() and count.isdigit() and len(count) < 9 and 1 <= int(count) <= MAX_COUNT):
-            return f"{field[:80]!r} has no count from 1 to {MAX_COUNT}"
+            return f"{field[:80]!r} must have a count from 1 to {MAX_COUNT}"
     return None
 
 

@@ -34,7 +34,7 @@ ALIASES = {
     "esp32-c3-devkitm-1": "esp32-c3",
     "waveshare-rp2350": "rpi-pico2",
 }
-LIST_COMMAND = "'edgetool targets list' shows all"
+LIST_COMMAND = "'edgetool targets list' lists all"
 
 
 def load_target(name: str) -> Target:

@@ -30,9 +30,9 @@ def overridden(
         low, high = CLOCK_RANGE_HZ
         if not low <= clock_hz <= high:
             raise TargetError(
-                f"a clock of {clock_hz} Hz is outside {format_clock(low)} to {format_clock(high)}",
+                f"a clock of {clock_hz} Hz is outside the range {format_clock(low)} to {format_clock(high)}",
                 where=target.name,
-                fix="give the unit with the number, as in 480MHz",
+                fix="specify the unit with the number, as in 480MHz",
             )
         target = replace(target, clock_hz=clock_hz, clock_source=CLOCK_GIVEN)
         target = _without_source(target, "clock")
@@ -57,14 +57,14 @@ def _arena_region(target: Target, name: str) -> str:
     candidates = [region for region in target.regions if region.kind in ARENA_KINDS]
     if not candidates:
         raise TargetError(
-            f"{target.name} has no memory regions", where="--arena-region", fix="give --sram, or name a board"
+            f"{target.name} has no memory regions", where="--arena-region", fix="use --sram, or specify a board"
         )
     for region in target.regions:
         if region.name == name:
             if region in candidates:
                 return name
             raise TargetError(
-                f"an arena cannot lie in {name}, which is {region.kind}",
+                f"the arena cannot be placed in {name}, which is {region.kind}",
                 where=target.name,
                 fix=f"use one of {', '.join(r.name for r in candidates)}",
             )
@@ -91,14 +91,14 @@ def _resized(target: Target, region: MemoryRegion | None, kind: RegionKind, size
     low, high = SIZE_RANGE_BYTES
     if not low <= size_bytes <= high:
         raise TargetError(
-            f"{size_bytes} bytes of {kind} are outside {format_size(low)} to {format_size(high)}",
+            f"{size_bytes} bytes of {kind} is outside the range {format_size(low)} to {format_size(high)}",
             where=target.name,
-            fix="give the unit with the number, as in 256KiB",
+            fix="specify the unit with the number, as in 256KiB",
         )
     if region is None:
-        added = MemoryRegion(kind, kind, size_bytes, note="given by the user")
+        added = MemoryRegion(kind, kind, size_bytes, note="specified by the user")
         return replace(target, regions=(*target.regions, added))
-    changed = replace(region, size_bytes=size_bytes, note="size given by the user")
+    changed = replace(region, size_bytes=size_bytes, note="size specified by the user")
     regions = tuple(changed if r.name == region.name else r for r in target.regions)
     resized = replace(target, regions=regions, arena_region_name=target.arena_region_name)
     if kind == "sram":  # smaller than a sibling, it must stay the arena's region

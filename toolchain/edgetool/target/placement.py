@@ -45,7 +45,7 @@ def parse_placement_effects(text: str, *, where: str) -> tuple[PlacementEffect, 
     try:
         rows = list(csv.reader(text.splitlines(), strict=True))
     except csv.Error as error:
-        raise TargetError(f"is not CSV: {error}", where=where) from None
+        raise TargetError(f"is not valid CSV: {error}", where=where) from None
     if not rows or tuple(rows[0]) != COLUMNS:
         raise TargetError(f"the header must be {','.join(COLUMNS)}", where=f"{where}:1")
     return tuple(_effect(row, f"{where}:{number}") for number, row in enumerate(rows[1:], 2))

@@ -162,7 +162,10 @@ def unknown_abi(core: Core, runtime: Runtime) -> tuple[str, str] | None:
     known = [abi.name for abi in runtime.abis]
     if core.abi in known:
         return None
-    return f"{core.name} has the ABI {core.abi!r}, which {runtime.name} lacks", f"it has {', '.join(known)}"
+    return (
+        f"{core.name} uses the ABI {core.abi!r}, which {runtime.name} does not support",
+        f"it supports {', '.join(known)}",
+    )
 
 
 def require_abi(core: Core, runtime: Runtime, *, where: str) -> None:
@@ -257,7 +260,7 @@ def _sources(section: Section, figures: Collection[str]) -> tuple[Source, ...]:
         covers = item.texts("covers")
         for word in covers:
             if word not in figures:
-                item.note("covers", f"{word[:80]!r} is no figure of this profile", did_you_mean(word, figures))
+                item.note("covers", f"{word[:80]!r} is not a figure in this profile", did_you_mean(word, figures))
         sources.append(
             Source(covers, item.text("document"), item.boolean("verified"), item.text("note", required=False))
         )

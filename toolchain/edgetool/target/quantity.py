@@ -67,7 +67,7 @@ def parse_clock(text: str) -> int:
     number, scale, unit = _split(text, CLOCK_EXPECTED)
     hertz = _whole(number * _factor(unit or "Hz", CLOCK_UNITS, text, CLOCK_EXPECTED), scale, text, "hertz")
     if hertz == 0:
-        raise UsageError(f"{text.strip()!r} is not {CLOCK_EXPECTED}: it is 0")
+        raise UsageError(f"{text.strip()!r} is not {CLOCK_EXPECTED}: it must not be 0")
     return hertz
 
 
@@ -136,5 +136,5 @@ def _factor(unit: str, units: Mapping[str, int], text: str, expected: str) -> in
 def _whole(value: int, scale: int, text: str, unit: str) -> int:
     whole, rest = divmod(value, scale)
     if rest:
-        raise UsageError(f"{text.strip()!r} is not a whole number of {unit}")
+        raise UsageError(f"{text.strip()!r} is not an integer number of {unit}")
     return whole

@@ -28,7 +28,7 @@ def read_regions(section: Section) -> tuple[MemoryRegion, ...]:
         item.finish()
         for other in regions:
             if region.name and region.name == other.name:
-                item.note("name", f"there are two regions {region.name!r}")
+                item.note("name", f"there are two regions with the name {region.name!r}")
             elif _overlap(region, other):
                 item.note("base", f"the regions {other.name!r} and {region.name!r} overlap")
         regions.append(region)
@@ -45,7 +45,7 @@ def refuse_regions(section: Section) -> None:
     for key in ("region", "arena_region", "timing"):
         section.taken.add(key)
         if section.has(key):
-            section.note(key, "a device that is described by its bandwidth has none", "leave out one of the two")
+            section.note(key, "cannot be used for a device that is described by its bandwidth", "remove one of the two")
 
 
 def read_arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> str | None:

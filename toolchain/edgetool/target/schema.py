@@ -14,7 +14,7 @@ MAX_TABLES = 1000  # of one [[name]]
 MAX_UNKNOWN = 20  # unknown keys of a table that are told one by one
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.+_-]{0,62}[a-z0-9+])?")
 _KINDS = {
-    str: "text",
+    str: "a string",
     bool: "a boolean",
     int: "an integer",
     float: "a number",
@@ -93,7 +93,7 @@ class Section:
         if value is None:
             return low
         if not low <= value <= high:
-            self.note(name, f"{_short(value)} is outside {low} to {high}")
+            self.note(name, f"{_short(value)} is outside the range {low} to {high}")
             return low
         return int(value)
 
@@ -103,7 +103,7 @@ class Section:
         if value is None:
             return low
         if not low <= value <= high:  # nor is NaN, and an integer may be too large for a float
-            self.note(name, f"{_short(value)} is outside {low:g} to {high:g}")
+            self.note(name, f"{_short(value)} is outside the range {low:g} to {high:g}")
             return low
         return float(value)
 
@@ -120,7 +120,7 @@ class Section:
             self.note(name, f"must be two numbers from {low:g} to {high:g}")
             return low, high
         if value[0] > value[1]:
-            self.note(name, f"{value[0]:g} is above {value[1]:g}: the lesser comes first")
+            self.note(name, f"{value[0]:g} is greater than {value[1]:g}: put the smaller number first")
         return float(value[0]), float(value[1])
 
     def quantity(
@@ -150,11 +150,13 @@ class Section:
         elif type(value) is int:
             number = value
         else:
-            self.note(name, f'must be text with a unit such as "{show(high)}"')
+            self.note(name, f'must be a string with a unit, such as "{show(high)}"')
             return None
         if not low <= number <= high:
             shown = repr(value) if isinstance(value, str) else _short(number)
-            self.note(name, f"{shown} is outside {show(low)} to {show(high)}", "give the unit with the number")
+            self.note(
+                name, f"{shown} is outside the range {show(low)} to {show(high)}", "specify the unit with the number"
+            )
             return None
         return number
 
@@ -168,7 +170,7 @@ class Section:
         if value is None:
             return ()
         if not value or not all(isinstance(item, str) for item in value):
-            self.note(name, "must be a list of texts, not empty")
+            self.note(name, "must be a non-empty list of strings")
             return ()
         return tuple(value)
 
@@ -195,7 +197,7 @@ class Section:
             if isinstance(item, str):
                 pairs.append((key, item))
             else:
-                self.note(f"{name}.{key}", f"must be text, not {_KINDS.get(type(item), 'a date')}")
+                self.note(f"{name}.{key}", f"must be a string, not {_KINDS.get(type(item), 'a date')}")
         return tuple(pairs)
 
     def section(self, name: str) -> Section:
@@ -217,7 +219,7 @@ class Section:
             self.note(name, f"must be written as [[{name}]] tables")
             return ()
         if len(value) > MAX_TABLES:
-            self.note(name, f"has {len(value):,} tables; at most {MAX_TABLES:,} are read")
+            self.note(name, f"has {len(value):,} tables; at most {MAX_TABLES:,} are allowed")
             return ()
         return tuple(Section(item, self.problems, f"{self.key(name)}[{i}]") for i, item in enumerate(value))
 
@@ -225,7 +227,7 @@ class Section:
         """An optional list of at most so many values, as a section with a key for each, as in "scratch[0]"."""
         value = self._value(name, list, False) or []
         if len(value) > most:
-            self.note(name, f"has {len(value)} values; at most {most} are possible")
+            self.note(name, f"has {len(value)} values; at most {most} are allowed")
             value = []
         return Section({f"{name}[{i}]": item for i, item in enumerate(value)}, self.problems, self.path)
 

@@ -117,12 +117,12 @@ def parse_signature(text: str) -> Signature:
     """
     inputs, arrow, outputs = text.partition(">")
     if not arrow or ">" in outputs:
-        raise ValueError("has not one '>' between inputs and outputs")
+        raise ValueError("must have exactly one '>' between inputs and outputs")
     taken, repeats_inputs = _side(inputs)
     made, repeats_outputs = _side(outputs)
     for operand in (*taken, *made):
         if operand.same_as is not None and operand.same_as >= len(taken):
-            raise ValueError(f"refers to an input {operand.same_as} that it has not")
+            raise ValueError(f"refers to input {operand.same_as}, which does not exist")
     return Signature(taken, made, repeats_inputs, repeats_outputs)
 
 
@@ -144,7 +144,7 @@ def _operand(word: str) -> Operand:
 
 def _dtype(name: str) -> DType:
     if name not in DTYPES:
-        raise ValueError(f"{name[:80]!r} is no type; {did_you_mean(name, DTYPES) or 'as in int8 or float32'}")
+        raise ValueError(f"{name[:80]!r} is not a type; {did_you_mean(name, DTYPES) or 'for example, int8 or float32'}")
     return DTYPES[name]
 
 
@@ -157,7 +157,7 @@ def _signatures(section: Section, kernels: str, operators: Collection[str]) -> d
     found = {}
     for name, text in section.entries(kernels, required=kernels == "reference"):
         if name not in operators:
-            section.note(f"{kernels}.{name}", "is no operator of this runtime", did_you_mean(name, operators))
+            section.note(f"{kernels}.{name}", "is not an operator of this runtime", did_you_mean(name, operators))
             continue
         try:
             found[name] = tuple(parse_signature(part) for part in text.split(","))
@@ -181,7 +181,7 @@ def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScal
                 case ["writes", scale, zero_point] if len(types) == 1:
                     fixed.append(FixedScale(types[0], _positive(scale), int(zero_point)))
                 case _:
-                    section.note(key, f"{part.strip()[:80]!r} is no rule", "as in 'int8: equal'")
+                    section.note(key, f"{part.strip()[:80]!r} is not a rule", "for example, 'int8: equal'")
         except ValueError as problem:
             section.note(key, str(problem))
     return tuple(equal), tuple(fixed)
@@ -190,5 +190,5 @@ def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScal
 def _positive(text: str) -> float:
     value = float(text)
     if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{text[:80]!r} is no positive number")
+        raise ValueError(f"{text[:80]!r} is not a positive number")
     return value

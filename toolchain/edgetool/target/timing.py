@@ -36,7 +36,7 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
         )
         item.finish()
         if kernels is not None and timing.kernels in [other.kernels for other in timings]:
-            item.note("kernels", f"there are two timings of {timing.kernels}")
+            item.note("kernels", f"there are two timings for {timing.kernels}")
         timings.append(timing)
     return tuple(timings)
 
@@ -45,7 +45,7 @@ def read_band(section: Section, key: str) -> tuple[float, float]:
     """The factors of a band, which must hold the estimate itself."""
     low, high = section.pair(key, *BAND_RANGE)
     if not low <= 1 <= high:
-        section.note(key, f"{low:g} to {high:g} does not hold 1, the estimate itself")
+        section.note(key, f"the range {low:g} to {high:g} does not contain 1, the estimate itself")
     return low, high
 
 
@@ -58,7 +58,7 @@ def read_power(section: Section) -> Power | None:
     power = Power(item.rate("active_mw", *POWER_RANGE_MW), low, high, item.text("basis"))
     item.finish()
     if not low <= power.active_mw <= high:
-        item.note("active_mw", f"{power.active_mw:g} is not between those of range_mw, {low:g} and {high:g}")
+        item.note("active_mw", f"{power.active_mw:g} is outside range_mw, which is {low:g} to {high:g}")
     return power
 
 

@@ -35,16 +35,16 @@ def toml_table(text: str, *, where: str, fix: str, error: type[UsageError]) -> d
     if len(text) > MAX_FILE_BYTES:
         raise error(f"is larger than {MAX_FILE_BYTES:,} bytes", where=where, fix=fix)
     if _longest_key(text) > MAX_DEPTH:
-        raise error("is not TOML: nested too deeply", where=where, fix=fix)
+        raise error("is not valid TOML: nested too deeply", where=where, fix=fix)
     try:
         table = tomllib.loads(text)
     except ValueError as reason:  # also where an integer has thousands of digits
-        raise error(f"is not TOML: {str(reason).splitlines()[0][:200]}", where=where, fix=fix) from None
+        raise error(f"is not valid TOML: {str(reason).splitlines()[0][:200]}", where=where, fix=fix) from None
     except RecursionError:
-        raise error("is not TOML: nested too deeply", where=where, fix=fix) from None
+        raise error("is not valid TOML: nested too deeply", where=where, fix=fix) from None
     problem = _beyond_limits(table)
     if problem is not None:
-        raise error(f"is not TOML: {problem}", where=where, fix=fix)
+        raise error(f"is not valid TOML: {problem}", where=where, fix=fix)
     return table
 
 
@@ -69,7 +69,7 @@ def _beyond_limits(table: dict[str, Any]) -> str | None:
         if depth > MAX_DEPTH:
             return "nested too deeply"
         if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-            return "it holds an integer of thousands of digits"
+            return "it contains an integer with thousands of digits"
         inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         left += [(item, depth + 1) for item in inside]
     return None

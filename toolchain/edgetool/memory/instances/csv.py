@@ -23,7 +23,7 @@ from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 
 REQUIRED = ("id", "lower", "upper", "size")
 OPTIONAL = ("alignment", "offset", "alias")
-EXAMPLE = "begin with the header id,lower,upper,size"
+EXAMPLE = "start with the header id,lower,upper,size"
 MAX_SHOWN = 40
 
 _whole = re.compile(r"[ \t]*(-?[0-9]{1,19})[ \t]*").fullmatch
@@ -41,13 +41,13 @@ def read_csv(text: str) -> Instance:
         name, lower, upper, size, alignment, offset, alias = [(*cells, "")[column] for column in where]
         if not name or (earlier := first_row.setdefault(name, row)) != row:
             problem = f"has the id {name[:MAX_NAME_SHOWN]!a} of row {earlier}" if name else "has no id"
-            raise invalid(f"row {row} {problem}", "give every buffer an id of its own")
+            raise invalid(f"row {row} {problem}", "use a unique id for every buffer")
         first = _number(lower, row, "lower", -MAX_NUMBER, MAX_NUMBER)
         end = _number(upper, row, "upper", -MAX_NUMBER, MAX_NUMBER)
         if first >= end:
             raise invalid(
-                f"row {row} ({name[:MAX_NAME_SHOWN]!a}) is alive from {first} to before {end}: never",
-                "give an upper above lower",
+                f"row {row} ({name[:MAX_NAME_SHOWN]!a}) has an empty lifetime: lower is {first}, upper is {end}",
+                "use an upper greater than lower",
             )
         buffers.append(
             Buffer(
@@ -92,9 +92,9 @@ class _Lines:
 
 def _table(text: str) -> Table:
     if text.count("\n") > MAX_ROWS + 1:
-        raise invalid(f"has more than {MAX_ROWS:,} rows", "lay out its parts on their own")
+        raise invalid(f"has more than {MAX_ROWS:,} rows", "split it and lay out the parts separately")
     if "\0" in text:
-        raise invalid("holds a zero byte: it is no CSV", EXAMPLE)
+        raise invalid("contains a NUL byte: it is not a CSV file", EXAMPLE)
     rows = _rows(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
     _, names = next(rows, (1, []))
     header = tuple(name.strip() for name in names)
@@ -104,8 +104,8 @@ def _table(text: str) -> Table:
     for number, cells in rows:
         if len(cells) != len(header):
             raise invalid(
-                f"row {number} has {_count(len(cells), 'cell')}, the header {len(header)}",
-                "leave a cell empty, but keep its commas",
+                f"row {number} has {_count(len(cells), 'cell')}, but the header has {len(header)}",
+                "cells may be empty, but keep their commas",
             )
         kept.append(tuple(cells))
         numbers.append(number)
@@ -120,11 +120,11 @@ def _rows(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise invalid(f"row {before + 1} is no CSV: {error}", "check its quotes") from None
+            raise invalid(f"row {before + 1} is not valid CSV: {error}", "check its quotes") from None
         if cells is None:
             return
         if reader.line_num != before + 1:
-            raise invalid(f"row {before + 1} has a quote that its line does not close", "check its quotes")
+            raise invalid(f"row {before + 1} has an unclosed quote", "check its quotes")
         before = reader.line_num
         if cells and (len(cells) > 1 or cells[0].strip()):
             yield before, cells
@@ -134,7 +134,7 @@ def _check_header(header: tuple[str, ...]) -> None:
     shown = ",".join(header)[:MAX_SHOWN]
     missing = [name for name in REQUIRED if name not in header]
     if missing:
-        raise invalid(f"the header {shown!a} lacks {' and '.join(missing)}", EXAMPLE)
+        raise invalid(f"the header {shown!a} is missing {' and '.join(missing)}", EXAMPLE)
     for i, name in enumerate(header):
         if name not in (*REQUIRED, *OPTIONAL):
             known = ", ".join((*REQUIRED, *OPTIONAL))
@@ -148,7 +148,7 @@ def _number(text: str, row: int, column: str, least: int, most: int) -> int:
     value = int(found[1]) if found is not None else most + 1
     if not least <= value <= most:
         raise invalid(
-            f"row {row}: the {column} {text[:MAX_SHOWN]!a} is not a whole number from {_power(least)} to {_power(most)}"
+            f"row {row}: the {column} {text[:MAX_SHOWN]!a} is not an integer from {_power(least)} to {_power(most)}"
         )
     return value
 

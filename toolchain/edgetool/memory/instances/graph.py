@@ -31,7 +31,7 @@ TENSOR = ("name", "size", "alignment", "offset", "constant", "alias")
 OPERATOR = ("name", "inputs", "outputs")
 # Python's objects take twenty times the room of an empty list's two characters.
 MAX_VALUES = 16 * MAX_ROWS
-EXAMPLE = 'begin with {"tensors": [{"name": "x", "size": 784}], "operators": [{"inputs": ["x"], "outputs": []}]}'
+EXAMPLE = 'start with {"tensors": [{"name": "x", "size": 784}], "operators": [{"inputs": ["x"], "outputs": []}]}'
 
 
 def read_graph(text: str) -> Graph:
@@ -68,15 +68,15 @@ def read_graph(text: str) -> Graph:
 
 def _json(text: str) -> Any:
     if sum(map(text.count, ",[{")) > MAX_VALUES:
-        raise invalid(f"has more than {MAX_VALUES:,} values", "lay out its parts on their own")
+        raise invalid(f"has more than {MAX_VALUES:,} values", "split it and lay out the parts separately")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise invalid(f"line {error.lineno} is no JSON: {error.msg} at column {error.colno}", EXAMPLE) from None
+        raise invalid(f"line {error.lineno} is not valid JSON: {error.msg} at column {error.colno}", EXAMPLE) from None
     except RecursionError:
         raise invalid("is nested too deeply", EXAMPLE) from None
     except ValueError:  # int() takes so many digits and no more
-        raise invalid("holds a number of thousands of digits", "give sizes in bytes") from None
+        raise invalid("contains a number with thousands of digits", "specify sizes in bytes") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    raise invalid(f"holds {name}, which is no number of JSON", "give whole numbers")
+    raise invalid(f"contains {name}, which is not a valid JSON number", "use integers")
 
 
 def _tensors(value: Any, default: int) -> tuple[GraphTensor, ...]:
@@ -98,7 +98,7 @@ def _tensors(value: Any, default: int) -> tuple[GraphTensor, ...]:
         for name, entry in value.items():
             stated = entry if isinstance(entry, dict) else {"size": entry}
             if "name" in stated:
-                raise invalid(f"tensor {_shown(name)} has a name twice", 'remove its key "name"')
+                raise invalid(f"tensor {_shown(name)} has two names", 'remove its key "name"')
             entries.append({"name": name, **stated})
     else:
         entries = _list(value, "tensors")
@@ -110,16 +110,16 @@ def _tensor(value: Any, index: int, default: int) -> GraphTensor:
     entry = _object(value, where, TENSOR)
     name = entry.get("name")
     if not isinstance(name, str) or not name:
-        raise invalid(f"{where} has no name", "give it a text that no other tensor has")
+        raise invalid(f"{where} has no name", "use a string that no other tensor has")
     where = f"tensor {index} ({_shown(name)})"
     if "size" not in entry:
-        raise invalid(f"{where} has no size", "give its size in bytes")
+        raise invalid(f"{where} has no size", "specify its size in bytes")
     constant = entry.get("constant", False)
     if not isinstance(constant, bool):
-        raise invalid(f"{where}: constant is {_shown(constant)}", "give true or false")
+        raise invalid(f"{where}: constant is {_shown(constant)}", "use true or false")
     alias = entry.get("alias")
     if alias is not None and (not isinstance(alias, str) or not alias):
-        raise invalid(f"{where}: alias is {_shown(alias)}", "give a text that the tensors of one memory share")
+        raise invalid(f"{where}: alias is {_shown(alias)}", "use a string that the tensors in the same memory share")
     offset = entry.get("offset")
     offsets = [] if offset is None else [offset]
     if constant and isinstance(offset, list):
@@ -140,7 +140,7 @@ def _operators(value: Any, names: dict[str, int]) -> tuple[GraphOperator, ...]:
         entry = _object(item, f"operator {i}", OPERATOR)
         name = entry.get("name", f"operator {i}")
         if not isinstance(name, str) or not name:
-            raise invalid(f"operator {i}: its name is {_shown(name)}", "give a text that no other operator has")
+            raise invalid(f"operator {i}: its name is {_shown(name)}", "use a string that no other operator has")
         where = f"operator {i} ({_shown(name)})" if "name" in entry else name
         reads = _references(entry.get("inputs", []), f"{where}: inputs", "tensor", names, repeated=True)
         writes = _references(entry.get("outputs", []), f"{where}: outputs", "tensor", names)
@@ -156,7 +156,7 @@ def _references(value: Any, where: str, kind: str, names: dict[str, int], *, rep
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
             raise invalid(f"{where}: there is no {kind} {_shown(item)}", f"name one of the {len(names):,} {kind}s")
         if index in found and not repeated:
-            raise invalid(f"{where}: {kind} {_shown(item)} stands there twice", "remove one")
+            raise invalid(f"{where}: {kind} {_shown(item)} is listed twice", "remove one")
         found[index] = None
     return tuple(found)
 
@@ -165,7 +165,7 @@ def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
     indices: dict[str, int] = {}
     for i, name in enumerate(names):
         if indices.setdefault(name, i) != i:
-            raise invalid(f"{kind}s {indices[name]} and {i} are both called {_shown(name)}", "give each its own name")
+            raise invalid(f"{kind}s {indices[name]} and {i} are both called {_shown(name)}", "use unique names")
     return indices
 
 
@@ -180,16 +180,16 @@ def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise invalid(f"{where}: {_shown(value)} is no list", "give a list")
+        raise invalid(f"{where}: {_shown(value)} is not a list", "use a list")
     if len(value) > MAX_ROWS:
-        raise invalid(f"{where}: more than {MAX_ROWS:,} entries", "lay out its parts on their own")
+        raise invalid(f"{where}: more than {MAX_ROWS:,} entries", "split it and lay out the parts separately")
     return value
 
 
 def _whole(value: Any, where: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         power = f"2**{most.bit_length() - 1}"
-        raise invalid(f"{where} is {_shown(value)}, not a whole number from {least} to {power}")
+        raise invalid(f"{where} is {_shown(value)}, not an integer from {least} to {power}")
     return value
 
 

@@ -45,7 +45,7 @@ def _uses(graph: Graph, index: int, readers: list[int]) -> list[Buffer]:
     if pins and len(pins) != len(readers):
         raise invalid(
             f"tensor {index} ({_named(tensor)}) has {len(pins)} offsets for {len(readers)} uses",
-            "give an offset for each operator that reads it, in the order in which they run",
+            "specify one offset for each operator that reads it, in execution order",
         )
     uses = []
     for use, position in enumerate(readers):
@@ -71,31 +71,34 @@ def check_use(
     writer: dict[int, str] = {}
     for i in inputs:
         if tensors[i].constant:
-            raise invalid(f"tensor {i} ({_named(tensors[i])}) is constant and an input", "remove one of the two")
-        writer[i] = "from outside, as an input,"
+            raise invalid(f"tensor {i} ({_named(tensors[i])}) is both constant and an input", "remove one of the two")
+        writer[i] = "as an input of the graph"
     for operator in operators:
         for i in operator.writes:
             if tensors[i].constant:
                 raise invalid(
                     f"tensor {i} ({_named(tensors[i])}) is constant, but {operator.told} writes it",
-                    "take the tensor out of the operator's outputs",
+                    "remove the tensor from the operator's outputs",
                 )
             if i in writer:
                 raise invalid(
                     f"tensor {i} ({_named(tensors[i])}) is written twice: {writer[i]} and by {operator.told}",
-                    "let one write a tensor of its own",
+                    "let one of the two write another tensor",
                 )
             writer[i] = f"by {operator.told}"
     for operator in operators:
         for i in operator.reads:
             if i not in writer and not tensors[i].constant:
                 raise invalid(
-                    f"tensor {i} ({_named(tensors[i])}) is read by {operator.told} and never written",
-                    "name it among the inputs, or make it constant",
+                    f"tensor {i} ({_named(tensors[i])}) is read by {operator.told}, but never written",
+                    "add it to the inputs, or make it constant",
                 )
     for i in outputs:
         if i not in writer and not tensors[i].constant:
-            raise invalid(f"tensor {i} ({_named(tensors[i])}) is an output and never written", "name its writer")
+            raise invalid(
+                f"tensor {i} ({_named(tensors[i])}) is an output, but never written",
+                "add it to the outputs of an operator",
+            )
 
 
 def run_order(
@@ -132,7 +135,9 @@ def run_order(
         cycle = _cycle(needs, set(range(len(operators))) - set(order))
         shown = " -> ".join(operators[i].told for i in cycle[:MAX_CYCLE_SHOWN])
         more = f" -> ... ({len(cycle):,} in all)" if len(cycle) > MAX_CYCLE_SHOWN else f" -> {operators[cycle[0]].told}"
-        raise invalid(f"the operators form a cycle: {shown}{more}", "break it: no operator of it can run first")
+        raise invalid(
+            f"the operators form a cycle: {shown}{more}", "break the cycle: none of its operators can run first"
+        )
     return tuple(order)
 
 
@@ -141,15 +146,17 @@ def _check_order(
 ) -> None:
     missing = sorted(set(range(len(operators))) - set(given))
     if missing:
-        raise invalid(f"order lacks {operators[missing[0]].told}", f"name all {len(operators):,} operators")
+        raise invalid(
+            f"the order does not include {operators[missing[0]].told}", f"list all {len(operators):,} operators"
+        )
     place = {index: position for position, index in enumerate(given)}
     for index in given:
         for i in operators[index].reads:
             if i in writer and place[writer[i]] >= place[index]:
                 raise invalid(
                     f"in the order, {operators[index].told} reads tensor {i} ({_named(tensors[i])}) before "
-                    f"{operators[writer[i]].told} has written it",
-                    "change the order, or leave it out",
+                    f"{operators[writer[i]].told} writes it",
+                    "change the order, or remove it",
                 )
 
 

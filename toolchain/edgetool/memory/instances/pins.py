@@ -45,7 +45,7 @@ def check_pins(instance: Instance, capacity: int | None = None) -> None:
     """
     pieces = pieces_of(instance.problem)
     if sum(piece.buffer.aligned_bytes for piece in pieces) > MAX_TOTAL_BYTES:
-        raise invalid("the sizes sum to 2**63 bytes or more", "give sizes in a larger unit")
+        raise invalid("the sizes add up to 2**63 bytes or more", "use a larger unit for sizes")
     problems = _different_pins(instance)
     pinned = [piece for piece in pieces if piece.buffer.pinned is not None]
     problem = LayoutProblem(tuple(piece.buffer for piece in pinned))
@@ -66,7 +66,7 @@ def check_pins(instance: Instance, capacity: int | None = None) -> None:
         if len(problems) > len(shown):
             shown.append(f"and {len(problems) - len(shown):,} more")
         count = "thousands of" if len(problems) > MAX_PROBLEMS_SHOWN else f"{len(problems):,}"
-        raise invalid(f"has {count} impossible pins or pairs of them", fix, tuple(shown))
+        raise invalid(f"has {count} conflicts between pinned offsets", fix, tuple(shown))
 
 
 def check_capacity(instance: Instance, capacity: int) -> None:
@@ -98,10 +98,10 @@ def _impossible(instance: Instance, capacity: int, position: int, needed: int, a
     if rest := alive[LARGEST_SHOWN:]:
         lines.append(f"{sum(piece.buffer.aligned_bytes for piece in rest):,} B  in {len(rest):,} more")
     padding = needed - sum(piece.buffer.aligned_bytes for piece in alive)
-    what = f"{needed:,} B are alive" + (f", {padding:,} B between them for their alignment included" if padding else "")
+    what = f"{needed:,} B are live" + (f", including {padding:,} B of alignment padding" if padding else "")
     return FailedCheckError(
         f"no layout fits the capacity of {capacity:,} B: {instance.moment(position)} {what}",
-        fix=f"give a capacity of {needed:,} B or more, or change what is alive there",
+        fix=f"use a capacity of {needed:,} B or more, or reduce what is live there",
         details=tuple(lines),
     )
 
@@ -133,7 +133,7 @@ def _different_pins(instance: Instance) -> list[str]:
         pin = instance.problem.buffers[other].pinned
         if pin != buffer.pinned:
             text = f"{instance.told(other)} and {instance.told(i)} share the alias {buffer.alias[:40]!a}"
-            problems.append(f"{text}, but lie at {pin:,} and {buffer.pinned:,}")
+            problems.append(f"{text}, but are pinned to {pin:,} and {buffer.pinned:,}")
     return problems
 
 
@@ -145,13 +145,13 @@ def _violation(instance: Instance, violation: Violation, pieces: list[Piece]) ->
     spans = " and ".join(f"{b.pinned or 0:,} to {(b.pinned or 0) + b.aligned_bytes:,}" for b in buffers)
     if violation.rule == "overlap":
         both = max(buffer.lifetime.first for buffer in buffers)
-        return f"{told} overlap, in bytes {spans}, {instance.moment(both)}"
+        return f"{told} overlap (bytes {spans}) {instance.moment(both)}"
     if violation.rule == "alignment":
-        return f"{told} lies at {buffers[0].pinned:,}, not at a multiple of its alignment {buffers[0].alignment:,}"
+        return f"{told} is at {buffers[0].pinned:,}, which is not a multiple of its alignment {buffers[0].alignment:,}"
     return f"{told}: {violation.message}"
 
 
 def _told(instance: Instance, piece: Piece) -> str:
     told = instance.told(piece.members[0])
     others = len(piece.members) - 1
-    return f"{told} with {others:,} of its alias" if others else told
+    return f"{told} and {others:,} more with the same alias" if others else told

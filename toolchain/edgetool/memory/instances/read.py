@@ -21,11 +21,11 @@ def read_instance(text: str, *, constants_in_ram: bool = False) -> Instance:
     """
     text = text.removeprefix("\ufeff")
     if not text.strip():
-        raise invalid("is empty", "give a CSV with the header id,lower,upper,size, or a graph as JSON")
+        raise invalid("is empty", "use a CSV file with the header id,lower,upper,size, or a graph as JSON")
     if text.lstrip()[0] in "{[":
         return graph_instance(read_graph(text), constants_in_ram=constants_in_ram)
     if constants_in_ram:
-        raise UsageError("a CSV has no constants", fix="leave out --constants-in-ram, or give a graph as JSON")
+        raise UsageError("a CSV file has no constants", fix="omit --constants-in-ram, or use a graph in JSON")
     return read_csv(text)
 
 

@@ -84,7 +84,8 @@ def close_gap(
     status = _run(solver, model, effort)
     if status in (cp_model.INFEASIBLE, cp_model.MODEL_INVALID):
         raise InternalError(
-            f"CP-SAT says {solver.status_name(status)} of a layout of height {known} above the bound {lower_bound}",
+            f"CP-SAT returned {solver.status_name(status)} for a layout of height {known} with the lower bound "
+            f"{lower_bound}",
             fix="please report this with the buffers",
         )
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):

@@ -49,7 +49,7 @@ def check_problem(problem: OrderProblem) -> None:
     for where, indices, limit in _references(problem, count, tensors):
         for index in indices:
             if not 0 <= index < limit:
-                raise UsageError(f"index {index}, and there are {limit}", where=where)
+                raise UsageError(f"index {index} is out of range: there are {limit}", where=where)
 
 
 def check_order(problem: OrderProblem, order: Sequence[int]) -> None:
@@ -57,7 +57,7 @@ def check_order(problem: OrderProblem, order: Sequence[int]) -> None:
     count = len(problem.reads)
     position = {operator: at for at, operator in enumerate(order)}
     if len(order) != count or set(position) != set(range(count)):
-        raise UsageError(f"the order is no permutation of the {count} operators")
+        raise UsageError(f"the order is not a permutation of the {count} operators")
     for operator, before in enumerate(dependencies(problem)):
         for other in sorted(before):
             if position[other] > position[operator]:
@@ -116,7 +116,7 @@ def moved_operators(order: Sequence[int]) -> int:
 def cycle_error(cycle: Sequence[int]) -> InvalidModelError:
     """The refusal of operators that wait for each other."""
     names = " -> ".join(str(operator) for operator in (*cycle, cycle[0]))
-    return InvalidModelError("operators wait for each other in a circle, so none of them can run", where=names)
+    return InvalidModelError("the operators form a dependency cycle, so none of them can run", where=names)
 
 
 def _references(problem: OrderProblem, count: int, tensors: int) -> Iterator[tuple[str, tuple[int, ...], int]]:

@@ -87,6 +87,6 @@ def _check_initial(filled: Ranges, initial: Sequence[Group], alone: Collection[s
         raise UsageError(
             conflicts[0].message if conflicts else "an initial group is empty",
             where="the initial assignment",
-            fix="give groups of different tensors that do not interfere",
+            fix="use groups of different tensors that do not interfere",
             details=tuple(conflict.message for conflict in conflicts[1:6]),
         )

@@ -30,11 +30,11 @@ def check_assignment(
     count = Counter(name for group in groups for name in group)
     for name in ranges:
         if count[name] != 1:
-            found.append(Conflict("once", f"{name} lies in {count[name]} buffers", (name,)))
-    found += [Conflict("unknown", f"{name} is no tensor", (name,)) for name in count if name not in ranges]
+            found.append(Conflict("once", f"{name} is in {count[name]} buffers", (name,)))
+    found += [Conflict("unknown", f"{name} is not a tensor", (name,)) for name in count if name not in ranges]
     for group in groups:
         found += [
-            Conflict("static", f"{name} is static, but shares its buffer with others", (name,))
+            Conflict("static", f"{name} is static, but shares its buffer with other tensors", (name,))
             for name in group
             if name in static and len(group) > 1
         ]
@@ -49,7 +49,7 @@ def require_sound(
     conflicts = check_assignment(ranges, groups, static=static, in_place=in_place)
     if conflicts:
         raise InternalError(
-            f"an assignment to shared buffers is wrong: {conflicts[0].message}",
+            f"the assignment to shared buffers is invalid: {conflicts[0].message}",
             fix="please report this with the model; no file was written",
             details=tuple(conflict.message for conflict in conflicts[1:6]),
         )

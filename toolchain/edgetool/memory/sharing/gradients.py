@@ -29,6 +29,8 @@ def share_gradients(
     """
     ranges = compute_ranges(graph, sizes)
     if unknown := sorted(set(gradients).difference(ranges)):
-        raise UsageError(f"no tensors of the graph: {', '.join(unknown[:5])}", fix="name gradients that it writes")
+        raise UsageError(
+            f"not tensors of the graph: {', '.join(unknown[:5])}", fix="specify gradients that the graph writes"
+        )
     static = set(ranges).difference(gradients)
     return assign(ranges, algorithm, static=static, prefix=prefix, in_place=in_place, effort=effort)

@@ -96,8 +96,8 @@ def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step]
                     continue
                 inside[name] = prefix + name
                 if taken.setdefault(prefix + name, f"{start} {index}") != f"{start} {index}":
-                    text = f"{prefix}{name} would be the name of two tensors"
-                    raise UsageError(text, fix="give operators that call graphs names of their own")
+                    text = f"two tensors would have the name {prefix}{name}"
+                    raise UsageError(text, fix="use unique names for operators that call graphs")
             needed, written = needed_and_written(call.graph)
             inputs += [outer[name] for name in needed if name in outer]
             outputs += [outer[name] for name in written if name in outer]

@@ -28,7 +28,9 @@ def compute_ranges(graph: SharingGraph, sizes: Mapping[str, int] | None = None) 
             writes.setdefault(name, []).append(step)
     names = dict.fromkeys((*graph.inputs, *reads, *writes, *graph.outputs))
     if sizes is not None and (missing := [name for name in names if name not in sizes]):
-        raise UsageError(f"no size is given for {', '.join(missing[:5])}", fix="give the bytes of every tensor")
+        raise UsageError(
+            f"there is no size for {', '.join(missing[:5])}", fix="specify the size of every tensor in bytes"
+        )
     ranges = {}
     for name in names:
         read, written = reads.get(name, []), writes.get(name, [])
@@ -55,9 +57,9 @@ def known(ranges: Ranges) -> dict[str, LiveRange]:
         size = 1 if live.size is None else live.size
         if used < defined:
             text = f"{name} is last used at {used}, before it is defined at {defined}"
-            raise UsageError(text, fix="give ranges that end where they start or later")
+            raise UsageError(text, fix="use ranges that do not end before they start")
         if size < 0:
-            raise UsageError(f"{name} has {size} bytes", fix="give sizes of at least 0")
+            raise UsageError(f"{name} has {size} bytes", fix="use sizes of 0 or more")
         filled[name] = LiveRange(defined, used, size)
     return filled
 

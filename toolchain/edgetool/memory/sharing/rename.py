@@ -17,7 +17,9 @@ def buffer_names(groups: Sequence[Group], prefix: str = "shared_") -> dict[str, 
     names = {name for group in groups for name in group}
     named = [f"{prefix}{number}" for number, _ in enumerate(group for group in groups if len(group) > 1)]
     if taken := names.intersection(named):
-        raise UsageError(f"{min(taken)} is a tensor already", fix="choose another prefix for the shared buffers")
+        raise UsageError(
+            f"{min(taken)} is already the name of a tensor", fix="choose another prefix for the shared buffers"
+        )
     buffers = iter(named)
     found = {}
     for group in groups:

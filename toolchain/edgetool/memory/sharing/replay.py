@@ -34,7 +34,7 @@ class _Memory:
         """Contents from outside: they have been in the buffer all along."""
         mark = self.true[name] = object()
         if self.actual.setdefault(self.buffer(name), mark) is not mark:
-            text = f"{name} comes from outside, but {self.buffer(name)} holds something else"
+            text = f"{name} is an external input, but {self.buffer(name)} contains another tensor"
             self.found.append(Conflict("contents", text, (name,)))
 
     def write(self, name: str) -> None:
@@ -49,7 +49,7 @@ class _Memory:
 
     def keeps(self, name: str, reader: str) -> None:
         if self.actual.get(self.buffer(name)) is not self.true[name]:
-            text = f"{reader} finds something else than {name} in {self.buffer(name)}"
+            text = f"{reader} reads {name}, but {self.buffer(name)} contains another tensor"
             self.found.append(Conflict("contents", text, (name,)))
 
 
@@ -104,5 +104,5 @@ def _check_places(label: str, inputs: list[str], outputs: list[str], memory: _Me
     for name in outputs:
         other = holders.setdefault(memory.buffer(name), name)
         if other != name:
-            text = f"{label} writes {name} over {other} in {memory.buffer(name)}"
+            text = f"{label} overwrites {other} with {name} in {memory.buffer(name)}"
             memory.found.append(Conflict("operator", text, (other, name)))
