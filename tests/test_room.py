@@ -105,13 +105,13 @@ def test_a_parent_that_finds_no_room_says_so(tmp_path: Path, monkeypatch: pytest
     def write_text(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    with pytest.raises(OutputError, match="no room") as caught, child.work_folder(tmp_path):
+    with pytest.raises(OutputError, match="no space") as caught, child.work_folder(tmp_path):
         write_text()
     assert caught.value.where == str(tmp_path)
     for call in ("touch", "write_text"):  # of the log, of the request
         with monkeypatch.context() as patched:
             patched.setattr(Path, call, write_text)
-            with pytest.raises(OutputError, match="no room"):
+            with pytest.raises(OutputError, match="no space"):
                 run(tmp_path, do="answer", value=1)
 
 

@@ -114,7 +114,7 @@ def test_all_pairs_of_a_wrong_plan_are_named(tmp_path: Path) -> None:
     (tmp_path / "i.csv").write_text("id,lower,upper,size,offset\n" + rows)
     result = edgetool("layout", "i.csv", cwd=tmp_path)
     assert result.returncode == 3
-    assert "10 impossible pins" in result.stderr
+    assert "10 conflicts between pinned offsets" in result.stderr
     for i in range(5):
         for j in range(i):
             assert f"row {j + 2} ('b{j}') and row {i + 2} ('b{i}') overlap" in result.stderr

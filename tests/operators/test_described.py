@@ -168,7 +168,7 @@ HEAD = '[[operator]]\nname = "a"\n'
         ),
         (HEAD + f"scratch = {[0] * 13}", "operator[0].scratch", "has 13 values; at most 12"),
         (HEAD + "temporary_inputs = [-1]", "operator[0].temporary_inputs[0]", "outside"),
-        (HEAD + "temporary_outputs = ['0']", "operator[0].temporary_outputs[0]", "must be an integer, not text"),
+        (HEAD + "temporary_outputs = ['0']", "operator[0].temporary_outputs[0]", "must be an integer, not a string"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_key(text: str, key: str, what: str) -> None:

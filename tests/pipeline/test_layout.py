@@ -130,7 +130,7 @@ def test_what_cannot_apply_is_refused(tmp_path: Path) -> None:
         (b"\x80\x04\x95\x10\x00\x00\x00", "is not UTF-8 text (row 1)"),
         (b"id,lower,upper,size\na,0,1,\xff\n", "is not UTF-8 text (row 2)"),
         ("id,lower,upper,size\n".encode("utf-16"), "is not UTF-8 text (row 1)"),
-        ("id,lower,upper,size\n".encode("utf-16-le"), "zero byte"),
+        ("id,lower,upper,size\n".encode("utf-16-le"), "NUL byte"),
         (bytes(4) + b"TFL3" + bytes(40), "is a .tflite"),
         (b"", "is empty"),
         (b"id,lower,upper,size\na,0,1,-1\n", "row 2"),
