@@ -115,13 +115,13 @@ ATTACKS = {
     "shape-overflows-64-bits-to-0": changed(INPUT, "shape", (2**16,) * 4, "more than"),
     "shape-overflows-beside-a-0": changed(INPUT, "shape", (MOST, MOST, 0), "more than"),
     "shape-of-a-thousand-dimensions": changed(INPUT, "shape", (MOST,) * 1000, "more than"),
-    "shape-beyond-its-constant": changed(WEIGHTS, "shape", (2, 5), "8 bytes of data for INT8 .*, which takes 10"),
+    "shape-beyond-its-constant": changed(WEIGHTS, "shape", (2, 5), "8 bytes of data for INT8 .*, which needs 10"),
     "shape-short-of-its-constant": changed(WEIGHTS, "shape", (2, 3), "8 bytes of data"),
     "shape-signature-of-another-rank": changed(INPUT, "shape_signature", (-1,), "1 dimensions for 2"),
     "type-wider-than-its-constant": changed(WEIGHTS, "type", "INT32", "8 bytes of data"),
-    "type-unknown": changed(INPUT, "type", 127, "type 127 is not known"),
-    "operator-code-unknown": changed(("operator_codes", 0), "builtin_code", MOST, "is not known"),
-    "operator-code-negative": Attack(_negative_code, "operator code -9 is not known"),
+    "type-unknown": changed(INPUT, "type", 127, "unknown tensor type 127"),
+    "operator-code-unknown": changed(("operator_codes", 0), "builtin_code", MOST, ""),
+    "operator-code-negative": Attack(_negative_code, "unknown operator code -9"),
     "operator-code-custom-without-a-name": changed(("operator_codes", 0), "builtin_code", 32, "without a name"),
     "version-of-the-schema": changed(ROOT, "version", MOST_UNSIGNED, "not 3"),
     "options-of-another-operator": changed(
@@ -133,11 +133,13 @@ ATTACKS = {
     "scales-of-another-count": changed(_SCALES, "scale", (0.5, 0.5, 0.5), "(scales|zero points)"),
     "zero-points-without-scales": changed(_SCALES, "scale", (), "zero points for 0 scales"),
     # CVE-2022-23560: a sparse constant is unpacked to wherever its indices lead.
-    "sparse-index-oversized": Attack(lambda: _sparse(_columns((0, 2, 3), (0, MOST, 1))), "outside a dimension of 4"),
-    "sparse-index-negative": Attack(lambda: _sparse(_columns((0, 2, 3), (0, -1, 1))), "outside a dimension of 4"),
-    "sparse-segments-oversized": Attack(lambda: _sparse(_columns((0, 2, MOST), (0, 3, 1))), "do not divide"),
-    "sparse-segments-falling": Attack(lambda: _sparse(_columns((0, 4, 3), (0, 3, 1))), "do not divide"),
-    "sparse-segments-none": Attack(lambda: _sparse(SparseDimension("SPARSE_CSR", 0)), "do not divide"),
-    "sparse-order-outside": Attack(lambda: _sparse(_columns((0, 2, 3), (0, 3, 1)), (0, 7)), "does not order"),
-    "sparse-dense-size": Attack(lambda: _sparse(SparseDimension("DENSE", MOST)), "of a dimension of 4"),
+    "sparse-index-oversized": Attack(
+        lambda: _sparse(_columns((0, 2, 3), (0, MOST, 1))), "outside a dimension of size 4"
+    ),
+    "sparse-index-negative": Attack(lambda: _sparse(_columns((0, 2, 3), (0, -1, 1))), "outside a dimension of size 4"),
+    "sparse-segments-oversized": Attack(lambda: _sparse(_columns((0, 2, MOST), (0, 3, 1))), "do not partition"),
+    "sparse-segments-falling": Attack(lambda: _sparse(_columns((0, 4, 3), (0, 3, 1))), "do not partition"),
+    "sparse-segments-none": Attack(lambda: _sparse(SparseDimension("SPARSE_CSR", 0)), "do not partition"),
+    "sparse-order-outside": Attack(lambda: _sparse(_columns((0, 2, 3), (0, 3, 1)), (0, 7)), "is not an order of"),
+    "sparse-dense-size": Attack(lambda: _sparse(SparseDimension("DENSE", MOST)), "in a dimension of size 4"),
 }

@@ -83,7 +83,7 @@ def _conv(**changes: int) -> bytes:
 ATTACKS = {
     "cve-2020-15212-negative-segment": Attack(lambda: _segments(-1, 0, 1), "index -1 of SEGMENT_SUM"),
     "cve-2020-15213-enormous-segment": Attack(lambda: _segments(0, 1, MOST), f"index {MOST} of SEGMENT_SUM"),
-    "cve-2020-15214-falling-segments": Attack(lambda: _segments(1, 0, 1), "the segments of SEGMENT_SUM fall"),
+    "cve-2020-15214-falling-segments": Attack(lambda: _segments(1, 0, 1), "the segments of SEGMENT_SUM decrease"),
     "cve-2021-37687-gather-negative": Attack(lambda: _gather(0, -1), "index -1 of GATHER"),
     "cve-2021-37687-gather-oversized": Attack(lambda: _gather(0, 3), "index 3 of GATHER"),
     "cve-2021-37687-gather-nd-negative": Attack(lambda: _gather_nd(-1), "index -1 of GATHER_ND"),
@@ -102,14 +102,15 @@ BY_RULES = {
         lambda: model_of("ARG_MAX", [Input((3, 2)), Input((1,), (MOST,))], [(3,)]), f"an axis of {MOST}"
     ),
     "cve-2020-15208-shapes-apart": Attack(
-        lambda: model_of("ADD", [Input((1, 4, 4, 2)), Input((1, 3, 4, 2))], [(1, 4, 4, 2)]), "do not go together"
+        lambda: model_of("ADD", [Input((1, 4, 4, 2)), Input((1, 3, 4, 2))], [(1, 4, 4, 2)]), "incompatible shapes"
     ),
-    "cve-2020-15210-input-is-output": Attack(_same_tensor, "writes tensor 0, which it reads"),
+    "cve-2020-15210-input-is-output": Attack(_same_tensor, "writes tensor 0, which it also reads"),
     "cve-2020-15211-input-left-out": Attack(
-        lambda: model_of("ADD", [Input((1, 4)), None], [(1, 4)]), "ADD without its input 1"
+        lambda: model_of("ADD", [Input((1, 4)), None], [(1, 4)]), "ADD without its required input 1"
     ),
     "cve-2020-15211-weights-left-out": Attack(
-        lambda: model_of("FULLY_CONNECTED", [Input((1, 4)), None, Input((2,), (0, 0))], [(1, 2)]), "without its input 1"
+        lambda: model_of("FULLY_CONNECTED", [Input((1, 4)), None, Input((2,), (0, 0))], [(1, 2)]),
+        "without its required input 1",
     ),
     "cve-2020-15211-no-inputs": Attack(lambda: model_of("CONV_2D", [], [(1, 4, 4, 2)]), "CONV_2D with 0 inputs"),
     "cve-2021-29585-stride-zero": Attack(lambda: _conv(stride_w=0), "stride_w 0"),

@@ -58,11 +58,11 @@ def wide_elements_at_half_their_width() -> bytes:
 
 
 SPECIAL: dict[str, tuple[Callable[[], bytes], str]] = {
-    "text up to the end": (text_up_to_the_end, "zero byte"),
+    "text up to the end": (text_up_to_the_end, "null-terminated"),
     "text at an odd byte": (text_at_an_odd_byte, "the vector is not aligned"),
     "union's type in the vtable's place": (union_type_in_the_vtables_place, "outside its table"),
     "union's value in the vtable's place": (union_value_in_the_vtables_place, "outside its table"),
-    "offset at an odd byte": (offset_at_an_odd_byte, "leads nowhere"),
+    "offset at an odd byte": (offset_at_an_odd_byte, "does not point to data"),
 }
 
 

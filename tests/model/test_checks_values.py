@@ -39,7 +39,7 @@ def sparse(sparsity: Sparsity) -> bytes:
 
 def test_a_block_of_a_negative_dimension_is_refused() -> None:
     blocked = Sparsity((0, 1, 2), (-1,), (ROWS, COLUMNS, COLUMNS))
-    with pytest.raises(InvalidModelError, match="block of a dimension"):
+    with pytest.raises(InvalidModelError, match="block for a dimension"):
         read_model(sparse(blocked))
 
 
@@ -77,7 +77,7 @@ REFUSED = {
     "index 2 of GATHER": model_of("GATHER", [Input((3, 2)), Input((1,), (2,))], [(3, 1)], ALONG_1),
     "index 1 of GATHER_ND": model_of("GATHER_ND", [Input((3, 1)), Input((2, 2), (2, 0, 0, 1))], [(2,)]),
     "index 3 of EMBEDDING_LOOKUP": model_of("EMBEDDING_LOOKUP", [Input((1,), (3,)), Input((3, 2))], [(1, 2)]),
-    "segments of SEGMENT_SUM fall": model_of("SEGMENT_SUM", [Input((3, 2)), Input((3,), (0, 1, 0))], [(2, 2)]),
+    "segments of SEGMENT_SUM decrease": model_of("SEGMENT_SUM", [Input((3, 2)), Input((3,), (0, 1, 0))], [(2, 2)]),
 }
 
 

@@ -59,7 +59,7 @@ def test_a_constant_reads_as_it_was_given(dtype: DType) -> None:
 
 
 def test_a_constant_that_its_type_cannot_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="big has values that INT8 cannot hold"):
+    with pytest.raises(ValueError, match="big has values that INT8 cannot represent"):
         Draft(conv_model()).constant("big", np.array([300]), dtype=DType.INT8)
 
 

@@ -59,18 +59,18 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "vtable before the file": (on_table(TENSOR, "i", 2**31 - 1), "vtable would be"),
     "vtable after the file": (on_table(TENSOR, "i", -(2**31)), "vtable would be"),
     "vtable at an odd byte": (on_table(TENSOR, "i", 1), "vtable would be"),
-    "vtable of 2 bytes": (on_vtable(TENSOR, 0, 2), "claims sizes"),
-    "vtable of odd size": (on_vtable(TENSOR, 0, 7), "claims sizes"),
-    "vtable past the end": (on_vtable(TENSOR, 0, 0xFFFE), "claims sizes"),
-    "table of 2 bytes": (on_vtable(TENSOR, 1, 2), "claims sizes"),
-    "table past the end": (on_vtable(TENSOR, 1, 0xFFFF), "pass the end"),
+    "vtable of 2 bytes": (on_vtable(TENSOR, 0, 2), "declares sizes"),
+    "vtable of odd size": (on_vtable(TENSOR, 0, 7), "declares sizes"),
+    "vtable past the end": (on_vtable(TENSOR, 0, 0xFFFE), "declares sizes"),
+    "table of 2 bytes": (on_vtable(TENSOR, 1, 2), "declares sizes"),
+    "table past the end": (on_vtable(TENSOR, 1, 0xFFFF), "extend past the end"),
     "field in the vtable's place": (on_vtable(TENSOR, 2, 2), "outside its table"),
     "field behind its table": (on_vtable(TENSOR, 2, 0xFFF0), "outside its table"),
     "union's type behind its table": (on_vtable(OPERATOR, 2 + 3, 0xFFF0), "outside its table"),
     "scalar not aligned": (on_vtable(TENSOR, 2 + 2, 5), "not aligned"),
-    "offset of 0": (on_field(TENSOR, "shape", 0), "leads nowhere"),
-    "offset out of the file": (on_field(TENSOR, "shape", len(BLOB)), "leads past the end"),
-    "offset near 4 GiB": (on_field(GRAPH, "tensors", 0xFFFFFFFF), "leads past the end"),
+    "offset of 0": (on_field(TENSOR, "shape", 0), "does not point to data"),
+    "offset out of the file": (on_field(TENSOR, "shape", len(BLOB)), "points past the end"),
+    "offset near 4 GiB": (on_field(GRAPH, "tensors", 0xFFFFFFFF), "points past the end"),
     "vector not aligned": (
         lambda: patched(
             patched(BLOB, at := field_at(BLOB, TENSOR, "shape"), "I", unpack_from("<I", BLOB, at)[0] - 2),
@@ -80,13 +80,13 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
         ),
         "not aligned",
     ),
-    "vector past the end": (on_length(TENSOR, "shape", len(BLOB)), "pass the end"),
-    "vector of 4 G elements": (on_length(TENSOR, "shape", 0xFFFFFFFF), "pass the end"),
-    "vector of tables past the end": (on_length(ROOT, "buffers", 0x40000000), "pass the end"),
-    "payload past the end": (on_length(BUFFER, "data", len(BLOB)), "pass the end"),
-    "text past the end": (on_length(TENSOR, "name", len(BLOB)), "pass the end"),
-    "text without an end": (lambda: patched(BLOB, text_end("name"), "B", 65), "zero byte"),
-    "text that is not UTF-8": (lambda: patched(BLOB, text_end("name") - 1, "B", 0xFF), "not UTF-8"),
+    "vector past the end": (on_length(TENSOR, "shape", len(BLOB)), "extend past the end"),
+    "vector of 4 G elements": (on_length(TENSOR, "shape", 0xFFFFFFFF), "extend past the end"),
+    "vector of tables past the end": (on_length(ROOT, "buffers", 0x40000000), "extend past the end"),
+    "payload past the end": (on_length(BUFFER, "data", len(BLOB)), "extend past the end"),
+    "text past the end": (on_length(TENSOR, "name", len(BLOB)), "extend past the end"),
+    "text without an end": (lambda: patched(BLOB, text_end("name"), "B", 65), "null-terminated"),
+    "text that is not valid UTF-8": (lambda: patched(BLOB, text_end("name") - 1, "B", 0xFF), "not valid UTF-8"),
 }
 
 
@@ -132,7 +132,7 @@ def test_both_fields_of_a_union_lie_in_their_table(part: int) -> None:
     slot = vtable_at(BLOB, OPERATOR) + 4 + 2 * (UNION_SLOT + part)
     other = vtable_at(BLOB, OPERATOR) + 4 + 2 * (UNION_SLOT + 1 - part)
     for blob in (BLOB, patched(BLOB, other, "H", 0)):
-        with pytest.raises(InvalidModelError, match="lies outside its table"):
+        with pytest.raises(InvalidModelError, match="is outside its table"):
             read_model(patched(blob, slot, "H", 0x488))
 
 

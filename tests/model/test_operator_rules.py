@@ -76,7 +76,7 @@ def test_an_operator_has_its_first_inputs(code: str) -> None:
     inputs: list[Given] = [(1,)] * max(1, counts.inputs[0])
     inputs[-1] = None
     case = Case(code, inputs, [(1,)] * counts.outputs[0], without_options=True)
-    with pytest.raises(InvalidModelError, match=f": {code} without its input {len(inputs) - 1}"):
+    with pytest.raises(InvalidModelError, match=f": {code} without its required input {len(inputs) - 1}"):
         read_model(case.blob())
 
 
@@ -90,7 +90,7 @@ def test_no_operator_writes_what_it_reads() -> None:
     build = Builder()
     x, y = build.tensor((1,)), build.tensor((1,))
     build.operator("CUSTOM", [y, x], [x], custom_code="Own")
-    with pytest.raises(InvalidModelError, match="CUSTOM writes tensor 0, which it reads"):
+    with pytest.raises(InvalidModelError, match="CUSTOM writes tensor 0, which it also reads"):
         read_model(write_model(build.model([], [])))
 
 

@@ -136,7 +136,7 @@ HEAD = '[[operator]]\nname = "a"\n'
         ("[[operator]]", "operator[0].name", "is missing"),
         ('[[operator]]\nname = ""', "operator[0].name", "printable"),
         ("[[operator]]\nname = 3", "operator[0].name", "must be a string"),
-        (HEAD + HEAD, "operator[1].name", "there are two operators 'a'"),
+        (HEAD + HEAD, "operator[1].name", "there are two descriptions of 'a'"),
         (HEAD + "scrach = []", "operator[0].scrach", "unknown key"),
         (HEAD + 'resolver_method = "Add MyOp"', "operator[0].resolver_method", "not the name of a C++ method"),
         (HEAD + 'resolver_method = "Addé"', "operator[0].resolver_method", "not the name of a C++ method"),

@@ -57,10 +57,10 @@ def one(code: str, dtype: DType, *, shape: tuple[int, ...] = (1, 4), out: Quanti
 
 def test_why_an_operator_is_illegal() -> None:
     for made, kind, why in (
-        (one("GELU", INT8), "missing", "tflm-2026-08 has no GELU"),
-        (one("EXP", INT8), "type", "its EXP takes float32, not int8"),
-        (one("RSQRT", INT16), "type", "its RSQRT takes float32 and int8, not int16"),
-        (one("NEG", INT8), "type", "its NEG takes float32, not int8"),
+        (one("GELU", INT8), "missing", "tflm-2026-08 does not support GELU"),
+        (one("EXP", INT8), "type", "its EXP supports float32, not int8"),
+        (one("RSQRT", INT16), "type", "its RSQRT supports float32 and int8, not int16"),
+        (one("NEG", INT8), "type", "its NEG supports float32, not int8"),
     ):
         (found,) = illegal_operators(made, RUNTIME)
         assert (found.subgraph, found.operator.index, found.kind, found.why) == (0, 0, kind, why)
@@ -74,7 +74,7 @@ def test_scales_that_a_kernel_takes_for_equal() -> None:
     other = Quantization((0.25,), (-128,), 0)
     (found,) = illegal_operators(one("RELU6", INT8, out=other), RUNTIME)
     assert found.kind == "scales"
-    assert "ignores that they differ" in found.why
+    assert "does not check that they are equal" in found.why
     assert not illegal_operators(one("RELU6", INT8), RUNTIME)
     assert not illegal_operators(one("RELU", INT8, out=other), RUNTIME)
     (found,) = illegal_operators(one("TANH", INT8, out=other), RUNTIME)
@@ -88,12 +88,12 @@ def test_limits_are_those_of_the_kernels_that_are_meant() -> None:
     made = net.model([x], [net.op("TRANSPOSE", [x, net.constant([0, 4, 1, 2, 3])], 1, 5, 2, 3, 4)])
     assert not illegal_operators(made, RUNTIME, kernels="reference")
     (found,) = illegal_operators(made, RUNTIME, kernels="cmsis-nn")
-    assert (found.kind, found.why) == ("limit", "its TRANSPOSE of CMSIS-NN takes at most 4 dimensions, not 5")
+    assert (found.kind, found.why) == ("limit", "its TRANSPOSE of CMSIS-NN supports at most 4 dimensions, not 5")
     assert illegal_operators(made, RUNTIME) == (found,)
     net = Net(2)
     parts = [net.arena(1, 1) for _ in range(11)]
     (found,) = illegal_operators(net.model(parts, [net.op("CONCATENATION", parts, 1, 11, axis=1)]), RUNTIME)
-    assert (found.kind, found.why) == ("limit", "its CONCATENATION takes at most 10 inputs, not 11")
+    assert (found.kind, found.why) == ("limit", "its CONCATENATION supports at most 10 inputs, not 11")
 
 
 def test_what_prepare_refuses_is_a_limit() -> None:

@@ -65,8 +65,8 @@ def test_select_looks_at_four_tensors(shapes: list[tuple[int, ...]], output: tup
         ([BOOL, F, tensor(1, 4)], F, "between float32 and int8"),
         ([BOOL, F], F, "no input 2"),
         ([BOOL, tensor(3), tensor(1)], tensor(1, 4), "cannot broadcast"),
-        ([BOOL, tensor(4), tensor(1)], tensor(4), "the file says"),
-        ([tensor(4, dtype=DType.BOOL), tensor(1), tensor(1)], tensor(5), "the file says"),
+        ([BOOL, tensor(4), tensor(1)], tensor(4), "the file specifies"),
+        ([tensor(4, dtype=DType.BOOL), tensor(1), tensor(1)], tensor(5), "the file specifies"),
     ],
 )
 def test_select_refuses(inputs: list[Tensor], output: Tensor, why: str) -> None:

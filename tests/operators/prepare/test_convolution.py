@@ -193,19 +193,19 @@ def test_a_bias_of_int16_is_widened(build: Platform) -> None:
 
 HYBRID: Given = ("CONV_2D", (tensor(1, 8, 8, 3, dtype=DType.FLOAT32), FILTER), CONVOLVED)
 REFUSED: list[tuple[Given, Platform, str]] = [
-    ((HYBRID[0], HYBRID[1], tensor(1, 8, 8, 5, dtype=DType.FLOAT32)), REFERENCE, "float32 with filters of int8"),
+    ((HYBRID[0], HYBRID[1], tensor(1, 8, 8, 5, dtype=DType.FLOAT32)), REFERENCE, "float32 with filters of type int8"),
     (HYBRID, REFERENCE, "int8 from float32"),
-    (typed(CONV, DType.INT8, DType.INT16), REFERENCE, "int8 with filters of int16"),
+    (typed(CONV, DType.INT8, DType.INT16), REFERENCE, "int8 with filters of type int16"),
     (("CONV_2D", (IMAGE, tensor(5, 3, 3, 3)), CONVOLVED), REFERENCE, "filter without scales"),
-    (("CONV_2D", (tensor(1, 8, 8, 3), FILTER), CONVOLVED), REFERENCE, "input without scales"),
+    (("CONV_2D", (tensor(1, 8, 8, 3), FILTER), CONVOLVED), REFERENCE, "scales and zero points for its input"),
     (("CONV_2D", (IMAGE, tensor(5, 3, 3, 3, scale=0.5, scales=3)), CONVOLVED), REFERENCE, "with 3 scales"),
     (("CONV_2D", (IMAGE, FILTER, BIAS, BIAS), CONVOLVED), REFERENCE, "4 inputs"),
-    (("CONV_2D", (IMAGE, tensor(5, 3, 3, 2, scale=0.5)), CONVOLVED), DSP, "no groups of 2 in 3"),
-    (("CONV_2D", (IMAGE, FILTER), tensor(2, 8, 8, 5, scale=0.5)), DSP, "no batch of 2 from 1"),
+    (("CONV_2D", (IMAGE, tensor(5, 3, 3, 2, scale=0.5)), CONVOLVED), DSP, "divide 3 channels into groups of 2"),
+    (("CONV_2D", (IMAGE, FILTER), tensor(2, 8, 8, 5, scale=0.5)), DSP, "a batch of 2 from 1"),
     (("CONV_2D", (IMAGE, FILTER), tensor(8, 8, 5, scale=0.5)), DSP, "4 dimensions, not 3"),
-    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), REFERENCE, "left out as input -1"),
-    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), DSP, "left out as input -1"),
-    (typed(DEPTHWISE_CONV, DType.INT8, DType.FLOAT32), REFERENCE, "int8 with filters of float32"),
+    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), REFERENCE, "omitted as input -1"),
+    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), DSP, "omitted as input -1"),
+    (typed(DEPTHWISE_CONV, DType.INT8, DType.FLOAT32), REFERENCE, "int8 with filters of type float32"),
     # Per channel along the first dimension, which the filter does not have.
     (
         ("DEPTHWISE_CONV_2D", (IMAGE, tensor(1, 5, 5, 3, scale=0.5, scales=3)), IMAGE),
@@ -213,7 +213,7 @@ REFUSED: list[tuple[Given, Platform, str]] = [
         "per tensor or per output channel",
     ),
     (without_bias(int16(TRANSPOSE)), DSP, "without a bias in int16"),
-    (typed(TRANSPOSE, DType.INT32, DType.FLOAT32), REFERENCE, "int8 with filters of float32"),
+    (typed(TRANSPOSE, DType.INT32, DType.FLOAT32), REFERENCE, "int8 with filters of type float32"),
 ]
 
 

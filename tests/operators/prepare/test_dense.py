@@ -107,8 +107,8 @@ def test_float_keeps_nothing_even_with_scales() -> None:
         ([X16, INT4], Y16, "int16 with weights of int4"),
         ([X, replace(INT4, quantization=CHANNELS.quantization)], Y, "int4 quantized per channel"),
         ([X, constant(tensor(4, 8, scale=0.25, scales=3))], Y, "3 scales for weights"),
-        ([X, WEIGHTS, replace(BIAS, quantization=X.quantization)], Y, "bias with the product"),
-        ([X, replace(WEIGHTS, quantization=tensor(1, scale=-0.25).quantization)], Y, "product of scales of -0.125"),
+        ([X, WEIGHTS, replace(BIAS, quantization=X.quantization)], Y, "bias scale to be the product"),
+        ([X, replace(WEIGHTS, quantization=tensor(1, scale=-0.25).quantization)], Y, "-0.125 as the product of scales"),
         ([X], Y, "no input 1"),
     ],
 )
@@ -173,11 +173,11 @@ def test_batch_matmul_broadcasts_batches() -> None:
     [
         ([A, replace(B, dtype=DType.INT16)], AB, "int8 together with int16"),
         ([A, B], replace(AB, dtype=DType.FLOAT32), "int8 together with float32"),
-        ([A, tensor(5, scale=0.5)], AB, "input 1 of 2 to"),
-        ([A, A], AB, "does not multiply"),
-        ([A, tensor(3, 5, 3, scale=0.5)], AB, "does not multiply"),
-        ([A, B], tensor(2, 4, 4, scale=0.5), "makes an output of shape"),
-        ([A, B], tensor(8, 3, scale=0.5), "output of 2 dimensions"),
+        ([A, tensor(5, scale=0.5)], AB, "input 1 with 2 to"),
+        ([A, A], AB, "cannot multiply"),
+        ([A, tensor(3, 5, 3, scale=0.5)], AB, "cannot multiply"),
+        ([A, B], tensor(2, 4, 4, scale=0.5), "produces an output of shape"),
+        ([A, B], tensor(8, 3, scale=0.5), "output with 2 dimensions"),
     ],
 )
 def test_batch_matmul_refuses(build: Platform, inputs: list[Tensor], output: Tensor, why: str) -> None:

@@ -53,7 +53,7 @@ def test_rescaling_needs_quantization_on_both_sides(code: str) -> None:
     for pair in ((Q, Q), (plain, plain), (plain, wide), (wide, wide)):
         assert temporaries(call(code, [pair[0]], [pair[1]])) == [0, 1]
     for source, result in ((Q, tensor(1, 4)), (tensor(1, 4), Q), (wide, plain)):
-        with pytest.raises(KernelRefusal, match="with quantization only"):
+        with pytest.raises(KernelRefusal, match="only with quantization"):
             prepared(call(code, [source], [result]))
     with pytest.raises(KernelRefusal, match="zero points of 0"):
         prepared(call(code, [wide], [shifted]))
@@ -68,8 +68,8 @@ def test_quantize_takes(source: Tensor, dtype: DType) -> None:
 @pytest.mark.parametrize(
     ("source", "result", "why"),
     [
-        (F, tensor(1, 4), "one scale"),
-        (F, tensor(4, 1, scale=0.5, scales=4), "one scale"),
+        (F, tensor(1, 4), "scale"),
+        (F, tensor(4, 1, scale=0.5, scales=4), "scale"),
         (F, tensor(1, 4, dtype=DType.FLOAT16, scale=0.5), "not float16"),
         (tensor(1, 4, dtype=DType.BOOL), Q, "not bool"),
     ],

@@ -75,9 +75,9 @@ def test_svdf_of_floats_needs_no_room_for_units(build: Platform) -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"bias": None}, "crashes where the bias is left out"),
-        ({"bias": tensor(UNITS, dtype=DType.INT32, scale=0.5)}, "bias with the product"),
-        ({"bias": tensor(UNITS + 1, dtype=DType.INT32, scale=0.25)}, "do not fit together"),
+        ({"bias": None}, "crashes if the bias is omitted"),
+        ({"bias": tensor(UNITS, dtype=DType.INT32, scale=0.5)}, "bias scale to be the product"),
+        ({"bias": tensor(UNITS + 1, dtype=DType.INT32, scale=0.25)}, "incompatible shapes"),
         ({"features": tensor(FILTERS - 1, FEATURES, scale=0.5)}, "5 filters with a rank of 2"),
         ({"source": tensor(BATCH, FEATURES, dtype=DType.INT16, scale=0.5)}, "input 0 of type float32, int8"),
         ({"state": tensor(BATCH, MEMORY * FILTERS, dtype=DType.INT16, scale=0.5)}, "variable tensor"),
@@ -153,7 +153,7 @@ def test_a_time_major_lstm_has_its_batch_second() -> None:
         position: variable(tensor(STEPS, CELLS, dtype=t)) for position, t in ((18, DType.INT8), (19, DType.INT16))
     }
     assert kept(lstm(changed=dict(states), time_major=True)) == [("scratch", 2 * STEPS * CELLS)] * 4
-    with pytest.raises(KernelRefusal, match="do not fit"):
+    with pytest.raises(KernelRefusal, match="do not match"):
         lstm(time_major=True)
 
 
@@ -163,11 +163,11 @@ def test_a_time_major_lstm_has_its_batch_second() -> None:
     [
         ({9: tensor(CELLS, scale=0.5)}, r"peephole.*\[9\]"),
         ({12: None}, "no input 12"),
-        ({3: constant(tensor(CELLS, FEATURES, dtype=DType.INT16, scale=0.5))}, "weights of one type"),
+        ({3: constant(tensor(CELLS, FEATURES, dtype=DType.INT16, scale=0.5))}, "the same type for all weights"),
         ({18: tensor(BATCH, CELLS, scale=0.5)}, "variable tensors"),
-        ({18: variable(tensor(BATCH, CELLS, dtype=DType.INT16, scale=0.5))}, "one type for input"),
+        ({18: variable(tensor(BATCH, CELLS, dtype=DType.INT16, scale=0.5))}, "the same type for input"),
         ({19: variable(tensor(BATCH, CELLS, scale=0.5))}, "input 19 of type float32, int16"),
-        ({5: constant(tensor(CELLS, FEATURES, scale=0.5))}, "do not fit"),
+        ({5: constant(tensor(CELLS, FEATURES, scale=0.5))}, "do not match"),
     ],
 )
 def test_lstm_refuses(build: Platform, changed: dict[int, Tensor | None], why: str) -> None:

@@ -75,8 +75,8 @@ def test_cumulative_sums_keep_parameters_for_int8_only() -> None:
         (X, AXES, X, "one axis, not 2"),
         (X, of(AXIS, DType.INT64), X, "int32, not int64"),
         (X, AXIS, Y, "shape"),
-        (X, AXIS, tensor(2, 3, 4, scale=2**-21), "no output with a scale"),
-        (tensor(dtype=DType.FLOAT32), AXIS, tensor(dtype=DType.FLOAT32), "no scalar"),
+        (X, AXIS, tensor(2, 3, 4, scale=2**-21), "cannot produce an output with the scale"),
+        (tensor(dtype=DType.FLOAT32), AXIS, tensor(dtype=DType.FLOAT32), "does not support a scalar"),
     ],
 )
 def test_cumulative_sums_refuse(source: Tensor, axis: Tensor, result: Tensor, why: str) -> None:

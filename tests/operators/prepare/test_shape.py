@@ -23,17 +23,17 @@ def test_an_open_dimension_needs_a_copy_of_the_dimensions() -> None:
 def test_old_files_give_a_scalar_the_shape_of_nothing() -> None:
     one, scalar = tensor(1, 1, dtype=F), tensor(0, dtype=F)
     assert asked("RESHAPE", [one], [scalar]) == ["t0", "t1"]
-    with pytest.raises(KernelRefusal, match="does not make"):
+    with pytest.raises(KernelRefusal, match="cannot produce"):
         asked("RESHAPE", [one, constant(0)], [scalar])
 
 
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
-        (tensor(23, dtype=F), "does not make"),
-        (tensor(-1, 5, dtype=F), "does not make"),
-        (tensor(-1, -1, dtype=F), "two dimensions of -1"),
-        (tensor(-1, 0, dtype=F), "cannot tell"),
+        (tensor(23, dtype=F), "cannot produce"),
+        (tensor(-1, 5, dtype=F), "cannot produce"),
+        (tensor(-1, -1, dtype=F), "only one dimension of -1"),
+        (tensor(-1, 0, dtype=F), "cannot infer"),
         (tensor(24), "float32 together with int8"),
     ],
 )
@@ -58,9 +58,9 @@ def test_squeeze(axes: tuple[int, ...] | None, result: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("source", "axes", "result", "reason"),
     [
-        (tensor(1, 3), (1,), (1,), "no dimension 1 out of"),
-        (tensor(1, 3), (2,), (3,), "no dimension 2 out of"),
-        (tensor(1, 3), (0,), (2,), "does not fit"),
+        (tensor(1, 3), (1,), (1,), "cannot remove dimension 1 from"),
+        (tensor(1, 3), (2,), (3,), "cannot remove dimension 2 from"),
+        (tensor(1, 3), (0,), (2,), "cannot fit"),
         (tensor(*[1] * 9), (), (), "at most 8 dimensions, not 9"),
     ],
 )
@@ -79,12 +79,12 @@ def test_expand_dims(axis: int, result: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("axis", "result", "reason"),
     [
-        (tensor(1, dtype=DType.INT32), (1, 5, 6), "no axis that the file does not hold"),
+        (tensor(1, dtype=DType.INT32), (1, 5, 6), "requires its axis to be constant in the file"),
         (constant(0, dtype=DType.INT64), (1, 5, 6), "int32, not int64"),
         (constant(0, shape=(1, 1)), (1, 5, 6), "0 to 1 dimensions, not 2"),
-        (constant(3), (5, 6, 1), "no axis 3 of 2 dimensions"),
-        (constant(0), (5, 1, 6), "does not make"),
-        (constant(-4), (1, 5, 6), "does not make"),
+        (constant(3), (5, 6, 1), "axis 3 with 2 dimensions"),
+        (constant(0), (5, 1, 6), "cannot produce"),
+        (constant(-4), (1, 5, 6), "cannot produce"),
     ],
 )
 def test_what_expand_dims_does_not_take(axis: Tensor, result: tuple[int, ...], reason: str) -> None:
@@ -107,5 +107,5 @@ def test_broadcast_args() -> None:
     assert asked("BROADCAST_ARGS", [shape, shape], [shape]) == ["t0", "t1", "t2"]
     with pytest.raises(KernelRefusal, match="int32, int64, not int16"):
         asked("BROADCAST_ARGS", [tensor(3, dtype=DType.INT16)] * 2, [tensor(3, dtype=DType.INT16)])
-    with pytest.raises(KernelRefusal, match="input 1 of 1 dimensions, not 2"):
+    with pytest.raises(KernelRefusal, match="input 1 with 1 dimensions, not 2"):
         asked("BROADCAST_ARGS", [shape, tensor(3, 1, dtype=DType.INT64)], [shape])

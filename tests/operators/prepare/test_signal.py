@@ -99,11 +99,11 @@ def test_overlap_add_keeps_a_frame_per_row(dtype: DType, sample: int) -> None:
 
 
 def test_what_overlap_add_does_not_take() -> None:
-    with pytest.raises(KernelRefusal, match="adds no int32"):
+    with pytest.raises(KernelRefusal, match="cannot add int32"):
         asked("SignalOverlapAdd", [S16], [S16], custom_options=flex_map(T=INT32.code, frame_step=4))
-    with pytest.raises(KernelRefusal, match="no samples of type 9"):
+    with pytest.raises(KernelRefusal, match="does not support samples of type 9"):
         asked("SignalOverlapAdd", [S16], [S16], custom_options=flex_map(T=9, frame_step=4))
-    with pytest.raises(KernelRefusal, match="no input of shape"):
+    with pytest.raises(KernelRefusal, match="an input of shape"):
         asked("SignalOverlapAdd", [S16], [S16], custom_options=flex_map(T=INT16.code, frame_step=4))
 
 
@@ -137,11 +137,11 @@ def test_an_odd_fft_has_no_state() -> None:
 def test_options_that_are_missing_or_negative() -> None:
     with pytest.raises(KernelRefusal, match="has 0 options, not 1"):
         asked("SignalDelay", [S16], [S16], custom_options=flex_map())
-    with pytest.raises(KernelRefusal, match="no size of -3"):
+    with pytest.raises(KernelRefusal, match="a size of -3"):
         asked("SignalDelay", [S16], [S16], custom_options=flex_map(delay_length=-3))
 
 
 def test_more_rows_than_any_memory_has_room_for() -> None:
     rows = tensor(2**24, 1, dtype=INT16)
-    with pytest.raises(KernelRefusal, match="fits into no memory"):
+    with pytest.raises(KernelRefusal, match="does not fit in any memory"):
         asked("SignalDelay", [rows], [rows], custom_options=flex_map(delay_length=1))

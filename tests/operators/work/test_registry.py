@@ -14,7 +14,7 @@ from tests.operators.work.runs import FLOAT32, INT32, MVE, PLAIN, REFERENCE, run
 def test_tensors_with_other_axes_than_the_kernel_reads_have_no_work() -> None:
     net = Net(1)
     x, slopes = net.arena(1, 2, 2, 2, 3, dtype=FLOAT32), net.noise(3, dtype=FLOAT32)
-    with pytest.raises(KernelRefusal, match="PRELU takes no tensors"):
+    with pytest.raises(KernelRefusal, match="PRELU does not support tensors"):
         run(net.model([x], [net.op("PRELU", [x, slopes])]))
 
 
@@ -29,7 +29,7 @@ def test_a_row_of_pixels_is_no_image_to_scatter() -> None:
 def test_a_result_smaller_than_its_padding_has_no_work() -> None:
     net = Net(1)
     x, around = net.arena(4, 5, dtype=FLOAT32), net.constant((0, 0, 3, 3), 2, 2)
-    with pytest.raises(KernelRefusal, match="PAD takes paddings that make its result"):
+    with pytest.raises(KernelRefusal, match="PAD requires paddings that match"):
         run(net.model([x], [net.op("PAD", [x, around], 4, 5)]))
 
 
@@ -38,7 +38,7 @@ def test_paddings_that_are_not_those_of_the_result_have_no_work(platform: Platfo
     """What the kernel would do with them follows from no shape, and may be counted to any height."""
     net = Net(1)
     x, around = net.arena(1, 10, 10, 8), net.constant((0, 0, 2**31 - 1, 0, 0, 0, 0, 0), 4, 2)
-    with pytest.raises(KernelRefusal, match="PAD takes paddings"):
+    with pytest.raises(KernelRefusal, match="PAD requires paddings"):
         run(net.model([x], [net.op("PAD", [x, around], 1, 10, 10, 8)]), platform)
 
 

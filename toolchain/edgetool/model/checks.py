@@ -79,7 +79,7 @@ def check_quantization(name: str, record: Record, shape: Sequence[int]) -> None:
     if zero_points and zero_points != scales and not (zero_points == 1 and scales):
         invalid(name, record, "zero_point", f"{zero_points} zero points for {scales} scales")
     if scales > 1 and 0 <= axis < len(shape) and shape[axis] != scales:
-        invalid(name, record, "scale", f"{scales} scales for dimension {axis}, which is {shape[axis]} long")
+        invalid(name, record, "scale", f"{scales} scales for dimension {axis}, whose size is {shape[axis]}")
 
 
 def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
@@ -87,9 +87,9 @@ def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
     order, blocks, dimensions = record["traversal_order"], record["block_map"], record["dim_metadata"]
     rank = len(shape)
     if sorted(order) != list(range(rank + len(blocks))):
-        invalid(name, record, "traversal_order", f"it does not order {rank} dimensions and {len(blocks)} blocks")
+        invalid(name, record, "traversal_order", f"it is not an order of {rank} dimensions and {len(blocks)} blocks")
     if any(not 0 <= block < rank for block in blocks):
-        invalid(name, record, "block_map", f"a block of a dimension that the shape of rank {rank} lacks")
+        invalid(name, record, "block_map", f"a block for a dimension that does not exist in a shape of rank {rank}")
     if len(dimensions) != len(order):
         invalid(name, record, "dim_metadata", f"{len(dimensions)} entries for {len(order)} dimensions")
     for position, dimension in zip(order, dimensions, strict=True):
@@ -100,16 +100,16 @@ def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
 def _check_sparse_dimension(name: str, record: Record, size: int) -> None:
     if record["format"] == "DENSE":
         if not 0 <= record["dense_size"] <= size:
-            invalid(name, record, "dense_size", f"{record['dense_size']} of a dimension of {size}")
+            invalid(name, record, "dense_size", f"{record['dense_size']} in a dimension of size {size}")
         return
     if record["format"] != "SPARSE_CSR":
         unsupported(name, record, "format", f"a dimension stored in format {record['format']}")
     segments, indices = vector_values(record["array_segments"]), vector_values(record["array_indices"])
     rising = all(a <= b for a, b in pairwise(segments))
     if not segments or segments[0] != 0 or segments[-1] != len(indices) or not rising:
-        invalid(name, record, "array_segments", f"they do not divide the {len(indices)} indices")
+        invalid(name, record, "array_segments", f"they do not partition the {len(indices)} indices")
     if any(not 0 <= index < size for index in indices):
-        invalid(name, record, "array_indices", f"an index outside a dimension of {size}")
+        invalid(name, record, "array_indices", f"an index outside a dimension of size {size}")
 
 
 def vector_values(record: Record | None) -> tuple[int, ...]:
@@ -126,14 +126,14 @@ def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: D
         invalid(name, record, "is_variable", f"a variable with {len(data)} bytes of data")
     if dtype.bits and not record["sparsity"] and len(data) != size_bytes:
         shape = list(record["shape"])
-        invalid(name, record, "buffer", f"{len(data)} bytes of data for {dtype.name} {shape}, which takes {size_bytes}")
+        invalid(name, record, "buffer", f"{len(data)} bytes of data for {dtype.name} {shape}, which needs {size_bytes}")
 
 
 def check_option_table(name: str, record: Record, code: str, options: str) -> None:
     """An operator with parameters has them in the table that is its own."""
     expected = OPTION_TABLES.get(code, options)
     if options != expected and table(expected).fields:
-        invalid(name, record, "builtin_options", f"{code} with {options} in place of {expected}")
+        invalid(name, record, "builtin_options", f"{code} with {options} instead of {expected}")
 
 
 def called_subgraphs(options: Record) -> set[int]:

@@ -142,7 +142,7 @@ class Draft:
         kind = _OF_NUMPY[given.dtype.newbyteorder("<")] if dtype is None else dtype
         stored = given.astype(STORED[kind])
         if stored.dtype.kind in "iub" and not np.array_equal(stored, given):
-            raise ValueError(f"{name} has values that {kind.name} cannot hold")
+            raise ValueError(f"{name} has values that {kind.name} cannot represent")
         data = stored.tobytes() or None
         known = (given.shape, kind, quantization, data)
         if known not in self._constants:

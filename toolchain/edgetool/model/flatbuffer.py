@@ -97,7 +97,7 @@ class _Reader:
     def spend(self, size_bytes: int, where: str) -> None:
         self.budget -= size_bytes
         if self.budget < 0:
-            self.fail(where, "its tables overlap: read out, they would be far larger than the file")
+            self.fail(where, "its tables overlap: expanded, they would be far larger than the file")
 
     def table(self, kind: Table, at: int, depth: int) -> Record:
         """The table that starts at byte `at`."""
@@ -109,16 +109,16 @@ class _Reader:
             self.fail(where, f"the file has more than {MAX_TABLES} tables")
         self.starts.add(at)
         if self.tables - len(self.starts) > MAX_SHARED_TABLES:
-            self.fail(where, f"over {MAX_SHARED_TABLES} tables overlap: read out, they are far larger than the file")
+            self.fail(where, f"over {MAX_SHARED_TABLES} tables overlap: expanded, they are far larger than the file")
         if at & 3 or at + 4 > self.size:
-            self.fail(where, "it is not aligned to 4 bytes" if at & 3 else "it lies beyond the end of the file")
+            self.fail(where, "it is not aligned to 4 bytes" if at & 3 else "it is beyond the end of the file")
         vtable_at = at - _i32(self.blob, at)[0]
         vtable = self.vtables.get((vtable_at, kind.name))
         if vtable is None:
             vtable = self.vtables[vtable_at, kind.name] = self.vtable(kind, vtable_at, where)
         inline_size, positions, missing = vtable
         if at + inline_size > self.size:
-            self.fail(where, f"its {inline_size} bytes pass the end of the file")
+            self.fail(where, f"its {inline_size} bytes extend past the end of the file")
         self.spend(inline_size + 4, where)
         fields = kind.defaults.copy()
         readers = self.readers
@@ -129,7 +129,7 @@ class _Reader:
             else:
                 fields[field.name] = readers[field.kind](kind, field, at + offset, depth)
         if missing:
-            self.fail(f"{where}, field {missing}", "it is missing, and runtimes read it all the same")
+            self.fail(f"{where}, field {missing}", "it is missing, but runtimes read it anyway")
         return Record(kind.name, at, fields)
 
     def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[Position], str]:
@@ -138,7 +138,7 @@ class _Reader:
             self.fail(where, f"its vtable would be at byte {at}")
         vtable_size, inline_size = _u16_pair(self.blob, at)
         if vtable_size < 4 or vtable_size & 1 or at + vtable_size > self.size or inline_size < 4:
-            self.fail(where, f"its vtable at byte {at} claims sizes of {vtable_size} and {inline_size} bytes")
+            self.fail(where, f"its vtable at byte {at} declares sizes of {vtable_size} and {inline_size} bytes")
         self.spend(vtable_size, where)
         offsets = unpack_from(f"<{vtable_size // 2 - 2}H", self.blob, at + 4)
         positions = []
@@ -152,7 +152,7 @@ class _Reader:
                 continue
             width = _SCALAR_READERS[field.scalar][1] if field.kind == "scalar" else 4
             if (first and not 4 <= first <= inline_size - width) or (second and not 4 <= second < inline_size):
-                self.fail(f"{where}, field {field.name}", f"it lies outside its table of {inline_size} bytes")
+                self.fail(f"{where}, field {field.name}", f"it is outside its table of {inline_size} bytes")
             if first:
                 positions.append((field, first, second))
             elif field.required:
@@ -164,8 +164,8 @@ class _Reader:
         """Where the offset stored at byte `at` leads: 4 bytes or more before the end of the file."""
         offset: int = _u32(self.blob, at)[0]
         if at & 3 or offset == 0 or at + offset > self.size - 4:
-            what = "past the end of the file" if at + offset > self.size - 4 else "nowhere"
-            self.fail_at(kind, field, at, f"an offset of {offset} leads {what}")
+            what = "points past the end of the file" if at + offset > self.size - 4 else "does not point to data"
+            self.fail_at(kind, field, at, f"an offset of {offset} {what}")
         return at + offset
 
     def vector(self, kind: Table, field: Field, at: int, width: int) -> tuple[int, int]:
@@ -178,7 +178,7 @@ class _Reader:
         length: int = _u32(self.blob, target)[0]
         start = target + 4
         if start + length * width > self.size:
-            self.fail_at(kind, field, target, f"{length} elements of {width} bytes pass the end of the file")
+            self.fail_at(kind, field, target, f"{length} elements of {width} bytes extend past the end of the file")
         if target & 3:
             self.fail_at(kind, field, target, "the vector is not aligned")
         self.spend(length * width + 4, f"{kind.name}.{field.name} at byte {target}")
@@ -197,11 +197,11 @@ class _Reader:
         start, length = self.vector(kind, field, at, 1)
         end = start + length
         if end >= self.size or self.blob[end]:
-            self.fail_at(kind, field, start, "the text does not end with a zero byte")
+            self.fail_at(kind, field, start, "the string is not null-terminated")
         try:
             return self.blob[start:end].decode("utf-8")
         except UnicodeDecodeError:
-            self.fail_at(kind, field, start, "the text is not UTF-8")
+            self.fail_at(kind, field, start, "the string is not valid UTF-8")
 
     def payload(self, kind: Table, field: Field, at: int, depth: int) -> bytes:
         start, length = self.vector(kind, field, at, 1)
@@ -238,7 +238,7 @@ class _Reader:
         names = UNIONS[field.target]
         if number >= len(names):
             raise UnsupportedModelError(
-                f"{field.target} number {number} is not known",
+                f"unknown {field.target} number {number}",
                 where=f"{self.name}: {kind.name}.{field.name} at byte {at}",
                 fix="the file was written for a newer runtime: export it with an older converter",
             )

@@ -70,9 +70,11 @@ def check_index_values(name: str, record: Record, operator: Operator, tensors: S
     for column, length in enumerate(lengths[:step]):
         wrong = next((value for value in values[column::step] if not 0 <= value < length), None)
         if wrong is not None:
-            checks.invalid(name, record, "inputs", f"index {wrong} of {operator.code}, into a dimension of {length}")
+            checks.invalid(
+                name, record, "inputs", f"index {wrong} of {operator.code} is outside a dimension of size {length}"
+            )
     if rule.ascending and any(a > b for a, b in pairwise(values)):
-        checks.invalid(name, record, "inputs", f"the segments of {operator.code} fall")
+        checks.invalid(name, record, "inputs", f"the segments of {operator.code} decrease")
 
 
 def _tensor(indices: Sequence[int], position: int, tensors: Sequence[Tensor]) -> Tensor | None:

@@ -40,7 +40,7 @@ class Node:
     def refuse_option(self, field: str, what: str) -> NoReturn:
         """Refuse the file for a field of its option table."""
         if self.options is None or field not in self.options.fields:
-            self.refuse("builtin_options", f"without {OPTION_TABLES.get(self.code, 'options')}, and so {what}")
+            self.refuse("builtin_options", f"without {OPTION_TABLES.get(self.code, 'options')}, so {what}")
         invalid(self.name, self.options, field, f"{self.code} {what}")
 
     def number(self, field: str) -> int:
@@ -157,7 +157,7 @@ def named(field: str) -> Rule:
 
     def rule(node: Node) -> None:
         if node.options is not None and isinstance(node.options.fields.get(field), int):
-            node.refuse_option(field, f"with {field} {node.number(field)}, which stands for nothing")
+            node.refuse_option(field, f"with {field} {node.number(field)}, which has no meaning")
 
     return rule
 
@@ -186,7 +186,7 @@ def axes_input(axes: Operand, operand: Operand) -> Rule:
         count = len(tensor.shape) if tensor is not None else 0
         for axis in constant_numbers(axes.of(node)) or ():
             if count and not -count <= axis < count:
-                axes.refuse(node, f"an axis of {axis}, where there are {count}")
+                axes.refuse(node, f"an axis of {axis}, but there are {count}")
 
     return rule
 
@@ -206,7 +206,9 @@ def makes(node: Node, position: int, elements: int, what: str) -> None:
     """The output has as many elements as the kernel writes, which is what `what` gives."""
     result = node.outputs[position]
     if result.element_count != elements:
-        Operand("output", position).refuse(node, f"of shape {sizes(result.shape)}, where {what} make {elements}")
+        Operand("output", position).refuse(
+            node, f"of shape {sizes(result.shape)}, but {what} produce {elements} elements"
+        )
 
 
 def as_many(operand: Operand) -> Rule:
@@ -227,7 +229,7 @@ def broadcast(*operands: Operand) -> Rule:
         shapes = [tensor.shape for operand in operands if (tensor := operand.of(node)) is not None]
         common = _common(shapes)
         if common is None:
-            node.refuse("inputs", f"of shapes that do not go together: {together(shapes)}")
+            node.refuse("inputs", f"with incompatible shapes: {together(shapes)}")
         makes(node, 0, prod(common), together(shapes))
 
     return rule

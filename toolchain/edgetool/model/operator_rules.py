@@ -131,7 +131,7 @@ def _all_alike(node: Node) -> None:
         tensor = node.inputs[position]
         if tensor is not None and first is not None and tensor.shape != first.shape:
             Operand("input", position).refuse(
-                node, f"of shape {sizes(tensor.shape)}, where input 0 has {sizes(first.shape)}"
+                node, f"of shape {sizes(tensor.shape)}, but input 0 has {sizes(first.shape)}"
             )
 
 
@@ -280,7 +280,7 @@ def check_counts(node: Node) -> None:
     inputs, outputs = node.record["inputs"], node.record["outputs"]
     both = set(inputs).intersection(outputs)
     if both:
-        node.refuse("outputs", f"writes tensor {min(both)}, which it reads")
+        node.refuse("outputs", f"writes tensor {min(both)}, which it also reads")
     counts = COUNTS.get(node.code)
     if counts is None:
         return
@@ -289,4 +289,4 @@ def check_counts(node: Node) -> None:
             span = f"{least}" if least == most else f"{least} or more" if most >= 2**31 else f"{least} to {most}"
             node.refuse(field, f"with {len(indices)} {field}, not {span}")
     if -1 in inputs[: counts.needed]:
-        node.refuse("inputs", f"without its input {inputs.index(-1)}")
+        node.refuse("inputs", f"without its required input {inputs.index(-1)}")

@@ -24,7 +24,7 @@ def _input(node: Node, position: int) -> Tensor:
     """An input that the operator's counts demand."""
     tensor = node.inputs[position]
     if tensor is None:
-        raise InternalError(f"a rule of {node.code} looks at input {position}, which it may do without")
+        raise InternalError(f"a rule of {node.code} reads input {position}, which is optional")
     return tensor
 
 
@@ -32,8 +32,8 @@ def _hold(node: Node, position: int, expected: Shape, of: Sequence[Shape]) -> No
     """The output at the position has this shape; `of` are the shapes it is made of."""
     result = node.outputs[position]
     if result.shape != tuple(expected):
-        made = f"of shape {sizes(result.shape)}, where {together(of)}"
-        Operand("output", position).refuse(node, f"{made} make {sizes(expected)}")
+        made = f"of shape {sizes(result.shape)}, but inputs of {together(of)}"
+        Operand("output", position).refuse(node, f"{made} produce {sizes(expected)}")
 
 
 def _without(shape: Shape, axes: set[int]) -> tuple[int, ...]:
@@ -101,11 +101,11 @@ def transposed_convolution(node: Node) -> None:
         node.refuse("inputs", f"with {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
     given = constant_numbers(node.inputs[0])
     if given is not None and given != result.shape:
-        Operand("input", 0).refuse(node, f"{sizes(given)}, where the output's shape is {sizes(result.shape)}")
+        Operand("input", 0).refuse(node, f"{sizes(given)}, but the output's shape is {sizes(result.shape)}")
     fits = len(result.shape) == 4 and result.shape[::3] == (source.shape[0], weights.shape[0])
     if not fits or _image(node, result.shape[1:3], weights.shape[1:3]) != source.shape[1:3]:
         operands = f"{sizes(source.shape)} and filters of {sizes(weights.shape)}"
-        Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)}, which {operands} do not make")
+        Operand("output", 0).refuse(node, f"of shape {sizes(result.shape)}, which {operands} do not produce")
 
 
 def multiplied(node: Node) -> None:
@@ -129,7 +129,7 @@ def concatenated(node: Node) -> None:
     for position in first_positions(node, "inputs").values():
         part = parts[position]
         if len(part) != len(first) or _without(part, {axis}) != _without(first, {axis}):
-            Operand("input", position).refuse(node, f"of shape {sizes(part)}, where input 0 has {sizes(first)}")
+            Operand("input", position).refuse(node, f"of shape {sizes(part)}, but input 0 has {sizes(first)}")
     expected = [*first]
     expected[axis] = sum(part[axis] for part in parts)
     _hold(node, 0, expected, parts)
@@ -237,7 +237,7 @@ def blocks_moved(node: Node) -> None:
         sides = [size * block - less for size, block, less in zip(sides, blocks, around, strict=True)]
         batch //= prod(blocks)
     if rest:
-        node.refuse("inputs", f"of {sizes(source.shape)} in blocks of {sizes(blocks)}, which leave a rest")
+        node.refuse("inputs", f"of {sizes(source.shape)} in blocks of {sizes(blocks)}, which leave a remainder")
     _hold(node, 0, (batch, *sides, channels), (source.shape, blocks, border))
 
 
@@ -250,7 +250,7 @@ def mirrored(node: Node) -> None:
     made = []
     for size, before, after in zip(source.shape, border[::2], border[1::2], strict=True):
         if not 0 <= min(before, after) <= max(before, after) <= max(size - edge, 0):
-            node.refuse("inputs", f"with a border of {before} and {after} around a dimension of {size}")
+            node.refuse("inputs", f"with a border of {before} and {after} around a dimension of size {size}")
         made.append(size + before + after)
     _hold(node, 0, made, (source.shape, border))
 
@@ -264,7 +264,7 @@ def sliced(node: Node) -> None:
     for size, begin, count in zip(source.shape, begins, counts, strict=True):
         taken = size - begin if count == -1 else count
         if begin < 0 or not 0 <= taken <= size - begin:
-            node.refuse("inputs", f"with {count} from {begin} of a dimension of {size}")
+            node.refuse("inputs", f"with {count} elements from {begin} in a dimension of size {size}")
         made.append(taken)
     makes(node, 0, prod(made), f"slices of {sizes(source.shape)}")
 

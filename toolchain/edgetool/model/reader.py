@@ -36,9 +36,9 @@ _OTHER_FORMATS = (
     (
         b"\x89HDF",
         "an HDF5 file, as Keras writes .h5 files",
-        "make a .tflite of it with 'edgetool convert', which knows it by its ending .h5",
+        "convert it with 'edgetool convert', which recognizes it by the extension .h5",
     ),
-    (b"PK\x03\x04", "a zip archive, as Keras writes .keras files", "give it the ending .keras, or unpack it"),
+    (b"PK\x03\x04", "a zip archive, as Keras writes .keras files", "rename it to end in .keras, or unpack it"),
     (b"\x1f\x8b", "a gzip archive", "unpack it"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull`"),
 )
@@ -76,7 +76,7 @@ def _check_format(blob: bytes, name: str) -> None:
     raise InvalidModelError(
         "this is a text file, not a .tflite model" if is_text else "this is not a .tflite model",
         where=name,
-        fix="give a file whose bytes 4 to 7 read TFL3, as the converter writes it",
+        fix="use a .tflite file, which has TFL3 in bytes 4 to 7",
     )
 
 
@@ -96,7 +96,9 @@ class _File:
 def _model(name: str, root: Record, unknown_fields: tuple[str, ...]) -> Model:
     data = tuple(_payload(name, record) for record in root["buffers"])
     if data and data[0] is not None:
-        checks.invalid(name, root["buffers"][0], "data", "the first buffer must be empty: it stands for no data")
+        checks.invalid(
+            name, root["buffers"][0], "data", "the first buffer must be empty: it represents tensors without data"
+        )
     if not root["subgraphs"]:
         checks.invalid(name, root, "subgraphs", "the model has no subgraph")
     operator_codes = tuple(_operator_code(name, record) for record in root["operator_codes"])
@@ -123,7 +125,7 @@ def _model(name: str, root: Record, unknown_fields: tuple[str, ...]) -> Model:
 def _payload(name: str, record: Record) -> bytes | None:
     for field in ("offset", "size"):
         if record[field] > 1:  # the schema's own limit: 0 and 1 stand for none
-            checks.unsupported(name, record, field, "a constant is kept outside the flatbuffer")
+            checks.unsupported(name, record, field, "a constant is stored outside the flatbuffer")
     return record["data"] or None
 
 
@@ -131,7 +133,7 @@ def _operator_code(name: str, record: Record) -> OperatorCode:
     """Files before 2020 have the code in the deprecated field alone, later ones the larger value in the new one."""
     number = max(record["deprecated_builtin_code"], record["builtin_code"])
     if not 0 <= number < len(BUILTIN_OPERATORS) or number == PLACEHOLDER_CODE:
-        checks.unsupported(name, record, "builtin_code", f"operator code {number} is not known", NEWER_RUNTIME)
+        checks.unsupported(name, record, "builtin_code", f"unknown operator code {number}", NEWER_RUNTIME)
     code = BUILTIN_OPERATORS[number]
     if code == "CUSTOM" and not record["custom_code"]:
         checks.invalid(name, record, "custom_code", "a custom operator without a name")
@@ -158,7 +160,7 @@ def _graph(file: _File, index: int, record: Record, calls: dict[int, set[int]]) 
 
 def _dtype(name: str, record: Record) -> DType:
     if not isinstance(record["type"], str):
-        checks.unsupported(name, record, "type", f"tensor type {record['type']} is not known", NEWER_RUNTIME)
+        checks.unsupported(name, record, "type", f"unknown tensor type {record['type']}", NEWER_RUNTIME)
     return DType[record["type"]]
 
 
@@ -166,7 +168,7 @@ def _tensor(file: _File, index: int, record: Record, tensors: int) -> Tensor:
     name = file.name
     file.check_indices(record, tensors)
     if record["external_buffer"]:
-        checks.unsupported(name, record, "external_buffer", "a constant is kept in another file")
+        checks.unsupported(name, record, "external_buffer", "a constant is stored in another file")
     dtype = _dtype(name, record)
     shape: tuple[int, ...] = record["shape"]
     checks.check_shape(name, record, shape, dtype)
@@ -239,7 +241,7 @@ def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ..
     file.check_indices(record, len(tensors))
     for field in ("large_custom_options_offset", "large_custom_options_size"):
         if record[field] > 1:
-            checks.unsupported(name, record, field, "custom options are kept outside the flatbuffer")
+            checks.unsupported(name, record, field, "custom options are stored outside the flatbuffer")
     if record["custom_options_format"] != "FLEXBUFFERS":
         checks.unsupported(name, record, "custom_options_format", "an unknown format", NEWER_RUNTIME)
     first, second = record["builtin_options"], record["builtin_options_2"]

@@ -33,14 +33,14 @@ def write_model(model: Model) -> bytes:
     """
     if model.unknown_fields:
         raise UnsupportedModelError(
-            "the model has fields that this version of edgetool does not know, and would lose by writing it",
+            "the model has fields that this version of edgetool does not support and that would be lost",
             where=", ".join(model.unknown_fields[:5]),
             fix="use a newer edgetool, or export the model with an older converter",
         )
     size_bytes = sum(len(data) for data in model.data if data)
     if size_bytes > MAX_FILE_BYTES:
         raise UnsupportedModelError(
-            f"{size_bytes} bytes of constants do not fit a .tflite file", fix="use a smaller model"
+            f"{size_bytes} bytes of constants do not fit in a .tflite file", fix="use a smaller model"
         )
     _check_consistent(model)
     return write_root(_model(model))
@@ -51,14 +51,14 @@ def _check_consistent(model: Model) -> None:
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             if tensor.data != model.data[tensor.buffer]:
-                raise InternalError(f"tensor {tensor.index} does not hold the data of buffer {tensor.buffer}")
+                raise InternalError(f"tensor {tensor.index} differs from the data of buffer {tensor.buffer}")
         for operator in graph.operators:
             code = OperatorCode(operator.code, operator.version, operator.custom_code)
             if code != model.operator_codes[operator.opcode_index]:
-                raise InternalError(f"operator {operator.index} is not its entry {operator.opcode_index}")
+                raise InternalError(f"operator {operator.index} does not match operator code {operator.opcode_index}")
     for entry in model.metadata:
         if entry.data != (model.data[entry.buffer] or b""):
-            raise InternalError(f"metadata {entry.name} does not hold the data of buffer {entry.buffer}")
+            raise InternalError(f"metadata {entry.name} differs from the data of buffer {entry.buffer}")
 
 
 # From the types to records of the schema. A field left out, or None, is absent in the file. Runtimes follow the

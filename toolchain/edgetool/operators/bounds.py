@@ -37,7 +37,7 @@ def _slice_constants(call: Call) -> None:
     source = call.required_input(0).shape
     for position in (1, 2, 3):
         given = call.required_input(position).element_count
-        demand(call, given >= len(source), f"reads {len(source)} numbers of an input {position} that has {given}")
+        demand(call, given >= len(source), f"reads {len(source)} elements of input {position}, which has {given}")
     begins, strides = words(call.required_input(1)), words(call.required_input(3))
     for axis, size in enumerate(source):
         if not integer(call, "shrink_axis_mask") & 1 << axis:
@@ -52,20 +52,22 @@ def _sliced(call: Call) -> None:
     """SLICE reads the sizes in the type of the beginnings, and writes as many elements as they say."""
     begins, counts = call.required_input(1), call.required_input(2)
     types = begins.dtype.name.lower(), counts.dtype.name.lower()
-    demand(call, types[0] == types[1], f"takes no {types[0]} together with {types[1]}")
+    demand(call, types[0] == types[1], f"does not support {types[0]} together with {types[1]}")
     constant_input(2, "sizes")(call)
     if begins.is_constant:
         return  # the reader holds all three against each other
     source, made = call.required_input(0).shape, call.required_output().element_count
     most = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
     fits = all(0 <= count <= size for size, count in zip(source, most, strict=False))
-    demand(call, fits and prod(most) == made, f"may write {tuple(most)} of {source} to an output of {made} elements")
+    demand(
+        call, fits and prod(most) == made, f"may write {tuple(most)} of {source} to an output with only {made} elements"
+    )
 
 
 def _image(call: Call) -> None:
     """SPACE_TO_DEPTH and DEPTH_TO_SPACE write 4 sizes over the output's own."""
     rank = len(call.required_output().shape)
-    demand(call, rank == IMAGE_RANK, f"writes 4 dimensions to an output of {rank}")
+    demand(call, rank == IMAGE_RANK, f"writes 4 dimensions to an output with {rank}")
 
 
 def _gathered_rank(call: Call) -> None:
@@ -77,7 +79,7 @@ def _gathered_rank(call: Call) -> None:
     else:
         made = len(positions) - 1 + len(source) - positions[-1]
     held = len(call.required_output().shape)
-    demand(call, made <= held, f"writes {made} dimensions to an output of {held}")
+    demand(call, made <= held, f"writes {made} dimensions to an output with {held}")
 
 
 def _kept_rank(call: Call) -> None:
@@ -85,25 +87,27 @@ def _kept_rank(call: Call) -> None:
     constant_input(1, "axes")(call)
     source, result = call.required_input(0).shape, call.required_output().shape
     alike = len(source) == len(result) or not call.option("keep_dims", False)
-    demand(call, alike, f"keeps no {len(source)} dimensions in {result}")
+    demand(call, alike, f"cannot keep {len(source)} dimensions in the shape {result}")
 
 
 def _reversed_axes(call: Call) -> None:
-    demand(call, call.required_input(1).element_count > 0, "takes no empty list of axes")
+    demand(call, call.required_input(1).element_count > 0, "does not support an empty list of axes")
 
 
 def _shapes_to_join(call: Call) -> None:
     """BROADCAST_ARGS ends the program where two sizes differ and neither is 1."""
     shapes = [integers(tensor)[::-1] for tensor in map(call.required_input, (0, 1)) if tensor.is_constant]
     for sizes in zip(*shapes, strict=False):
-        demand(call, len({*sizes} - {1}) <= 1, f"does not broadcast {sizes[0]} to {sizes[-1]}")
+        demand(call, len({*sizes} - {1}) <= 1, f"cannot broadcast {sizes[0]} to {sizes[-1]}")
 
 
 def _slots(call: Call) -> None:
     """CIRCULAR_BUFFER moves all slots but one, of the dimensions 1 to 3."""
     source, result = call.required_input(0).shape, call.required_output().shape
-    demand(call, len(source) == len(result) == IMAGE_RANK, f"takes 4 dimensions, not {source} and {result}")
-    demand(call, result[1] > 0, "takes no output without slots")
+    demand(
+        call, len(source) == len(result) == IMAGE_RANK, f"requires 4 dimensions, not the shapes {source} and {result}"
+    )
+    demand(call, result[1] > 0, "does not support an output without slots")
 
 
 def _detections(call: Call) -> None:
@@ -111,23 +115,25 @@ def _detections(call: Call) -> None:
     boxes, scores, anchors = (call.required_input(position) for position in range(3))
     number, options = boxes.shape[1], flex_options(call)
     classes, most = named_size(call, "num_classes"), named_size(call, "max_detections")
-    demand(call, classes > 0 and most > 0, f"takes no {classes} classes and {most} detections")
-    demand(call, max(classes, most) * number * 4 < INT32_LIMIT, f"has no room for {most} of {number} boxes")
-    demand(call, anchors.element_count >= BOX_COORDINATES * number, f"takes {number} anchors of 4 numbers")
+    demand(call, classes > 0 and most > 0, f"does not support {classes} classes with {most} detections")
+    demand(call, max(classes, most) * number * 4 < INT32_LIMIT, f"does not have room for {most} of {number} boxes")
+    demand(call, anchors.element_count >= BOX_COORDINATES * number, f"requires {number} anchors of 4 numbers")
     for tensor in (boxes, scores, anchors, *(call.required_output(position) for position in range(4))):
-        demand(call, tensor.dtype == DType.FLOAT32, f"takes float32, not {tensor.dtype.name.lower()}")
+        demand(call, tensor.dtype == DType.FLOAT32, f"requires float32, not {tensor.dtype.name.lower()}")
     written = most
     if options.integer("use_regular_nms"):
         chosen = min(number, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
         room = most * number
-        demand(call, (0 if classes == 1 else most) + chosen <= room, f"has room for {room} boxes of two classes")
+        demand(call, (0 if classes == 1 else most) + chosen <= room, f"has room for only {room} boxes of two classes")
     else:
         each = min(options.integer("max_classes_per_detection"), classes)
         written = min(most, number) * each * each  # as the kernel counts them
     for position, width in enumerate((BOX_COORDINATES, 1, 1)):
         held = call.required_output(position).element_count
-        demand(call, written * width <= held, f"writes {written * width} elements to an output {position} of {held}")
-    demand(call, call.required_output(3).element_count > 0, "takes no empty output 3")
+        demand(
+            call, written * width <= held, f"writes {written * width} elements to output {position}, which has {held}"
+        )
+    demand(call, call.required_output(3).element_count > 0, "does not support an empty output 3")
 
 
 def _decoded(call: Call) -> None:
@@ -140,7 +146,7 @@ def _decoded(call: Call) -> None:
         room = (len(tables.data or b"") - DECODE_HEADER_BYTES) // element_bytes
         if header[0] == TABLE:
             bits, stride = header[5] & 7, header[6]
-            demand(call, 0 < bits <= WIDEST_CODE_BITS, f"takes no codes of {bits} bits")
+            demand(call, 0 < bits <= WIDEST_CODE_BITS, f"does not support codes of {bits} bits")
             needed = result.element_count * bits
             channels = len(result.quantization.scales) if result.quantization is not None else 1
             values = (max(channels, 1) - 1) * stride + 1
@@ -149,8 +155,8 @@ def _decoded(call: Call) -> None:
             values = sum(byte.bit_count() for byte in codes.data or b"")
         else:
             continue
-        demand(call, needed <= held, f"takes {needed} bits of codes, not {held}")
-        demand(call, values <= room, f"takes a table of {values} values, not {room}")
+        demand(call, needed <= held, f"requires {needed} bits of codes, not {held}")
+        demand(call, values <= room, f"requires a table of {values} values, not {room}")
 
 
 _BLOCKS = _all(constant_input(1, "blocks"), constant_input(2, "border"))

@@ -22,24 +22,24 @@ CHANNELS, NOISE_CHANNELS = 0, 4
 
 def _option(call: Call, position: int) -> int:
     value = flex_size(call, position)
-    demand(call, value < INT32_LIMIT, f"takes no {value} as option {position}")
+    demand(call, value < INT32_LIMIT, f"does not support {value} as option {position}")
     return value
 
 
 def _holds(call: Call, what: str, tensor: Tensor, elements: int) -> None:
     held = tensor.element_count
-    demand(call, held >= elements, f"takes {elements} elements as {what}, not {held}")
+    demand(call, held >= elements, f"requires {elements} elements as {what}, not {held}")
 
 
 def _output_of_input(call: Call) -> None:
     """As many elements come as go."""
     given, made = call.required_input(0).element_count, call.required_output().element_count
-    demand(call, given == made, f"makes {given} elements, not {made}")
+    demand(call, given == made, f"produces {given} elements, not {made}")
 
 
 def _window(call: Call) -> None:
     source, weights = call.required_input(0).element_count, call.required_input(1).element_count
-    demand(call, weights > 0 and source % weights == 0, f"takes no {source} samples in windows of {weights}")
+    demand(call, weights > 0 and source % weights == 0, f"cannot process {source} samples in windows of {weights}")
     _output_of_input(call)
 
 
@@ -47,13 +47,13 @@ def _framer(call: Call) -> None:
     size, step = _option(call, 0), _option(call, FRAME_STEP)
     raw = flex_options(call).raw
     prefilled = any(raw[PREFILL : PREFILL + 1])
-    demand(call, size > 0 and (size >= step or not prefilled), f"takes no frames of {size} in steps of {step}")
+    demand(call, size > 0 and (size >= step or not prefilled), f"cannot process frames of {size} in steps of {step}")
     _holds(call, "output 0", call.required_output(), call.required_input(0).element_count // step * size)
 
 
 def _overlap_add(call: Call) -> None:
     shape, step = call.required_input(0).shape, _option(call, FRAME_STEP)
-    demand(call, step <= shape[-1], f"takes no frames of {shape[-1]} in steps of {step}")
+    demand(call, step <= shape[-1], f"cannot process frames of {shape[-1]} in steps of {step}")
     _holds(call, "output 0", call.required_output(), prod(shape[:-1]) * step)
 
 
@@ -63,22 +63,30 @@ def _transform(*, inverse: bool) -> Condition:
     def condition(call: Call) -> None:
         length = _option(call, FFT_LENGTH)
         source, result = call.required_input(0).shape, call.required_output().shape
-        demand(call, bool(source), "takes no input without dimensions")
-        demand(call, length > 0 and length % 2 == 0, f"takes no transform of {length} samples")
+        demand(call, bool(source), "does not support an input without dimensions")
+        demand(call, length > 0 and length % 2 == 0, f"does not support a transform of {length} samples")
         pairs = length + 2
         if inverse:
-            demand(call, source[-1] >= pairs and result[-1] >= length, f"takes no {source} to {result} for {length}")
+            demand(
+                call,
+                source[-1] >= pairs and result[-1] >= length,
+                f"cannot transform {source} to {result} with a length of {length}",
+            )
         else:
-            demand(call, source[-1] <= length and result[-1] >= pairs, f"takes no {source} to {result} for {length}")
+            demand(
+                call,
+                source[-1] <= length and result[-1] >= pairs,
+                f"cannot transform {source} to {result} with a length of {length}",
+            )
         rows, made = prod(source[:-1]), prod(result[:-1])
-        demand(call, made >= rows, f"makes {rows} rows, not {made}")
+        demand(call, made >= rows, f"produces {rows} rows, not {made}")
 
     return condition
 
 
 def _energy(call: Call) -> None:
     end, start = _option(call, 0), _option(call, 1)
-    demand(call, start <= end, f"takes no energies from {start} to {end}")
+    demand(call, start <= end, f"cannot compute energies from {start} to {end}")
     _holds(call, "input 0", call.required_input(0), 2 * end)
     _holds(call, "output 0", call.required_output(), end)
 
@@ -90,7 +98,7 @@ def _filter_bank(call: Call) -> None:
         constant_input(position, what)(call)
         _holds(call, f"input {position}", call.required_input(position), channels + 1)
     made = call.required_output().element_count
-    demand(call, made <= channels, f"makes {channels} channels, not {made}")
+    demand(call, made <= channels, f"produces {channels} channels, not {made}")
     source, weights = call.required_input(0), min(call.required_input(p).element_count for p in (1, 2))
     starts, first_weights, widths = (integers(call.required_input(p)) for p in (3, 4, 5))
     for start, first, width in zip(starts[: channels + 1], first_weights, widths, strict=False):
@@ -103,7 +111,7 @@ def _spectral_subtraction(call: Call) -> None:
     _holds(call, "input 0", call.required_input(0), channels)
     _holds(call, "output 0", call.required_output(), channels)
     noise = call.required_output(1).element_count
-    demand(call, noise <= channels, f"tells {channels} estimates of noise, not {noise}")
+    demand(call, noise <= channels, f"produces {channels} noise estimates, not {noise}")
 
 
 def _gain_control(call: Call) -> None:
@@ -115,8 +123,8 @@ def _gain_control(call: Call) -> None:
 def _stacker(call: Call) -> None:
     channels, left, right, step = (_option(call, position) for position in range(4))
     rows = left + right + 1
-    demand(call, 0 < step <= rows, f"takes no {rows} rows in steps of {step}")
-    demand(call, 0 < channels * rows < INT32_LIMIT, f"takes no {channels} channels")
+    demand(call, 0 < step <= rows, f"cannot process {rows} rows in steps of {step}")
+    demand(call, 0 < channels * rows < INT32_LIMIT, f"does not support {channels} channels")
     _holds(call, "input 0", call.required_input(0), channels)
     _holds(call, "output 0", call.required_output(), channels * rows)
 

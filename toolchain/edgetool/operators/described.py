@@ -38,7 +38,7 @@ MAX_METHOD = 200
 
 ALLOCATION_KEYS = ("init", "persistent", "scratch", "temporary_inputs", "temporary_outputs")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIZE_FORM = "write bytes, or as in { output = 0, bytes_per_element = 4, plus = 16 }"
+_SIZE_FORM = "specify bytes, or for example { output = 0, bytes_per_element = 4, plus = 16 }"
 
 Side = Literal["input", "output"]
 
@@ -59,7 +59,8 @@ class BufferSize:
         tensor = call.input(self.position) if self.side == "input" else call.output(self.position)
         if tensor is None:
             raise KernelRefusal(
-                f"{call.operator.label} has no {self.side} {self.position}, by which its description sizes a buffer"
+                f"{call.operator.label} has no {self.side} {self.position}, but its description uses it to size "
+                "a buffer"
             )
         return self.fixed_bytes + self.bytes_per_element * tensor.element_count
 
@@ -84,10 +85,10 @@ def describe_operators(document: Mapping[str, Any]) -> tuple[dict[str, OperatorE
     for item in section.sections("operator"):
         entry = _entry(item)
         if entry.code and entry.code in entries:
-            item.note("name", f"there are two operators {entry.code[:80]!r}", "describe each once")
+            item.note("name", f"there are two descriptions of {entry.code[:80]!r}", "describe each operator once")
         entries[entry.code] = entry
     if not section.has("operator") or section.table["operator"] == []:
-        section.note("operator", "is missing", "describe each custom operator in a table [[operator]]")
+        section.note("operator", "is missing", "describe each custom operator in an [[operator]] table")
     section.finish()
     return entries, section.problems
 

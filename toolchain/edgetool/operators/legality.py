@@ -101,7 +101,7 @@ def _reasons(
         return
     tables = _tables(runtime)
     if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.known:
-        yield "missing", f"{runtime.name} has no {operator.label}"
+        yield "missing", f"{runtime.name} does not support {operator.label}"
         return
     if operator.unsettled:
         yield "limit", f"its {operator.unsettled}, as sizes are known only when the model runs"
@@ -175,7 +175,7 @@ def _type_reason(takes: Takes, inputs: Operands, outputs: Operands, kernels: Ker
     )
     which = "" if furthest == 0 else f" as {_operand(furthest, len(given), len(made))}"
     own = " of CMSIS-NN" if kernels == "cmsis-nn" and takes.cmsis_nn != takes.reference else ""
-    return f"its {takes.operator}{own} takes {_listed(list(taken))}{which}, not {_name(dtype)}"
+    return f"its {takes.operator}{own} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
 
 
 def _taken(signature: Signature, position: int, given: tuple[DType | None, ...]) -> list[str]:
@@ -200,16 +200,16 @@ def _limit_reasons(
 ) -> Iterator[Reason]:
     most = runtime.limit(operator.code, "inputs")
     if most is not None and len(inputs) > most:
-        yield "limit", f"its {operator.code} takes at most {most} inputs, not {len(inputs)}"
+        yield "limit", f"its {operator.code} supports at most {most} inputs, not {len(inputs)}"
     rank = max((len(tensor.shape) for tensor in (*inputs, *outputs) if tensor is not None), default=0)
     first = inputs[0].dtype if inputs and inputs[0] is not None else None
     most = runtime.limit(operator.code, "dimensions")
     if most is not None and rank > most:
-        yield "limit", f"its {operator.code} takes at most {most} dimensions, not {rank}"
+        yield "limit", f"its {operator.code} supports at most {most} dimensions, not {rank}"
     limit = runtime.rank_limit(operator.code, kernels, first)
     if limit is not None and rank > limit.maximum:
         own = " of CMSIS-NN" if limit.kernels == "cmsis-nn" else ""
-        yield "limit", f"its {operator.code}{own} takes at most {limit.maximum} dimensions, not {rank}"
+        yield "limit", f"its {operator.code}{own} supports at most {limit.maximum} dimensions, not {rank}"
 
 
 def _scale_reason(takes: Takes, inputs: Operands, outputs: Operands) -> str | None:
@@ -218,8 +218,8 @@ def _scale_reason(takes: Takes, inputs: Operands, outputs: Operands) -> str | No
         return None
     for rule in takes.equal_scales:
         if result.dtype in rule.types and not _equal(rule, result, (*inputs, *outputs)):
-            but = "and fails where they differ" if rule.refuses else "and ignores that they differ"
-            return f"its {takes.operator} needs one scale and zero point for inputs and output, {but}"
+            but = "and fails if they differ" if rule.refuses else "but does not check that they are equal"
+            return f"its {takes.operator} requires the same scale and zero point for inputs and output, {but}"
     for fixed in takes.fixed_scales:
         own = result.per_tensor
         if result.dtype == fixed.dtype and own is not None and own != (fixed.scale, fixed.zero_point):

@@ -18,27 +18,29 @@ LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
 
 def _int8_slopes(call: Call) -> None:
     if call.required_output().dtype == DType.INT16 and call.required_input(1).dtype != DType.INT8:
-        raise KernelRefusal("PRELU of int16 takes slopes of int8 only")
+        raise KernelRefusal("PRELU of int16 supports only int8 slopes")
 
 
 def _shrinking_output(call: Call) -> None:
     """The multiplier from 1/128 of the input's scale to the output's has no left shift."""
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and scale(result) and float32(float32(scale(source) / 128) / scale(result)) >= 1:
-        raise KernelRefusal("HARD_SWISH takes int8 with an output scale above 1/128 of its input's only")
+        raise KernelRefusal(
+            "HARD_SWISH supports int8 only if the output scale is greater than 1/128 of the input scale"
+        )
 
 
 def _from_zero(call: Call) -> None:
     """Results from 0 to 1 in int8 start at the lowest value."""
     if call.required_input(0).dtype == DType.INT8 and zero_point(call.required_output()) != -128:
-        raise KernelRefusal(f"{call.operator.label} makes int8 with a zero point of -128 only")
+        raise KernelRefusal(f"{call.operator.label} produces int8 only with a zero point of -128")
 
 
 def _fifteen_bits(call: Call) -> None:
     """Results in int16 have a scale of 2^-15."""
     own = scale(call.required_output())
     if call.required_input(0).dtype == DType.INT16 and not (own > 0 and abs(log2(own) + 15) < LOG2_TOLERANCE):
-        raise KernelRefusal(f"{call.operator.label} makes int16 with a scale of 2^-15 only, not {own}")
+        raise KernelRefusal(f"{call.operator.label} produces int16 only with a scale of 2^-15, not {own}")
 
 
 RULES: dict[str, PrepareRule] = {

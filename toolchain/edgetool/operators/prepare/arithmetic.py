@@ -30,7 +30,7 @@ def add_n(call: Call) -> Iterator[Request]:
     """ADD_N keeps a pointer to each input in scratch, and its parameters, for int8 only, in the tail (add_n.cc)."""
     count = len(call.operator.inputs)
     if count < 2:
-        raise KernelRefusal("ADD_N takes two inputs or more")
+        raise KernelRefusal("ADD_N requires two or more inputs")
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
@@ -39,11 +39,11 @@ def add_n(call: Call) -> Iterator[Request]:
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
         if (tensor.shape, tensor.dtype) != (first.shape, first.dtype):
-            raise KernelRefusal("ADD_N takes inputs of one shape and one type only")
+            raise KernelRefusal("ADD_N requires inputs with the same shape and type")
         if first.dtype == DType.INT8 and (scale(tensor), zero_point(tensor)) != (scale(first), zero_point(first)):
-            raise KernelRefusal("ADD_N takes int8 inputs of one scale and one zero point only")
+            raise KernelRefusal("ADD_N requires int8 inputs with the same scale and zero point")
     if result.dtype not in (DType.FLOAT32, DType.INT8):
-        raise KernelRefusal(f"ADD_N takes float32 and int8, not {result.dtype.name.lower()}")
+        raise KernelRefusal(f"ADD_N supports float32 and int8, not {result.dtype.name.lower()}")
     if result.dtype == DType.INT8:
         yield persistent("parameters", ADD_N_DATA_BYTES)
     yield scratch("pointers to the inputs", call.platform.abi.pointer_bytes * count)
@@ -72,19 +72,19 @@ def _check_sum_scales(call: Call, first: float, second: float) -> None:
 def _check_input_scales(call: Call, first: float, second: float) -> None:
     common = 2 * max(first, second)
     if not all(is_below_one(ratio(operand, common)) for operand in (first, second)):
-        raise KernelRefusal(f"{call.operator.label} needs positive scales of its inputs, not {first} and {second}")
+        raise KernelRefusal(f"{call.operator.label} requires positive input scales, not {first} and {second}")
 
 
 def _inputs_plain_int32(call: Call) -> None:
     """An int32 output is no quantized one: neither are its inputs."""
     if call.required_output().dtype == DType.INT32 and any(is_quantized(call.required_input(i)) for i in (0, 1)):
-        raise KernelRefusal(f"{call.operator.label} takes int32 without quantization only")
+        raise KernelRefusal(f"{call.operator.label} supports int32 inputs only without quantization")
 
 
 def _output_plain_int32(call: Call) -> None:
     result = call.required_output()
     if result.dtype == DType.INT32 and is_quantized(result):
-        raise KernelRefusal(f"{call.operator.label} makes int32 without quantization only")
+        raise KernelRefusal(f"{call.operator.label} produces int32 only without quantization")
 
 
 def _cmsis_nn_add(call: Call) -> None:
@@ -94,7 +94,7 @@ def _cmsis_nn_add(call: Call) -> None:
     output_alike(call)
     inputs_alike(call)
     if call.required_input(0).dtype not in CMSIS_ADD_TYPES:
-        raise KernelRefusal(f"ADD of CMSIS-NN does not take {call.required_input(0).dtype.name.lower()}")
+        raise KernelRefusal(f"ADD of CMSIS-NN does not support {call.required_input(0).dtype.name.lower()}")
     symmetric_int16(2)(call)
 
 
@@ -115,7 +115,7 @@ def _difference(call: Call) -> None:
     if first.dtype not in QUANTIZED:
         return
     if first.dtype == DType.INT8 and any(not -128 <= zero_point(tensor) <= 127 for tensor in (first, second, result)):
-        raise KernelRefusal("SQUARED_DIFFERENCE takes int8 with zero points from -128 to 127 only")
+        raise KernelRefusal("SQUARED_DIFFERENCE supports int8 only with zero points from -128 to 127")
     symmetric_int16(2)(call)
     _check_input_scales(call, scale(first), scale(second))
 

@@ -17,17 +17,19 @@ def _int8_scales(call: Call) -> None:
     for position in (0, 1):
         own = scale(call.required_input(position))
         if not is_below_one(own):
-            raise KernelRefusal(f"{call.operator.label} takes int8 with scales between 0 and 1 only, not {own}")
+            raise KernelRefusal(f"{call.operator.label} supports int8 only with scales between 0 and 1, not {own}")
 
 
 def _choice(call: Call) -> None:
     condition, first, second = (call.required_input(position) for position in range(3))
     result = call.required_output()
     if condition.dtype != DType.BOOL:
-        raise KernelRefusal(f"{call.operator.label} takes a condition of type bool, not {condition.dtype.name.lower()}")
+        raise KernelRefusal(
+            f"{call.operator.label} requires a condition of type bool, not {condition.dtype.name.lower()}"
+        )
     if first.dtype != second.dtype:
         types = f"{first.dtype.name.lower()} and {second.dtype.name.lower()}"
-        raise KernelRefusal(f"{call.operator.label} does not choose between {types}")
+        raise KernelRefusal(f"{call.operator.label} cannot select between {types}")
     operands = (condition, first, second)
     single = all(tensor.element_count == 1 for tensor in (*operands, result))
     if not single and len({tensor.shape for tensor in operands}) > 1:
@@ -42,7 +44,7 @@ def _check_broadcast(call: Call, shapes: list[tuple[int, ...]], result: tuple[in
         if any(size not in (1, made[-1]) for size in sizes):
             raise KernelRefusal(f"{call.operator.label} cannot broadcast {', '.join(map(str, shapes))}")
     if tuple(reversed(made)) != result:
-        raise KernelRefusal(f"{call.operator.label} makes {tuple(reversed(made))}, but the file says {result}")
+        raise KernelRefusal(f"{call.operator.label} produces {tuple(reversed(made))}, but the file specifies {result}")
 
 
 # The output is not looked at.

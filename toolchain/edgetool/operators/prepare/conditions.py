@@ -35,7 +35,7 @@ def counts(inputs: int, outputs: int = 1) -> Condition:
         found = (len(call.operator.inputs), len(call.operator.outputs))
         if found != (inputs, outputs):
             raise KernelRefusal(
-                f"{call.operator.label} takes {inputs} inputs and {outputs} outputs, not {found[0]} and {found[1]}"
+                f"{call.operator.label} requires {inputs} inputs and {outputs} outputs, not {found[0]} and {found[1]}"
             )
 
     return condition
@@ -55,7 +55,9 @@ def same_shape(call: Call) -> None:
     """The output has the input's shape."""
     source, result = call.required_input(0), call.required_output()
     if source.shape != result.shape:
-        raise KernelRefusal(f"{call.operator.label} makes no output of shape {result.shape} from {source.shape}")
+        raise KernelRefusal(
+            f"{call.operator.label} cannot produce an output of shape {result.shape} from {source.shape}"
+        )
 
 
 def symmetric_int16(inputs: int) -> Condition:
@@ -66,7 +68,7 @@ def symmetric_int16(inputs: int) -> Condition:
         for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
             if zero_point(tensor) != 0:
                 raise KernelRefusal(
-                    f"{call.operator.label} takes int16 with zero points of 0 only, not {zero_point(tensor)}"
+                    f"{call.operator.label} supports int16 only with zero points of 0, not {zero_point(tensor)}"
                 )
 
     return condition
@@ -74,7 +76,7 @@ def symmetric_int16(inputs: int) -> Condition:
 
 def _alike(call: Call, first: Tensor, second: Tensor) -> None:
     if first.dtype != second.dtype:
-        raise KernelRefusal(f"{call.operator.label} does not take {_type(first)} together with {_type(second)}")
+        raise KernelRefusal(f"{call.operator.label} does not support {_type(first)} together with {_type(second)}")
 
 
 def _type(tensor: Tensor) -> str:

@@ -25,14 +25,14 @@ def _branches(call: Call) -> None:
     """The condition is one bool; the first branch takes and gives what the operator has. The second is not asked."""
     input_type(0, DType.BOOL)(call)
     elements = call.required_input(0).element_count
-    demand(call, elements == 1, f"takes one condition, not {elements}")
+    demand(call, elements == 1, f"requires one condition, not {elements}")
     then = _subgraph(call, "then_subgraph_index")
     _subgraph(call, "else_subgraph_index")
     given, made = len(call.operator.inputs) - 1, len(call.operator.outputs)
     demand(
         call,
         (len(then.inputs), len(then.outputs)) == (given, made),
-        f"hands {given} inputs and {made} outputs to a subgraph with {len(then.inputs)} and {len(then.outputs)}",
+        f"passes {given} inputs and {made} outputs to a subgraph with {len(then.inputs)} and {len(then.outputs)}",
     )
 
 
@@ -41,9 +41,9 @@ def _loop(call: Call) -> Iterable[Request]:
     given, made = len(call.operator.inputs), len(call.operator.outputs)
     condition, body = _subgraph(call, "cond_subgraph_index"), _subgraph(call, "body_subgraph_index")
     numbers = {given, made, len(condition.inputs), len(body.inputs), len(body.outputs)}
-    demand(call, len(numbers) == 1, "takes and gives other numbers of tensors than its subgraphs do")
+    demand(call, len(numbers) == 1, "has a different number of inputs or outputs from its subgraphs")
     # Not asked: the kernel reads the first output all the same.
-    demand(call, len(condition.outputs) > 0, "asks a subgraph without outputs whether to go on")
+    demand(call, len(condition.outputs) > 0, "uses a condition subgraph that has no outputs")
     return ()
 
 
@@ -58,7 +58,7 @@ def _assign_variable(call: Call) -> Iterator[Request]:
     counts(2, 0)(call)
     input_type(0, DType.RESOURCE, DType.INT32)(call)
     handle, value = call.required_input(0), call.required_input(1)
-    demand(call, handle.element_count == 1, f"takes one variable, not {handle.element_count}")
+    demand(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
     yield from call.temporary_inputs(1)
     assignment = call.assignments[call.graph.index, call.operator.index]
     if assignment.variable is None:

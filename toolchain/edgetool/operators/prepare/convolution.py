@@ -68,9 +68,11 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     _type_pair(call, source, weights, TYPES)
     for tensor in (source, weights, result):
         _rank_4(call, tensor)
-    demand(call, source.shape[0] == result.shape[0], f"makes no batch of {result.shape[0]} from {source.shape[0]}")
+    demand(
+        call, source.shape[0] == result.shape[0], f"cannot produce a batch of {result.shape[0]} from {source.shape[0]}"
+    )
     grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
-    demand(call, grouped, f"has no groups of {weights.shape[3]} in {source.shape[3]} channels")
+    demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
     if source.dtype in QUANTIZED:
         yield from _channels(call, weights, CONV)
     yield from _parameters(call, CONV)
@@ -126,7 +128,7 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
 
 def _depthwise_parameters(call: Call) -> Iterator[Request]:
     """A third input that is left out is given back all the same, as a null pointer."""
-    demand(call, tuple(call.operator.inputs[2:]) != (-1,), "crashes where the bias is left out as input -1")
+    demand(call, tuple(call.operator.inputs[2:]) != (-1,), "crashes if the bias is omitted as input -1")
     yield from _parameters(call, DEPTHWISE)
 
 
@@ -183,7 +185,7 @@ def _output_last(call: Call, operands: _Operands) -> Iterator[Request]:
 def _channels(call: Call, weights: Tensor, operands: _Operands) -> Iterator[Request]:
     """As many as the filter has, not the output."""
     axis = operands.channel_axis
-    demand(call, axis < len(weights.shape), f"takes no filter of {len(weights.shape)} dimensions")
+    demand(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
     for what in ("per-channel multipliers", "per-channel shifts"):
         yield persistent(what, INT32_BYTES * weights.shape[axis])
 
@@ -197,32 +199,36 @@ def _parameters(call: Call, operands: _Operands) -> Iterator[Request]:
     if source.dtype == DType.FLOAT32:
         return
     for what, tensor in (("input", source), ("filter", weights)):
-        demand(call, is_quantized(tensor), f"takes no {what} without scales and zero points")
+        demand(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
     quantization = weights.quantization
     if quantization is not None and quantization.per_channel:
         integer_types = source.dtype in QUANTIZED and weights.dtype in (DType.INT8, DType.INT4)
-        demand(call, integer_types, f"takes no filter of {_type(weights)} quantized per channel")
+        demand(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
         channels, axis = weights.shape[operands.channel_axis], quantization.axis
         alike = len(quantization.scales) == channels
         alike = alike and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
-        demand(call, alike, "takes a filter quantized per tensor or per output channel only")
+        demand(call, alike, "supports only filters quantized per tensor or per output channel")
     if source.dtype in CLAMPED:
-        demand(call, result.dtype in CLAMPED, f"makes no {_type(result)} from {_type(source)}")
+        demand(call, result.dtype in CLAMPED, f"cannot produce {_type(result)} from {_type(source)}")
         if not (operands is TRANSPOSE and call.platform.cmsis_nn):  # that one ignores the activation
             check_activation_range(call)
 
 
 def _operand_count(call: Call, operands: _Operands) -> None:
     inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
-    demand(call, inputs in (operands.bias, operands.bias + 1), f"does not take {inputs} inputs")
-    demand(call, outputs == 1, f"does not give {outputs} outputs")
+    demand(call, inputs in (operands.bias, operands.bias + 1), f"does not support {inputs} inputs")
+    demand(call, outputs == 1, f"does not support {outputs} outputs")
 
 
 def _filter_scales(call: Call, weights: Tensor, operands: _Operands) -> None:
-    demand(call, is_quantized(weights), "takes no filter without scales and zero points")
+    demand(call, is_quantized(weights), "does not support a filter without scales and zero points")
     scales = len(weights.quantization.scales) if weights.quantization is not None else 0
     channels = weights.shape[operands.channel_axis : operands.channel_axis + 1]
-    demand(call, scales == 1 or (scales,) == channels, f"takes no filter of shape {weights.shape} with {scales} scales")
+    demand(
+        call,
+        scales == 1 or (scales,) == channels,
+        f"does not support a filter of shape {weights.shape} with {scales} scales",
+    )
 
 
 def _unpacked(weights: Tensor) -> Request:
@@ -231,21 +237,21 @@ def _unpacked(weights: Tensor) -> Request:
 
 def _symmetric(call: Call, *tensors: Tensor) -> None:
     for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
-        demand(call, zero_point(tensor) == 0, f"takes int16 with zero points of 0 only, not {zero_point(tensor)}")
+        demand(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
 
 
 def _same_type(call: Call, source: Tensor, result: Tensor) -> None:
-    demand(call, source.dtype == result.dtype, f"makes no {_type(result)} from {_type(source)}")
+    demand(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
 
 
 def _type_pair(call: Call, source: Tensor, weights: Tensor, pairs: set[tuple[DType, DType]]) -> None:
     taken = (source.dtype, weights.dtype) in pairs
-    demand(call, taken, f"does not take {_type(source)} with filters of {_type(weights)}")
+    demand(call, taken, f"does not support {_type(source)} with filters of type {_type(weights)}")
 
 
 def _rank_4(call: Call, tensor: Tensor) -> None:
     """Not all kernels check it; those that do not read sizes from beyond the shape."""
-    demand(call, len(tensor.shape) == 4, f"takes tensors of 4 dimensions, not {len(tensor.shape)}")
+    demand(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
 
 
 def _type(tensor: Tensor) -> str:

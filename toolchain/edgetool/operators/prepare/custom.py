@@ -27,7 +27,7 @@ DECODE_HEADER_BYTES = 16
 def _one_more_slice(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     fits = source[:1] == result[:1] and source[1:2] == (1,) and source[2:4] == result[2:4]
-    demand(call, fits, f"adds no {source} to {result}")
+    demand(call, fits, f"cannot add {source} to {result}")
 
 
 def _detection_postprocess(call: Call) -> Iterator[Request]:
@@ -68,14 +68,14 @@ def _decode(call: Call) -> Iterator[Request]:
         constant_input(2 * position + 1, "tables")(call)
         header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
         kind, version, own_version, parameters = header[0], header[1], header[4], header[5]
-        demand(call, version == 1, f"takes version 1, not {version}")
-        demand(call, kind in DECODE_STATES, f"has no decoder of type {kind}")
+        demand(call, version == 1, f"supports version 1, not {version}")
+        demand(call, kind in DECODE_STATES, f"has no decoder for type {kind}")
         state, pointers = DECODE_STATES[kind]
         yield persistent(state, pointers * call.platform.abi.pointer_bytes)
-        demand(call, own_version == 1, f"takes tables of version 1, not {own_version}")
+        demand(call, own_version == 1, f"supports tables of version 1, not {own_version}")
         if kind == HUFFMAN:
             int8 = parameters & 1 != 0 or result.dtype == DType.INT8
-            demand(call, int8, "decodes with tables of 16 bits to int8 only")
+            demand(call, int8, "decodes only to int8 with 16-bit tables")
         else:
             _check_axis(call, result)
         if kind == PRUNE:
@@ -87,7 +87,7 @@ def _check_axis(call: Call, result: Tensor) -> None:
         return
     axis, last = result.quantization.axis, len(result.shape) - 1
     known = axis == 0 or (axis == last and result.quantization.per_channel)
-    demand(call, known, f"decodes to tensors quantized along the first or last axis only, not {axis}")
+    demand(call, known, f"decodes only to tensors quantized along the first or last axis, not {axis}")
 
 
 def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
@@ -95,7 +95,7 @@ def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
     if result.quantization is None or not is_quantized(result):
         return
     shifted = any(result.quantization.zero_points)
-    demand(call, not shifted or result.dtype == DType.INT8, "restores zero points other than 0 in int8 only")
+    demand(call, not shifted or result.dtype == DType.INT8, "supports zero points other than 0 only for int8")
     if shifted and result.quantization.per_channel:
         yield persistent("zero points", len(result.quantization.scales))
 

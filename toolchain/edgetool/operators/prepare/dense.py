@@ -38,12 +38,12 @@ def _fully_connected(call: Call) -> Iterator[Request]:
     output_alike(call)
     taken = weights.dtype in WEIGHTS.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
     names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
-    demand(call, taken, f"does not take {names}")
+    demand(call, taken, f"does not support {names}")
     if weights.dtype == DType.INT4 and not call.platform.cmsis_nn:
         yield scratch("weights unpacked from int4", weights.element_count)
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
     if source.dtype != DType.FLOAT32:
-        demand(call, result.dtype in CLAMPED, f"does not take {result.dtype.name.lower()}")
+        demand(call, result.dtype in CLAMPED, f"does not support {result.dtype.name.lower()}")
         check_activation_range(call)
     if call.platform.cmsis_nn:
         yield from _cmsis_fully_connected(call, source, weights, result)
@@ -56,7 +56,7 @@ def _cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, result: 
     """
     per_channel = source.dtype != DType.FLOAT32 and is_per_channel(weights)
     taken = not per_channel or source.dtype == DType.INT8
-    demand(call, taken, "of CMSIS-NN does not take int16 with weights quantized per channel")
+    demand(call, taken, "of CMSIS-NN does not support int16 with weights quantized per channel")
     symmetric_int16(1)(call)
     if source.dtype != DType.INT8 or weights.dtype == DType.INT4:
         return
@@ -92,9 +92,9 @@ def _batch_matmul(call: Call) -> Iterator[Request]:
     # A right operand that the model gives transposed lies as the kernel wants it.
     if not call.option("adj_y", False):
         yield from _transposed(call, "right", right)
-    demand(call, len(shape) <= len(result.shape), f"makes no output of {len(result.shape)} dimensions")
+    demand(call, len(shape) <= len(result.shape), f"cannot produce an output with {len(result.shape)} dimensions")
     yield dims_copy(result)
-    demand(call, prod(shape) == result.element_count, f"makes an output of shape {shape}, not {result.shape}")
+    demand(call, prod(shape) == result.element_count, f"produces an output of shape {shape}, not {result.shape}")
     if not quantized:
         return
     if call.platform.cmsis_nn:
@@ -122,7 +122,7 @@ def _product_shape(call: Call, left: Tensor, right: Tensor) -> tuple[int, ...]:
     other, columns = second[:-3:-1] if call.option("adj_y", False) else second[-2:]
     batches = list(zip(first[:-2], second[:-2], strict=True))
     fits = depth == other and all(a == b or 1 in (a, b) for a, b in batches)
-    demand(call, fits, f"does not multiply shapes {left.shape} and {right.shape}")
+    demand(call, fits, f"cannot multiply the shapes {left.shape} and {right.shape}")
     return (*(b if a == 1 else a for a, b in batches), rows, columns)
 
 

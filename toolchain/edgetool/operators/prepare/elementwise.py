@@ -27,14 +27,14 @@ def _both_quantized(call: Call) -> None:
     if not needed:
         return
     if not (is_quantized(source) and is_quantized(result)):
-        raise KernelRefusal(f"{call.operator.label} takes {source.dtype.name.lower()} with quantization only")
+        raise KernelRefusal(f"{call.operator.label} supports {source.dtype.name.lower()} only with quantization")
     symmetric_int16(1)(call)
 
 
 def _one_scale(call: Call) -> None:
     result = call.required_output()
     if not is_quantized(result) or result.quantization is None or len(result.quantization.scales) != 1:
-        raise KernelRefusal(f"{call.operator.label} makes tensors with one scale only")
+        raise KernelRefusal(f"{call.operator.label} produces only tensors with a single scale")
 
 
 _FUNCTION = looks_at((0,), (0,), counts(1), output_alike)

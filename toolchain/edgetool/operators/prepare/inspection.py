@@ -41,7 +41,7 @@ def dims_copy(tensor: Tensor) -> Request:
 def constant_input(position: int, what: str) -> Condition:
     """The file holds the contents of this input."""
     return lambda call: demand(
-        call, call.required_input(position).is_constant, f"takes no {what} that the file does not hold"
+        call, call.required_input(position).is_constant, f"requires its {what} to be constant in the file"
     )
 
 
@@ -73,11 +73,11 @@ def _integers(tensor: Tensor, dtype: DType) -> tuple[int, ...]:
 
 def _typed(call: Call, what: str, tensor: Tensor, types: tuple[DType, ...]) -> None:
     names = ", ".join(dtype.name.lower() for dtype in types)
-    demand(call, tensor.dtype in types, f"takes {what} of type {names}, not {tensor.dtype.name.lower()}")
+    demand(call, tensor.dtype in types, f"supports {what} of type {names}, not {tensor.dtype.name.lower()}")
 
 
 def _ranked(call: Call, what: str, tensor: Tensor, lowest: int, highest: int | None) -> None:
     highest = lowest if highest is None else highest
     span = f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
     rank = len(tensor.shape)
-    demand(call, lowest <= rank <= highest, f"takes {what} of {span} dimensions, not {rank}")
+    demand(call, lowest <= rank <= highest, f"supports {what} with {span} dimensions, not {rank}")

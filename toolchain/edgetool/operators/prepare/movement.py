@@ -35,11 +35,11 @@ def _concatenation(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
     activation = call.option("fused_activation_function", "NONE")
-    demand(call, activation == "NONE", f"takes no fused activation, not {activation!r}")
+    demand(call, activation == "NONE", f"does not support the fused activation {activation!r}")
     input_type(0, DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL)(call)
     output_alike(call)
     inputs = len(call.operator.inputs)
-    demand(call, inputs <= CONCATENATION_INPUTS, f"takes at most {CONCATENATION_INPUTS} inputs, not {inputs}")
+    demand(call, inputs <= CONCATENATION_INPUTS, f"supports at most {CONCATENATION_INPUTS} inputs, not {inputs}")
     for position in range(inputs):
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
@@ -47,32 +47,32 @@ def _concatenation(call: Call) -> Iterator[Request]:
         input_rank(position, 0, SMALL_RANK)(call)
         if first.dtype == DType.INT8:
             same = (scale(tensor), zero_point(tensor)) == (scale(result), zero_point(result))
-            demand(call, same, "takes int8 only when all inputs are quantized as the output is")
+            demand(call, same, "supports int8 only if all inputs are quantized like the output")
         if first.dtype == DType.INT16:
-            demand(call, zero_point(tensor) == 0, "takes int16 with zero points of 0 only")
+            demand(call, zero_point(tensor) == 0, "supports int16 only with zero points of 0")
     if first.dtype == DType.INT16:
-        demand(call, zero_point(result) == 0, "takes int16 with zero points of 0 only")
+        demand(call, zero_point(result) == 0, "supports int16 only with zero points of 0")
 
 
 def _permutation(call: Call) -> None:
     rank, permutation = len(call.required_input(0).shape), call.required_input(1)
-    demand(call, permutation.shape == (rank,), f"takes {rank} axes for {rank} dimensions, not {permutation.shape}")
+    demand(call, permutation.shape == (rank,), f"requires {rank} axes for {rank} dimensions, not {permutation.shape}")
     # The type is not checked: an int64 list is read as twice as many words.
     for axis in words(permutation)[:rank]:
-        demand(call, 0 <= axis < rank, f"takes axes of 0 to {rank - 1}, not {axis}")
+        demand(call, 0 <= axis < rank, f"supports axes from 0 to {rank - 1}, not {axis}")
 
 
 def _reversed_axes(call: Call) -> None:
     rank, axes = len(call.required_input(0).shape), call.required_input(1).element_count
-    demand(call, axes <= rank, f"takes no more axes than dimensions, not {axes} for {rank}")
+    demand(call, axes <= rank, f"supports at most as many axes as dimensions, not {axes} axes for {rank} dimensions")
 
 
 def _space_to_depth(call: Call) -> Iterator[Request]:
     yield from _BLOCKS(call)
     _, height, width, _ = call.required_input(0).shape
     block = integer(call, "block_size")
-    demand(call, block != 0, "takes no block size of 0")
-    demand(call, height % block == width % block == 0, f"takes no {height} x {width} in blocks of {block}")
+    demand(call, block != 0, "does not support a block size of 0")
+    demand(call, height % block == width % block == 0, f"cannot divide {height} x {width} into blocks of {block}")
     yield dims_copy(call.required_output())
 
 
@@ -80,24 +80,24 @@ def _depth_to_space(call: Call) -> Iterator[Request]:
     yield from _BLOCKS(call)
     channels = call.required_input(0).shape[3]
     block = integer(call, "block_size")
-    demand(call, block > 0, f"takes no block size of {block}")
-    demand(call, channels % (block * block) == 0, f"takes no {channels} channels in blocks of {block}")
+    demand(call, block > 0, f"does not support a block size of {block}")
+    demand(call, channels % (block * block) == 0, f"cannot divide {channels} channels into blocks of {block}")
     yield dims_copy(call.required_output())
 
 
 def _pixel_centers(call: Call) -> None:
     if call.option("half_pixel_centers", False) and call.option("align_corners", False):
-        raise KernelRefusal(f"{call.operator.label} takes no half-pixel centers together with aligned corners")
+        raise KernelRefusal(f"{call.operator.label} does not support half-pixel centers together with aligned corners")
 
 
 def _two_sizes(call: Call) -> None:
     size = call.required_input(1).shape
-    demand(call, size == (2,), f"takes a height and a width, not a tensor of shape {size}")
+    demand(call, size == (2,), f"requires a height and a width, not a tensor of shape {size}")
 
 
 def _three_inputs(call: Call) -> None:
     inputs = len(call.operator.inputs)
-    demand(call, inputs == 3, f"takes 3 inputs, not {inputs}")
+    demand(call, inputs == 3, f"requires 3 inputs, not {inputs}")
 
 
 _BLOCKS = looks_at(

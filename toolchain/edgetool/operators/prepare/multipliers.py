@@ -26,7 +26,7 @@ def is_per_channel(weights: Tensor) -> bool:
 def check_product(call: Call, first: Tensor, second: Tensor) -> None:
     """The product of two scales is not negative. Raises KernelRefusal otherwise."""
     product = float32(scale(first) * scale(second))
-    demand(call, product >= 0, f"takes no product of scales of {product}")
+    demand(call, product >= 0, f"does not support {product} as the product of scales")
 
 
 def weight_multipliers(
@@ -43,9 +43,9 @@ def weight_multipliers(
         scales, axis = quantization.scales, quantization.axis
         taken = source.dtype in (DType.INT8, DType.INT16) and weights.dtype != DType.INT4
         names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
-        demand(call, taken, f"does not take {names} quantized per channel")
+        demand(call, taken, f"does not support {names} quantized per channel")
         alike = 0 <= axis < len(weights.shape) and weights.shape[axis] == len(scales)
-        demand(call, alike, f"takes no {len(scales)} scales for weights of shape {weights.shape}")
+        demand(call, alike, f"does not support {len(scales)} scales for weights of shape {weights.shape}")
         for what in ("per-channel multipliers", "per-channel shifts"):
             yield persistent(what, INT32_BYTES * len(scales))
         return
@@ -53,5 +53,5 @@ def weight_multipliers(
         off = abs(scale(source) * scale(weights) - scale(bias))
         error = off / output_scale if output_scale else inf
         near = not isnan(error) and error <= BIAS_TOLERANCE
-        demand(call, near, "takes a bias with the product of its input's and its weights' scale only")
+        demand(call, near, "requires the bias scale to be the product of the input scale and the weight scale")
     check_product(call, source, weights)

@@ -31,15 +31,15 @@ def _softmax(call: Call) -> Iterator[Request]:
     counts(1)(call)
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
-    demand(call, len(source.shape) > 0, "takes no scalar")
+    demand(call, len(source.shape) > 0, "does not support a scalar")
     yield from call.temporary_outputs(0)
     types = (source.dtype, result.dtype)
     taken = types in MADE or types == (DType.FLOAT32, DType.FLOAT32)
-    demand(call, taken, f"makes no {types[1].name.lower()} from {types[0].name.lower()}")
+    demand(call, taken, f"cannot produce {types[1].name.lower()} from {types[0].name.lower()}")
     if source.dtype == DType.INT16:
         for what in ("table of exponentials", "table of reciprocals"):
             yield persistent(what, TABLE_BYTES)
-        demand(call, zero_point(source) == 0, "takes int16 with zero points of 0 only")
+        demand(call, zero_point(source) == 0, "supports int16 only with zero points of 0")
     if types in MADE:
         _check_output(call, *MADE[types])
     if source.dtype == DType.INT8:
@@ -51,13 +51,13 @@ def _check_output(call: Call, expected_zero_point: int, expected_scale: float, e
     result = call.required_output()
     tolerance = 0.0 if exact else SCALE_TOLERANCE * expected_scale
     alike = zero_point(result) == expected_zero_point and abs(scale(result) - expected_scale) <= tolerance
-    demand(call, alike, f"makes a scale of {expected_scale:g} and a zero point of {expected_zero_point} only")
+    demand(call, alike, f"produces only the scale {expected_scale:g} with the zero point {expected_zero_point}")
 
 
 def _check_exponent(call: Call, beta: float) -> None:
     """The fixed-point multiplier of the exponent must exceed 1; the kernel aborts the program otherwise."""
     own = scale(call.required_input(0))
-    demand(call, beta * own * 2**SCALED_BITS > 1, f"takes no input scale of {own} with a beta of {beta:g}")
+    demand(call, beta * own * 2**SCALED_BITS > 1, f"does not support an input scale of {own} with a beta of {beta:g}")
 
 
 def _log_softmax(call: Call) -> Iterator[Request]:
@@ -71,7 +71,7 @@ def _log_softmax(call: Call) -> Iterator[Request]:
 
 def _no_activation(call: Call) -> None:
     activation = call.option("fused_activation_function", "NONE")
-    demand(call, activation == "NONE", f"takes no fused activation, not {activation!r}")
+    demand(call, activation == "NONE", f"does not support the fused activation {activation!r}")
 
 
 RULES: dict[str, PrepareRule] = {

@@ -23,7 +23,7 @@ def flex_size(call: Call, position: int) -> int:
     if position >= len(raw):
         raise KernelRefusal(f"{call.operator.label} has {len(raw)} options, not {position + 1}")
     if raw[position] < 0:
-        raise KernelRefusal(f"{call.operator.label} takes no size of {raw[position]}")
+        raise KernelRefusal(f"{call.operator.label} does not support a size of {raw[position]}")
     return raw[position]
 
 
@@ -31,5 +31,5 @@ def named_size(call: Call, name: str) -> int:
     """The size of this name; 0 when there is none. Raises KernelRefusal for a negative one."""
     size = flex_options(call).integer(name)
     if size < 0:
-        raise KernelRefusal(f"{call.operator.label} takes no size of {size}")
+        raise KernelRefusal(f"{call.operator.label} does not support a size of {size}")
     return size

@@ -27,7 +27,7 @@ LARGEST_RANK = 5
 
 def _pad(call: Call) -> Iterator[Request]:
     inputs = len(call.operator.inputs)
-    demand(call, inputs in (2, 3), f"takes 2 or 3 inputs, not {inputs}")
+    demand(call, inputs in (2, 3), f"requires 2 or 3 inputs, not {inputs}")
     counts(inputs)(call)
     source, paddings, value, result = (
         call.required_input(0), call.required_input(1), call.input(2), call.required_output()
@@ -38,9 +38,9 @@ def _pad(call: Call) -> Iterator[Request]:
     input_rank(0, 0, LARGEST_RANK)(call)
     if value is not None:
         input_type(2, source.dtype)(call)
-        demand(call, value.element_count == 1, f"takes one value to pad with, not {value.element_count}")
+        demand(call, value.element_count == 1, f"requires one padding value, not {value.element_count}")
     rank = len(result.shape)
-    demand(call, paddings.element_count == 2 * rank, f"takes 2 paddings for each of {rank} dimensions")
+    demand(call, paddings.element_count == 2 * rank, f"requires 2 paddings for each of {rank} dimensions")
     constant_input(1, "paddings")(call)
     _check_padded_shape(call, source, paddings, result)
     if source.dtype == DType.INT8:
@@ -55,24 +55,26 @@ def _check_padded_shape(call: Call, source: Tensor, paddings: Tensor, result: Te
     for axis, (size, padded) in enumerate(zip(source.shape, result.shape, strict=False)):
         before, after = around[2 * axis], around[2 * axis + 1]
         made = size + before + after
-        demand(call, made == padded, f"makes {made} of dimension {axis}, but the file says {padded}")
+        demand(call, made == padded, f"produces {made} in dimension {axis}, but the file specifies {padded}")
 
 
 def _check_padding_value(call: Call, value: Tensor | None, result: Tensor) -> None:
     if value is None:
         demand(
-            call, -128 <= zero_point(result) <= 127, f"takes no int8 output with a zero point of {zero_point(result)}"
+            call,
+            -128 <= zero_point(result) <= 127,
+            f"does not support an int8 output with a zero point of {zero_point(result)}",
         )
     else:
         same = (scale(value), zero_point(value)) == (scale(result), zero_point(result))
-        demand(call, same, "takes an int8 value only when it is quantized as the output is")
+        demand(call, same, "supports an int8 value only if it is quantized like the output")
 
 
 def _mirror_pad(call: Call) -> Iterator[Request]:
     rank, paddings = len(call.required_input(0).shape), call.required_input(1).shape
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
-    demand(call, len(paddings) == 2 and paddings[0] == rank, f"takes paddings for {rank} dimensions, not {paddings}")
+    demand(call, len(paddings) == 2 and paddings[0] == rank, f"requires paddings for {rank} dimensions, not {paddings}")
     yield scratch("strides of the output", INT_BYTES * rank)
     yield scratch("strides of the input", INT_BYTES * rank)
 
@@ -81,19 +83,25 @@ def _broadcast_fits(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     shape = call.required_input(1)
     rank = len(result)
-    demand(call, shape.shape == (rank,), f"takes a shape of {rank} dimensions, not of {shape.shape}")
-    demand(call, len(source) <= rank <= LARGEST_RANK, f"does not broadcast {source} to {result}")
+    demand(
+        call, shape.shape == (rank,), f"requires a shape with {rank} dimensions, not a tensor of shape {shape.shape}"
+    )
+    demand(call, len(source) <= rank <= LARGEST_RANK, f"cannot broadcast {source} to {result}")
     target = integers(shape)
     aligned = zip(source, target[rank - len(source) :], strict=False)  # a sparse shape may be short
-    demand(call, all(size in (1, wanted) for size, wanted in aligned), f"does not broadcast {source} to {target}")
-    demand(call, target == result, f"makes {target}, but the file says {result}")
+    demand(call, all(size in (1, wanted) for size, wanted in aligned), f"cannot broadcast {source} to {target}")
+    demand(call, target == result, f"produces {target}, but the file specifies {result}")
 
 
 def _filled_shape(call: Call) -> None:
     shape, result = call.required_input(0), call.required_output()
     input_type(0, DType.INT8, DType.INT16, DType.INT32, DType.INT64)(call)
-    demand(call, shape.shape == (len(result.shape),), f"takes a shape for {result.shape}, not one of {shape.shape}")
-    demand(call, integers(shape) == result.shape, f"makes {integers(shape)}, but the file says {result.shape}")
+    demand(
+        call,
+        shape.shape == (len(result.shape),),
+        f"requires a shape for {result.shape}, not a tensor of shape {shape.shape}",
+    )
+    demand(call, integers(shape) == result.shape, f"produces {integers(shape)}, but the file specifies {result.shape}")
 
 
 def _value_as_output(call: Call) -> None:

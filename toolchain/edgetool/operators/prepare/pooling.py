@@ -27,7 +27,7 @@ def _pool(call: Call) -> Iterator[Request]:
     if source.dtype in QUANTIZED:
         near = abs(float32(scale(source) - scale(result))) <= SCALE_TOLERANCE
         alike = near and zero_point(source) == zero_point(result)
-        demand(call, alike, "takes an output quantized as its input only")
+        demand(call, alike, "requires an output quantized like the input")
 
 
 def _average_pool(call: Call) -> Iterator[Request]:
@@ -57,7 +57,7 @@ def _l2_pool(call: Call) -> Iterator[Request]:
         size = call.required_input(0).shape[axis]
         window = integer(call, "filter_height" if side == "h" else "filter_width")
         made = _windows(call, size, window, integer(call, f"stride_{side}"))
-        demand(call, made > 0, f"makes no output of {size} elements and a window of {window}")
+        demand(call, made > 0, f"cannot produce an output from {size} elements with a window of {window}")
 
 
 def _windows(call: Call, size: int, window: int, stride: int) -> int:

@@ -35,20 +35,20 @@ def _svdf(call: Call) -> Iterator[Request]:
     source, features, times = (call.required_input(position) for position in range(3))
     state, result = call.required_input(4), call.required_output()
     yield from call.temporary_inputs(0, 1, 2, 3, 4)
-    demand(call, len(call.operator.inputs) == SVDF_INPUTS, f"takes {SVDF_INPUTS} inputs only")
+    demand(call, len(call.operator.inputs) == SVDF_INPUTS, f"requires exactly {SVDF_INPUTS} inputs")
     for position in (0, 1, 2, 4):
         input_rank(position, 2)(call)
     filters, memory = features.shape[0], times.shape[1]
     rank = integer(call, "rank")
-    demand(call, rank != 0 and filters % rank == 0, f"takes no {filters} filters with a rank of {rank}")
+    demand(call, rank != 0 and filters % rank == 0, f"does not support {filters} filters with a rank of {rank}")
     input_type(0, DType.FLOAT32, DType.INT8)(call)
-    demand(call, len(call.operator.outputs) == 1, "gives one output only")
+    demand(call, len(call.operator.outputs) == 1, "has only one output")
     yield from call.temporary_outputs(0)
     output_rank(0, 2)(call)
     batch, units = source.shape[0], filters // rank
     bias = call.input(3)
     # The kernel gives the bias back in any case, as a null pointer.
-    demand(call, bias is not None, "crashes where the bias is left out")
+    demand(call, bias is not None, "crashes if the bias is omitted")
     shapes = (
         result.shape == (batch, units)
         and features.shape[1] == source.shape[1]
@@ -56,8 +56,8 @@ def _svdf(call: Call) -> Iterator[Request]:
         and state.shape == (batch, memory * filters)
         and (bias is None or bias.shape[:1] == (units,))
     )
-    demand(call, shapes, "has tensors whose shapes do not fit together")
-    demand(call, state.is_variable, "takes a variable tensor as its state only")
+    demand(call, shapes, "has tensors with incompatible shapes")
+    demand(call, state.is_variable, "requires a variable tensor as its state")
     if source.dtype == DType.FLOAT32:
         for position in (1, 2, 3, 4):
             input_type(position, DType.FLOAT32)(call)
@@ -69,7 +69,7 @@ def _svdf(call: Call) -> Iterator[Request]:
     yield scratch("results of the units", INT32_BYTES * batch * units)
     size = cmsis_dense_buffers.svdf_s8(filters, mve=call.platform.mve) if call.platform.cmsis_nn else 0
     if size > 0:
-        demand(call, features.is_constant, "of CMSIS-NN takes constant feature weights only")
+        demand(call, features.is_constant, "of CMSIS-NN requires constant feature weights")
         yield persistent("sums of weights", size)
 
 
@@ -81,19 +81,19 @@ def _check_quantized_svdf(call: Call) -> None:
     times, bias, state = (scale(call.required_input(position)) for position in (2, 3, 4))
     product = float32(state * times)
     near = abs(bias - product) < BIAS_TOLERANCE
-    demand(call, near, "takes a bias with the product of its state's and its time weights' scale only")
+    demand(call, near, "requires the bias scale to be the product of the state scale and the time weight scale")
 
 
 def _lstm(call: Call) -> Iterator[Request]:
     """Only Keras' LSTM: no peepholes, projection or layer norms. Its intermediates are not looked at."""
     inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
-    demand(call, inputs == LSTM_INPUTS and outputs == 1, f"takes {LSTM_INPUTS} inputs and gives one output only")
+    demand(call, inputs == LSTM_INPUTS and outputs == 1, f"requires exactly {LSTM_INPUTS} inputs and one output")
     yield from call.temporary_inputs(*range(LSTM_INPUTS))
     yield from call.temporary_outputs(0)
     _check_lstm_tensors(call)
     source, hidden, cell = (call.required_input(position) for position in (0, HIDDEN, CELL))
-    demand(call, len(source.shape) >= 3, f"takes no input of {len(source.shape)} dimensions")
-    demand(call, len(hidden.shape) >= 2, f"takes no hidden state of {len(hidden.shape)} dimensions")
+    demand(call, len(source.shape) >= 3, f"does not support an input with {len(source.shape)} dimensions")
+    demand(call, len(hidden.shape) >= 2, f"does not support a hidden state with {len(hidden.shape)} dimensions")
     batch = source.shape[1 if call.option("time_major", False) else 0]
     units = hidden.shape[1]
     _check_lstm_shapes(call, batch, units)
@@ -112,15 +112,17 @@ def _lstm(call: Call) -> Iterator[Request]:
 
 def _check_lstm_tensors(call: Call) -> None:
     source, hidden, cell, result = (*(call.required_input(i) for i in (0, HIDDEN, CELL)), call.required_output())
-    demand(call, hidden.is_variable and cell.is_variable, "takes variable tensors as its states only")
-    demand(call, hidden.dtype == source.dtype == result.dtype, "takes one type for input, hidden state and output only")
+    demand(call, hidden.is_variable and cell.is_variable, "requires variable tensors as its states")
+    demand(
+        call, hidden.dtype == source.dtype == result.dtype, "requires the same type for input, hidden state and output"
+    )
     for what, positions in (("weights", WEIGHTS), ("biases", BIASES)):
         tensors = [call.required_input(position) for position in positions]
-        demand(call, len({tensor.dtype for tensor in tensors}) == 1, f"takes {what} of one type only")
+        demand(call, len({tensor.dtype for tensor in tensors}) == 1, f"requires the same type for all {what}")
         constant = all(tensor.is_constant for tensor in tensors)
-        demand(call, constant or not call.platform.cmsis_nn, f"of CMSIS-NN takes constant {what} only")
+        demand(call, constant or not call.platform.cmsis_nn, f"of CMSIS-NN requires constant {what}")
     present = [position for position in ABSENT if call.input(position) is not None]
-    demand(call, not present, f"takes no peephole, projection or layer norm, as are inputs {present}")
+    demand(call, not present, f"does not support peepholes, projection or layer norm (inputs {present})")
 
 
 def _check_lstm_shapes(call: Call, batch: int, units: int) -> None:
@@ -131,7 +133,7 @@ def _check_lstm_shapes(call: Call, batch: int, units: int) -> None:
     fits = (
         fits and call.required_input(HIDDEN).element_count == call.required_input(CELL).element_count == batch * units
     )
-    demand(call, fits, f"has tensors whose shapes do not fit an input of {source} and states of {hidden}, {cell}")
+    demand(call, fits, f"has tensors whose shapes do not match an input of {source} and states of {hidden}, {cell}")
 
 
 def _gates(call: Call) -> Iterator[Request]:

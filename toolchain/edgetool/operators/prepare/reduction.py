@@ -66,8 +66,8 @@ def _cumulative_sum(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0, 1)
     input_type(0, DType.FLOAT32, DType.INT8)(call)
     input_type(1, DType.INT32)(call)
-    demand(call, axis.element_count == 1, f"takes one axis, not {axis.element_count}")
-    demand(call, len(source.shape) > 0, "takes no scalar")
+    demand(call, axis.element_count == 1, f"requires one axis, not {axis.element_count}")
+    demand(call, len(source.shape) > 0, "does not support a scalar")
     yield from call.temporary_outputs(0)
     output_alike(call)
     same_shape(call)
@@ -75,7 +75,7 @@ def _cumulative_sum(call: Call) -> Iterator[Request]:
         yield persistent("parameters", call.platform.size_of("OpDataCumSum"))
         common = 2 * scale(source)
         fits = is_below_one(ratio(scale(source), common)) and is_below_one(ratio(common, 2**SUM_SHIFT * scale(result)))
-        demand(call, fits, f"makes no output with a scale of {scale(result)} from {scale(source)}")
+        demand(call, fits, f"cannot produce an output with the scale {scale(result)} from the scale {scale(source)}")
 
 
 RULES: dict[str, PrepareRule] = {

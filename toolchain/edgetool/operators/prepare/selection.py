@@ -34,11 +34,11 @@ def _gather(call: Call) -> Iterator[Request]:
     axis, batches = integer(call, "axis"), integer(call, "batch_dims")
     axis += rank if axis < 0 else 0
     batches += len(positions.shape) if batches < 0 else 0
-    demand(call, 0 <= axis < rank, f"takes no axis {axis} of {rank} dimensions")
+    demand(call, 0 <= axis < rank, f"does not support axis {axis} with {rank} dimensions")
     demand(
         call,
         0 <= batches <= min(axis, len(positions.shape)) and source.shape[:batches] == positions.shape[:batches],
-        f"takes no {batches} batch dimensions of {source.shape} and {positions.shape} before axis {axis}",
+        f"does not support {batches} batch dimensions of {source.shape} and {positions.shape} before axis {axis}",
     )
     yield dims_copy(call.required_output())
 
@@ -46,12 +46,12 @@ def _gather(call: Call) -> Iterator[Request]:
 def _gather_nd(call: Call) -> Iterator[Request]:
     yield from _GATHERED(call)
     source, positions = call.required_input(0), call.required_input(1)
-    demand(call, bool(source.shape) and bool(positions.shape), "takes no scalars")
+    demand(call, bool(source.shape) and bool(positions.shape), "does not support scalars")
     depth = positions.shape[-1]
     demand(
         call,
         depth <= min(len(source.shape), GATHER_ND_INDICES),
-        f"takes indices of at most {min(len(source.shape), GATHER_ND_INDICES)} numbers here, not {depth}",
+        f"supports indices of at most {min(len(source.shape), GATHER_ND_INDICES)} numbers here, not {depth}",
     )
     yield dims_copy(call.required_output())
 
@@ -63,17 +63,17 @@ def _embedding_lookup(call: Call) -> Iterator[Request]:
     yield from call.temporary_outputs(0)
     input_rank(0, 1)(call)
     input_type(0, DType.INT32)(call)
-    demand(call, len(value.shape) >= 2, f"takes no table of shape {value.shape}")
+    demand(call, len(value.shape) >= 2, f"does not support a table of shape {value.shape}")
     input_type(1, DType.FLOAT32, DType.INT8)(call)
     output_type(0, DType.FLOAT32, *([DType.INT8] if value.dtype == DType.INT8 else []))(call)
-    demand(call, len(result.shape) >= len(value.shape), f"takes no output of shape {result.shape}")
+    demand(call, len(result.shape) >= len(value.shape), f"does not support an output of shape {result.shape}")
     yield dims_copy(result)
     looked_up = (lookup.shape[0], *value.shape[1:], *result.shape[len(value.shape) :])
-    demand(call, prod(looked_up) <= result.element_count, f"does not fit {looked_up} into {result.shape}")
+    demand(call, prod(looked_up) <= result.element_count, f"cannot fit {looked_up} into {result.shape}")
     # A float and a size_t; this kernel has no Init.
     yield persistent("OpData", 2 * call.platform.abi.pointer_bytes)
     if value.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
-        demand(call, zero_point(value) == 0, "takes an int8 table with a zero point of 0 only")
+        demand(call, zero_point(value) == 0, "supports an int8 table only with a zero point of 0")
 
 
 def _slice_fits(call: Call) -> None:
@@ -85,12 +85,12 @@ def _slice_fits(call: Call) -> None:
     made = []
     for axis, size in enumerate(source.shape):
         bit, begin, end, stride = 1 << axis, begins[axis], ends[axis], strides[axis]
-        demand(call, stride != 0, "takes no stride of 0")
+        demand(call, stride != 0, "does not support a stride of 0")
         begin = _clamped(begin, size, stride, integer(call, "begin_mask") & bit, first=True)
         end = _clamped(end, size, stride, integer(call, "end_mask") & bit, first=False)
         if not integer(call, "shrink_axis_mask") & bit:
             made.append(max(-(-(end - begin) // stride), 0))
-    demand(call, tuple(made) == result.shape, f"makes {tuple(made)}, but the file says {result.shape}")
+    demand(call, tuple(made) == result.shape, f"produces {tuple(made)}, but the file specifies {result.shape}")
 
 
 def _clamped(index: int, size: int, stride: int, mask: int, *, first: bool) -> int:
@@ -106,9 +106,11 @@ def _clamped(index: int, size: int, stride: int, mask: int, *, first: bool) -> i
 def _update_fits(call: Call) -> None:
     operand, update, start = (call.required_input(position).shape for position in range(3))
     if start != (len(operand),):
-        raise KernelRefusal(f"{call.operator.label} takes a start of {len(operand)} indices, not of shape {start}")
+        raise KernelRefusal(
+            f"{call.operator.label} requires a start with {len(operand)} indices, not a tensor of shape {start}"
+        )
     if len(update) != len(operand) or any(new > old for new, old in zip(update, operand, strict=True)):
-        raise KernelRefusal(f"{call.operator.label} takes no update of shape {update} for {operand}")
+        raise KernelRefusal(f"{call.operator.label} does not support an update of shape {update} for {operand}")
 
 
 _GATHERED = looks_at(

@@ -33,9 +33,11 @@ def _reshape(call: Call) -> Iterator[Request]:
     """
     given = call.option("new_shape")
     rank = len(given) if isinstance(given, tuple) else 0
-    demand(call, rank <= PARSED_DIMENSIONS, f"takes at most {PARSED_DIMENSIONS} dimensions in its options, not {rank}")
+    demand(
+        call, rank <= PARSED_DIMENSIONS, f"supports at most {PARSED_DIMENSIONS} dimensions in its options, not {rank}"
+    )
     inputs = len(call.operator.inputs)
-    demand(call, inputs in (1, 2), f"takes 1 or 2 inputs, not {inputs}")
+    demand(call, inputs in (1, 2), f"requires 1 or 2 inputs, not {inputs}")
     counts(inputs)(call)
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
@@ -43,20 +45,20 @@ def _reshape(call: Call) -> Iterator[Request]:
     # Old files give a scalar the shape (0).
     shape = () if inputs == 1 and result.shape == (0,) else result.shape
     open_dimensions = shape.count(-1)
-    demand(call, open_dimensions <= 1, "takes no two dimensions of -1")
+    demand(call, open_dimensions <= 1, "supports only one dimension of -1")
     known = prod(size for size in shape if size != -1)
     if open_dimensions:
         yield dims_copy(result)
-        demand(call, known != 0, f"cannot tell a dimension of {shape}")
+        demand(call, known != 0, f"cannot infer a dimension of {shape}")
     output_alike(call)
     fits = source.element_count % known == 0 if open_dimensions else source.element_count == known
-    demand(call, fits, f"does not make {shape} of {source.shape}")
+    demand(call, fits, f"cannot produce {shape} from {source.shape}")
 
 
 def _squeezed(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     rank = len(source)
-    demand(call, rank <= SQUEEZED_RANK, f"takes at most {SQUEEZED_RANK} dimensions, not {rank}")
+    demand(call, rank <= SQUEEZED_RANK, f"supports at most {SQUEEZED_RANK} dimensions, not {rank}")
     given = call.option("squeeze_dims")
     axes = (
         [axis + rank if axis < 0 else axis for axis in given if isinstance(axis, int)]
@@ -64,27 +66,27 @@ def _squeezed(call: Call) -> None:
         else []
     )
     for axis in axes:
-        demand(call, 0 <= axis < rank and source[axis] == 1, f"takes no dimension {axis} out of {source}")
+        demand(call, 0 <= axis < rank and source[axis] == 1, f"cannot remove dimension {axis} from {source}")
     gone = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
     left = [size for axis, size in enumerate(source) if axis not in gone]
     # The kernel compares as many dimensions as are left, and stops the program when one does not fit.
     demand(
         call,
         all(made >= size for made, size in zip(result, left, strict=False)),
-        f"does not fit {source} into {result}",
+        f"cannot fit {source} into {result}",
     )
 
 
 def _expanded(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     axes = integers(call.required_input(1))
-    demand(call, bool(axes), "takes no axis without contents")
+    demand(call, bool(axes), "requires a constant axis")
     rank = len(source)
     axis = axes[0] + (rank + 1 if axes[0] < 0 else 0)
-    demand(call, axis <= rank, f"takes no axis {axis} of {rank} dimensions")
+    demand(call, axis <= rank, f"does not support axis {axis} with {rank} dimensions")
     # An axis that is still negative adds no dimension where the kernel looks for it.
     expected = (*source[:axis], 1, *source[axis:]) if axis >= 0 else None
-    demand(call, result == expected, f"at axis {axis} does not make {result} of {source}")
+    demand(call, result == expected, f"at axis {axis} cannot produce {result} from {source}")
 
 
 def _shape(call: Call) -> Iterable[Request]:

@@ -54,7 +54,7 @@ def _framer(call: Call) -> Iterator[Request]:
     output_rank(0, len(call.required_input(0).shape) + 1)(call)
     size, step = flex_size(call, 0), flex_size(call, 1)
     rows, frame = _rows(call, 1), call.required_input(0).shape[-1]
-    demand(call, 0 < step <= frame and frame % step == 0, f"takes no {frame} samples in steps of {step}")
+    demand(call, 0 < step <= frame and frame % step == 0, f"cannot process {frame} samples in steps of {step}")
     # The frame is rounded up to whole steps.
     yield from _circular_buffers(call, rows, -(-size // step) * step)
 
@@ -70,9 +70,9 @@ def _circular_buffers(call: Call, rows: int, capacity: int) -> Iterator[Request]
 def _rows(call: Call, inner: int) -> int:
     """How many times the input has its `inner` last dimensions, none of which may be 0 or missing."""
     shape = call.required_input(0).shape
-    demand(call, len(shape) >= inner and 0 not in shape[-inner:], f"takes no input of shape {shape}")
+    demand(call, len(shape) >= inner and 0 not in shape[-inner:], f"does not support an input of shape {shape}")
     rows = prod(shape[:-inner])
-    demand(call, rows <= MOST_ROWS, f"fits into no memory with {rows} buffers")
+    demand(call, rows <= MOST_ROWS, f"does not fit in any memory with {rows} buffers")
     return rows
 
 
@@ -97,7 +97,7 @@ def _spectral_subtraction_init(call: Call) -> Iterator[Request]:
 
 def _overlap_add(call: Call) -> Iterator[Request]:
     dtype = _sample_type(call)
-    demand(call, dtype != INT32, "adds no int32")
+    demand(call, dtype != INT32, "cannot add int32")
     yield from looks_at((0,), (0,), counts(1), input_type(0, dtype), output_type(0, dtype))(call)
     shape = call.required_input(0).shape
     rows = _rows(call, 2)
@@ -109,7 +109,7 @@ def _overlap_add(call: Call) -> Iterator[Request]:
 
 def _sample_type(call: Call) -> DType:
     code = flex_options(call).integer(SAMPLE_TYPE)
-    demand(call, code in BY_CODE, f"knows no samples of type {code}")
+    demand(call, code in BY_CODE, f"does not support samples of type {code}")
     return BY_CODE[code]
 
 
@@ -154,7 +154,7 @@ def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
 def _rows_alike(call: Call) -> None:
     """Input and output are rows, of as many dimensions."""
     rank = len(call.required_input(0).shape)
-    demand(call, rank > 0, "takes no input without dimensions")
+    demand(call, rank > 0, "does not support an input without dimensions")
     output_rank(0, rank)(call)
 
 

@@ -136,7 +136,7 @@ def _images(call: Call) -> None:
     """Raises KernelRefusal for other tensors, of which the kernel would read on behind."""
     input_rank(0, 4)(call)
     output_rank(0, 4)(call)
-    demand(call, 0 not in call.required_output().shape, "makes no image without pixels")
+    demand(call, 0 not in call.required_output().shape, "cannot produce an image without pixels")
 
 
 def _mode(call: Call) -> str:
@@ -234,8 +234,12 @@ def _block(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
     block, around = _constants(call, 1), _constants(call, 2)
     wide = len(call.required_input(0).shape) == 4
     known = len(block) >= 1 + wide and len(around) >= 2 + 2 * wide and 0 not in block
-    demand(call, known, "takes blocks and paddings that the file holds")
-    demand(call, 0 not in (call.required_input(0).shape[0], call.required_output().shape[0]), "takes no empty batch")
+    demand(call, known, "requires constant blocks and paddings")
+    demand(
+        call,
+        0 not in (call.required_input(0).shape[0], call.required_output().shape[0]),
+        "does not support an empty batch",
+    )
     return (block[0], block[1] if wide else 1), (around[0], around[2] if wide else 0)
 
 

@@ -33,12 +33,12 @@ def _around(call: Call, rank: int) -> list[tuple[int, int]]:
     if not given.is_constant:
         return [(0, after - before) for before, after in zip(source, made, strict=True)]
     values = integers(given)
-    demand(call, len(values) % 2 == 0, "takes two paddings of each dimension")
+    demand(call, len(values) % 2 == 0, "requires two paddings for each dimension")
     pairs = list(zip(values[::2], values[1::2], strict=True))[-rank:]
     around = [(0, 0)] * (rank - len(pairs)) + pairs
     axes = zip(source[-rank:], around, made[-rank:], strict=True)
     grown = all(min(pad) >= 0 and size + sum(pad) == side for size, pad, side in axes)
-    demand(call, grown, "takes paddings that make its result of its input")
+    demand(call, grown, "requires paddings that match its input and output shapes")
     return around
 
 

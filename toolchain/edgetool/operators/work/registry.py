@@ -69,7 +69,7 @@ def work_of(call: Call) -> Work | None:
     except TooLongError:
         return None
     except (ArithmeticError, LookupError, ValueError) as error:
-        raise KernelRefusal(f"{operator.label} takes no tensors of these shapes and types") from error
+        raise KernelRefusal(f"{operator.label} does not support tensors of these shapes and types") from error
     if min(work.loops.values(), default=0) < 0:
-        raise KernelRefusal(f"{operator.label} makes no result of this shape")
+        raise KernelRefusal(f"{operator.label} cannot produce a result of this shape")
     return work

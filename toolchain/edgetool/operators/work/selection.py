@@ -44,7 +44,7 @@ def _strided_slice(call: Call) -> Work:
     left = iter(result.shape)
     sizes = tuple(1 if gone >> axis & 1 else next(left, 1) for axis in range(rank))
     begins, _, strides = (_positions(call.required_input(at)) for at in (1, 2, 3))
-    demand(call, min(len(begins), len(strides)) >= rank, f"takes bounds for {rank} dimensions")
+    demand(call, min(len(begins), len(strides)) >= rank, f"requires bounds for {rank} dimensions")
     loops = {**dimensions(rank), **_nested(sizes)}
     if rank and strides[-1] != 1:
         return Work(result.dtype.name.lower(), loops | {"element backwards": prod(sizes) * (strides[-1] < 0)})
@@ -115,7 +115,7 @@ def _gather(call: Call) -> Work:
 def _gather_nd(call: Call) -> Work:
     source, given = call.required_input(0), call.required_input(1)
     depth = given.shape[-1]
-    demand(call, given.element_count <= len(_positions(given)), "takes indices that the file holds whole")
+    demand(call, given.element_count <= len(_positions(given)), "requires constant indices")
     number = prod(given.shape[:-1])
     walk(number * max(depth, 1))
     strides = [prod(source.shape[axis + 1 :]) for axis in range(depth)]
@@ -147,7 +147,7 @@ def _update(call: Call) -> Work:
     if source.element_count == update.element_count:
         return Work("whole", together(dimensions(len(source.shape)), whole))
     rank = len(source.shape)
-    demand(call, len(_positions(call.required_input(2))) >= rank, f"takes a start for {rank} dimensions")
+    demand(call, len(_positions(call.required_input(2))) >= rank, f"requires a start for {rank} dimensions")
     starts = [
         min(max(start, 0), old - new)
         for start, old, new in zip(_positions(call.required_input(2)), source.shape, update.shape, strict=False)

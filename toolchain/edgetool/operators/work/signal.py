@@ -83,7 +83,7 @@ def _real_fft(length: int) -> Loops:
 
 def _rfft(call: Call) -> Work:
     """Each row is copied and filled up with zeros."""
-    demand(call, len(call.required_input(0).shape) > 0, "takes no input without dimensions")
+    demand(call, len(call.required_input(0).shape) > 0, "does not support an input without dimensions")
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
     size = source.shape[-1] * SAMPLE_BYTES[source.dtype]
     padding = filled(length * SAMPLE_BYTES[source.dtype] - size, size)

@@ -104,7 +104,7 @@ class Windows:
 def windows(call: Call, source: Tensor, weights: Tensor, result: Tensor) -> Windows:
     """The windows of a convolution from `source` to `result`. Raises KernelRefusal for other than images."""
     images = all(len(tensor.shape) == 4 for tensor in (source, weights, result))
-    demand(call, images and weights.shape[3] > 0, "takes images and filters of 4 dimensions only")
+    demand(call, images and weights.shape[3] > 0, "requires images and filters with 4 dimensions")
     names = (("stride_h", "dilation_h_factor"), ("stride_w", "dilation_w_factor"))
     rows, columns = (
         axis(source.shape[i], weights.shape[i], integer(call, stride), integer(call, dilation, 1), result.shape[i])
