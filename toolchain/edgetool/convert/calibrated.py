@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetool.convert.lowering.scopes import layer_of, sanitised
+from edgetool.convert.result_order import quantize_in_order
 from edgetool.convert.same_scale import Quantized, quantize_around
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
@@ -136,7 +137,7 @@ def quantize(
         )
         return bytes(content)
 
-    return quantize_around(made, calibrated)
+    return quantize_around(lambda float_model: quantize_in_order(made, float_model), calibrated)
 
 
 def tensors_of(calibrated: bytes, layers: LayerMap, wanted: Sequence[str]) -> tuple[str, ...]:
