@@ -182,6 +182,8 @@ def _measured(tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], la
         layer = layers.layer_of(maker, model)
         end = layers.cut_layer_of(maker, model) if layer is None else None
         pairs.append((quantized, real, _Seen(maker, layer or end, end is not None, *own)))
+    # The converter writes the verifiers of an operator with several results in random order: see result_order.
+    pairs.sort(key=lambda pair: (makers[pair[0]].index, makers[pair[0]].outputs.index(pair[0])))
     runner = _Runner(tf, verified, keep=True)
     for row in samples:
         runner.run(row)

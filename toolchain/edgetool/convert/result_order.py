@@ -41,8 +41,15 @@ def quantize_in_order(quantize: Quantize, calibrated: bytes) -> bytes:
     unread = unread_results(model.main)
     content = quantize(write_model(with_outputs(model, unread)) if unread else calibrated)
     quantized = read_model(content)
-    ordered = in_result_order(without_last_outputs(quantized, len(unread)) if unread else quantized)
-    return content if ordered == quantized else write_model(ordered)
+    if unread:
+        quantized = without_last_outputs(quantized, len(unread))
+    # Even if all are in order: write_model lays a file out differently from TensorFlow.
+    rewritten = unread or any(
+        len(tuple(_conversions_behind(graph, operator.index))) > 1
+        for graph in quantized.subgraphs
+        for operator in _several_results(graph)
+    )
+    return write_model(in_result_order(quantized)) if rewritten else content
 
 
 def unread_results(graph: Graph) -> tuple[int, ...]:
@@ -96,9 +103,9 @@ def in_result_order(model: Model) -> Model:
     Only conversions directly behind the operator move, and only among their own places. Each place keeps the index and
     name of its tensor, which follow from it; a graph output keeps its name.
     """
-    for graph in model.subgraphs:
-        for operator in _several_results(graph):
-            model = _in_order_behind(model, graph.index, operator.index)
+    for subgraph in range(len(model.subgraphs)):
+        for operator in _several_results(model.subgraphs[subgraph]):
+            model = _in_order_behind(model, subgraph, operator.index)
     return model
 
 
