@@ -93,11 +93,11 @@ def draw(rng: random.Random, entries: Sequence[Entry], folder: Path, data: Path)
         options += ["--calibration", str(_data(rng, calibration(folder / entry.name), data))]
     if rng.random() < 0.1:
         options += ["--evaluate", str(_labelled(rng, calibration(folder / entry.name), data))]
-    options += _own_options(entry) if rng.random() < 0.8 else []
+    options += own_options(entry) if rng.random() < 0.8 else []
     return Case(entry, tuple(options), strict)
 
 
-def _own_options(entry: Entry) -> list[str]:
+def own_options(entry: Entry) -> list[str]:
     """What the zoo says that this model needs."""
     words: list[str] = []
     for name, value in entry.options.items():

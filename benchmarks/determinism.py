@@ -1,0 +1,205 @@
+"""Converts models of the zoo again and again, each time in a fresh process, and compares every byte.
+
+    python -m benchmarks.determinism [--models NAME...] [--repeats 3] [--rnn-repeats 20] [--rnn auto fused unrolled]
+                                     [--jobs 1] [--state build/determinism]
+
+Every model is converted --repeats times with the options that the zoo gives it. Models with recurrent layers are
+converted --rnn-repeats times for each value of --rnn instead. A conversion is a run of `edgetool convert`, with a hash
+seed and memory addresses of its own. All files that it writes count; of a refused model, the exit code and the message.
+
+Results are appended to results.jsonl in a folder of the state directory that is named after a hash of the code, so a
+run that was stopped continues where it was, and a change of the code begins anew. Each distinct .tflite is kept there
+under its hash. The models stay in the state directory. --repeats 0 or --rnn-repeats 0 leaves out these conversions.
+
+Prints one line per model and value of --rnn; the exit status is 1 if any two conversions differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.soak import own_options
+from benchmarks.zoo.build import ROUNDED
+from benchmarks.zoo.catalog import BY_NAME
+from benchmarks.zoo.entry import Entry
+from benchmarks.zoo.files import calibration
+
+ROOT = Path(__file__).parents[1]
+TARGET = "cortex-m7"
+FORMS = ("auto", "fused", "unrolled")
+RECURRENT = ("LSTM", "GRU", "RNN")
+LIBRARIES = ("tensorflow-cpu", "keras", "numpy")
+ROW = "{:<28} {:<9} {:>5} {:>9}  {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model, and the value of --rnn; "" for what the zoo says, or the default."""
+
+    model: str
+    rnn: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one conversion left: its exit code, the SHA-256 of each file by name, and the message of a refusal."""
+
+    code: int
+    files: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
+
+
+def convert(case: Case, models: Path, kept: Path) -> Outcome:
+    """Convert in a process of its own; the .tflite is kept in the folder `kept`."""
+    entry, home = BY_NAME[case.model], models / case.model
+    options = [*own_options(entry), *(["--rnn", case.rnn] if case.rnn else [])]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    with tempfile.TemporaryDirectory(prefix="determinism-") as folder:
+        output = Path(folder) / "out"
+        command = ["convert", entry.file_name, "--calibration", calibration(home).name, "--target", TARGET]
+        done = subprocess.run(
+            [sys.executable, "-m", "edgetool", *command, "--name", "model", "-o", str(output), *options],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        contents = {path.name: path.read_bytes() for path in sorted(output.glob("*"))}
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        for name, content in contents.items():
+            if name.endswith(".tflite"):
+                (kept / f"{hashes[name][:16]}.tflite").write_bytes(content)
+        message = done.stderr.replace(folder, "FOLDER").strip() if done.returncode else ""
+        return Outcome(done.returncode, hashes, message)
+
+
+def cases(names: Iterable[str], models: Path, forms: Sequence[str], repeats: int, rnn_repeats: int) -> dict[Case, int]:
+    """How often each case is converted."""
+    wanted: dict[Case, int] = {}
+    for name in names:
+        entry = BY_NAME[name]
+        if is_recurrent(entry, models / name) and "rnn" not in entry.options:
+            wanted |= {Case(name, form): rnn_repeats for form in forms}
+        else:
+            wanted[Case(name)] = repeats
+    return {case: count for case, count in wanted.items() if count}
+
+
+def is_recurrent(entry: Entry, folder: Path) -> bool:
+    """Whether the saved model has a layer that --rnn is about; of a SavedModel, which has no layers, False."""
+    path = folder / entry.file_name
+    if path.is_dir():
+        return False
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            config = archive.read("config.json").decode()
+    else:
+        import h5py
+
+        with h5py.File(path) as file:
+            config = str(file.attrs["model_config"])
+    return any(kind in config for kind in RECURRENT)
+
+
+def differences(outcomes: Sequence[Outcome]) -> tuple[int, tuple[str, ...]]:
+    """How many distinct outcomes there are, and what differs: names of files, "exit code", "message"."""
+    distinct = {json.dumps(asdict(outcome), sort_keys=True) for outcome in outcomes}
+    names = sorted({name for outcome in outcomes for name in outcome.files})
+    differing = [name for name in names if len({outcome.files.get(name) for outcome in outcomes}) > 1]
+    differing += ["exit code"] if len({outcome.code for outcome in outcomes}) > 1 else []
+    differing += ["message"] if len({outcome.message for outcome in outcomes}) > 1 else []
+    return len(distinct), tuple(differing)
+
+
+def row(case: Case, outcomes: Sequence[Outcome]) -> str:
+    """A line of the table."""
+    distinct, differing = differences(outcomes)
+    result = f"DIFFERENT: {', '.join(differing)}" if differing else "equal" if not outcomes[0].code else "equal refusal"
+    return ROW.format(case.model, case.rnn or "-", len(outcomes), distinct, result)
+
+
+def fingerprint() -> str:
+    """A hash of the code that converts and of the libraries that it uses."""
+    digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in LIBRARIES).encode())
+    for path in sorted([*ROOT.glob("toolchain/edgetool/**/*.py"), *ROOT.glob("targets/**/*.toml"), Path(__file__)]):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\n" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def stored(results: Path) -> dict[Case, list[Outcome]]:
+    """The outcomes in a results file; a last line that was cut short does not count."""
+    outcomes: dict[Case, list[Outcome]] = {}
+    text = results.read_text(encoding="utf-8") if results.exists() else ""
+    for line in text.splitlines(keepends=True):
+        if line.endswith("\n"):
+            record = json.loads(line)
+            outcomes.setdefault(Case(**record["case"]), []).append(Outcome(**record["outcome"]))
+    if text and not text.endswith("\n"):
+        results.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
+    return outcomes
+
+
+def build(names: Sequence[str], models: Path) -> None:
+    """Write the models that are not there yet, in a process of their own."""
+    missing = [name for name in names if not (models / name / ROUNDED).exists()]
+    if missing:
+        print(f"building {len(missing)} models", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", "benchmarks.zoo.build", str(models), *missing]
+        subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def run(wanted: Mapping[Case, int], models: Path, folder: Path, jobs: int) -> Iterator[tuple[Case, list[Outcome]]]:
+    """The outcomes of each case, those of earlier runs included; new ones are stored as they come."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results = folder / "results.jsonl"
+    known = stored(results)
+    with ThreadPoolExecutor(jobs) as pool, results.open("a", encoding="utf-8") as stream:
+        for case, count in wanted.items():
+            outcomes = known.get(case, [])[:count]
+            for outcome in pool.map(lambda _, case=case: convert(case, models, folder), range(count - len(outcomes))):
+                stream.write(json.dumps({"case": asdict(case), "outcome": asdict(outcome)}) + "\n")
+                stream.flush()
+                outcomes.append(outcome)
+            yield case, outcomes
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", nargs="+", metavar="NAME", choices=list(BY_NAME), default=list(BY_NAME))
+    parser.add_argument("--repeats", type=int, default=3, help="conversions of each other model")
+    parser.add_argument("--rnn-repeats", type=int, default=20, help="conversions per model with recurrent layers")
+    parser.add_argument("--rnn", nargs="+", choices=FORMS, default=list(FORMS))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--state", type=Path, default=ROOT / "build/determinism")
+    options = parser.parse_args()
+    if min(options.repeats, options.rnn_repeats) < 0 or options.jobs < 1:
+        parser.error("repeats are 0 or more, jobs 1 or more")
+    models = options.state.resolve() / "models"
+    build(options.models, models)
+    wanted = cases(options.models, models, options.rnn, options.repeats, options.rnn_repeats)
+    total = differing = 0
+    print(ROW.format("model", "--rnn", "runs", "distinct", "result"), flush=True)
+    for case, outcomes in run(wanted, models, options.state.resolve() / fingerprint(), options.jobs):
+        print(row(case, outcomes), flush=True)
+        total += len(outcomes)
+        differing += bool(differences(outcomes)[1])
+    print(f"{total} conversions of {len(wanted)} cases: {differing} cases differ")
+    return int(differing > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
