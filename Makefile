@@ -6,7 +6,7 @@ EXAMPLE := examples/keyword_spotting
 # Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
-.PHONY: demo test lint types unit schemas benchmark fuzz checks coverage clean
+.PHONY: demo test lint types unit schemas benchmark fuzz determinism checks coverage clean
 
 demo: $(VENV)/.demo-installed
 	@$(BIN)/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
@@ -46,6 +46,11 @@ fuzz: $(VENV)/.test-installed
 	@$(BIN)/python -m pip install -qq atheris || echo "atheris does not install here: the run by coverage is left out"
 	@! $(BIN)/python -c 'import atheris' 2>/dev/null || \
 		$(BIN)/python -m benchmarks.fuzz.coverage_guided --runs $(COVERAGE_RUNS) --corpus $(FUZZ_STATE)/corpus
+
+# Converts the zoo repeatedly and compares every byte. Hours; a stopped run continues, unless the code has changed.
+DETERMINISM_STATE ?= build/determinism
+determinism: $(VENV)/.test-installed
+	$(BIN)/python -m benchmarks.determinism --state $(DETERMINISM_STATE)
 
 # Takes each check of the .tflite reader away in turn: a test must fail every time. Minutes.
 checks: $(VENV)/.test-installed
