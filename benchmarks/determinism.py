@@ -27,7 +27,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.soak import own_options
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[1]
 TARGET = "cortex-m7"
 FORMS = ("auto", "fused", "unrolled")
 RECURRENT = ("LSTM", "GRU", "RNN")
-LIBRARIES = ("tensorflow-cpu", "keras", "numpy")
+LIBRARIES = frozenset(["tensorflow", "tensorflow-cpu", "keras", "tf-keras", "numpy"])
 ROW = "{:<28} {:<9} {:>5} {:>9}  {}"
 
 
@@ -133,7 +133,8 @@ def row(case: Case, outcomes: Sequence[Outcome]) -> str:
 
 def fingerprint() -> str:
     """A hash of the code that converts and of the libraries that it uses."""
-    digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in LIBRARIES).encode())
+    installed = {f"{one.name} {one.version}" for one in distributions() if one.name.replace("_", "-") in LIBRARIES}
+    digest = hashlib.sha256(" ".join(sorted(installed)).encode())
     for path in sorted([*ROOT.glob("toolchain/edgetool/**/*.py"), *ROOT.glob("targets/**/*.toml"), Path(__file__)]):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\n" + path.read_bytes())
     return digest.hexdigest()[:12]
