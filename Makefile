@@ -2,18 +2,23 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := .venv-demo
 EXAMPLE := examples/keyword_spotting
 # Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
-.PHONY: demo test lint types unit schemas benchmark fuzz determinism checks coverage clean
+.PHONY: demo test test-all slow lint types unit schemas benchmark determinism fuzz checks coverage clean
 
-demo: $(VENV)/.demo-installed
-	@$(BIN)/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
+# Installs the wheel that users get, in an environment of its own: an editable install never takes part.
+demo: $(DEMO)/.installed
+	@$(DEMO)/bin/edgetool convert $(EXAMPLE)/keyword_spotting.h5 --target nucleo-l4r5zi \
 		--calibration $(EXAMPLE)/calibration.npz --evaluate $(EXAMPLE)/evaluation.npz \
 		--force
 
 test: lint types unit
+
+# Everything: the quick checks, the slow tests, and a fresh environment for each extra.
+test-all: test slow
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
@@ -23,7 +28,10 @@ types: $(VENV)/.test-installed
 	$(BIN)/mypy
 
 unit: $(VENV)/.test-installed
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+slow: $(VENV)/.test-installed
+	$(BIN)/pytest -n 2 --dist loadfile -m slow
 
 benchmark: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/startup.py
@@ -64,23 +72,30 @@ coverage: $(VENV)/.test-installed
 	$(BIN)/coverage run -m pytest -q -k "not fast" $(COVERED)
 	$(BIN)/coverage report
 
+CHECK_PYTHON = "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "edgetool needs Python 3.11 or later; name one with make PYTHON=..."; exit 1; }
+
 $(VENV)/bin/python:
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "edgetool needs Python 3.11 or later; name one with make PYTHON=..."; exit 1; }
+	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip
 
-$(VENV)/.demo-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	@echo "installing edgetool with TensorFlow; a few minutes the first time"
-	$(BIN)/python -m pip install -qq --editable '.[convert]'
+# pip is not quiet here: it shows what it downloads during the minutes that TensorFlow takes. What an earlier build left
+# in build/ would end up in the wheel.
+$(DEMO)/.installed: setup.cfg setup.py pyproject.toml $(shell find toolchain targets -name '*.py' -o -name '*.toml' -o -name '*.csv')
+	@$(CHECK_PYTHON)
+	@echo "Installing edgetool with TensorFlow: a few minutes the first time."
+	@rm -rf build/lib build/bdist.*
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --disable-pip-version-check '.[convert]'
 	@touch $@
 
 # tf-keras loads what Keras 3 cannot, and is the independent peer for legacy files; model-optimization quantizes in
 # training. Without their dependencies they sit beside tensorflow-cpu.
-$(VENV)/.test-installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install -qq --editable '.[convert,verify,cp-sat,fast,sweep,dev]'
-	$(BIN)/python -m pip install -qq --no-deps 'tf-keras>=2.21' 'tensorflow-model-optimization>=0.8.1'
-	@touch $@ $(VENV)/.demo-installed
+$(VENV)/.test-installed: setup.cfg setup.py pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[convert,verify,cp-sat,fast,sweep,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps 'tf-keras>=2.21' 'tensorflow-model-optimization>=0.8.1'
+	@touch $@
 
 # Schemas that others publish, for tests of what we write for them: taken out of their packages, never committed.
 SCHEMAS := $(VENV)/schemas
@@ -99,4 +114,4 @@ $(SCHEMAS)/junit-10.xsd: | $(VENV)/bin/python
 	rm $(SCHEMAS)/pytest-8.4.2.tar.gz
 
 clean:
-	rm -rf $(VENV) .coverage build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) .coverage build dist toolchain/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

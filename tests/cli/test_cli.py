@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,8 @@ from edgetool.target.load import list_targets, load_target
 from tests.cli.program import edgetool
 from tests.model.builders import conv_model_bytes, unary_model
 
+EXTRAS = ("convert", "cp-sat", "fast", "sweep", "verify")
+
 
 def test_help_names_every_command_and_every_command_has_help() -> None:
     shown = edgetool("--help").stdout
@@ -31,6 +35,16 @@ def test_help_names_every_command_and_every_command_has_help() -> None:
 
 def test_version() -> None:
     assert edgetool("--version").stdout.strip() == f"edgetool, version {__version__}"
+
+
+@pytest.mark.parametrize("arguments", [("--version", "-v"), ("-v", "--version")])
+def test_the_verbose_version_lists_python_and_every_extra(arguments: tuple[str, ...]) -> None:
+    first, python, *packages = edgetool(*arguments).stdout.splitlines()
+    assert first == f"edgetool, version {__version__}"
+    assert python.split()[:3] == ["Python", platform.python_implementation(), platform.python_version()]
+    assert [line.split()[0] for line in packages if line[2] != " "] == ["base", *EXTRAS]
+    assert f"numpy {importlib.metadata.version('numpy')}" in "\n".join(packages)
+    assert all(len(line) <= 80 for line in packages)
 
 
 def test_inspect_shows_and_prints_json(tflite: Path) -> None:

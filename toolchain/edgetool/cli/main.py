@@ -46,6 +46,24 @@ def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool
         ctx.exit()
 
 
+def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Print the version, with -v those of Python and of the extras' packages too, and end."""
+    if not value or ctx.resilient_parsing:
+        return
+    click.echo(f"edgetool, version {__version__}")
+    if ctx.params.get("verbose"):
+        from edgetool.pipeline.versions import package_versions, python_version
+
+        click.echo(f"  {'Python':<12}{python_version()}")
+        shown = None
+        for item in package_versions():
+            label = "" if item.extra == shown else item.extra or "base"
+            shown = item.extra
+            missing = f"not installed: pip install 'edgetool[{item.extra}]'" if item.extra else "not installed"
+            click.echo(f"  {label:<12}{item.package} {item.version or missing}")
+    ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     modules=COMMANDS,
@@ -53,7 +71,14 @@ def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool
     epilog="Exit codes: 0 fine, 1 judged and failed, 2 wrong usage, 3 invalid or unsupported model, "
     "4 conversion failed, 5 a bug in edgetool, 130 interrupted.",
 )
-@click.version_option(__version__, prog_name="edgetool")
+@click.option("--verbose", "-v", is_flag=True, is_eager=True, hidden=True)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and exit; with -v, also the versions of Python and of all dependencies.",
+)
 @click.option(
     "--cmake-dir",
     is_flag=True,
@@ -63,7 +88,7 @@ def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool
     help="Print the directory of edgetoolConfig.cmake, for -Dedgetool_DIR=..., and exit.",
 )
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, verbose: bool) -> None:
     """From a Keras model to TensorFlow Lite Micro firmware files.
 
     Settings may also stand in edgetool.toml or pyproject.toml; the command line wins.

@@ -1,0 +1,68 @@
+"""The versions of Python and of the packages that each extra brings, for reports of bugs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_REQUIREMENT = re.compile(r"(?P<package>[\w.-]+)[^;]*(?:; *(?P<marker>.*))?")
+_EXTRA = re.compile(r"""extra == ["'](?P<extra>[\w-]+)["']""")
+_CONDITION = re.compile(r"""(?P<name>sys_platform|platform_machine) (?P<sign>[!=]=) ["'](?P<value>\w+)["']""")
+# Extras that only combine others, or that only developers install.
+_WITHOUT_ROW = frozenset(["all", "dev"])
+
+
+@dataclass(frozen=True, slots=True)
+class PackageVersion:
+    """A package that edgetool or one of its extras requires here. extra: "" for edgetool's own requirements.
+
+    version: None if the package is not installed.
+    """
+
+    extra: str
+    package: str
+    version: str | None
+
+
+def python_version() -> str:
+    """Return Python's version with the implementation, the system and the processor."""
+    return f"{platform.python_implementation()} {platform.python_version()} ({sys.platform}, {platform.machine()})"
+
+
+def package_versions() -> tuple[PackageVersion, ...]:
+    """Return the required packages in the order of edgetool's metadata, without importing any.
+
+    Raises PackageNotFoundError if edgetool runs without being installed.
+    """
+    return tuple(_versions(importlib.metadata.requires("edgetool") or []))
+
+
+def _versions(requirements: list[str]) -> Iterator[PackageVersion]:
+    for requirement in requirements:
+        parts = _REQUIREMENT.fullmatch(requirement)
+        if parts is None:
+            continue
+        marker = parts["marker"] or ""
+        extra = found["extra"] if (found := _EXTRA.search(marker)) else ""
+        if extra not in _WITHOUT_ROW and _applies(marker):
+            yield PackageVersion(extra, parts["package"], _installed(parts["package"]))
+
+
+def _applies(marker: str) -> bool:
+    """Whether the platform conditions hold: ours are all joined by "and", or all by "or"."""
+    here = {"sys_platform": sys.platform, "platform_machine": platform.machine()}
+    conditions = [
+        (here[item["name"]] == item["value"]) == (item["sign"] == "==") for item in _CONDITION.finditer(marker)
+    ]
+    return not conditions or (any(conditions) if " or " in marker else all(conditions))
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
