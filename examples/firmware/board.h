@@ -1,4 +1,4 @@
-/* What startup.c gives a program on an emulated board: text and an exit code, by semihosting. */
+/* Console output and an exit code through semihosting, for programs on an emulated board; see startup.c. */
 #ifndef EXAMPLE_BOARD_H
 #define EXAMPLE_BOARD_H
 

@@ -1,6 +1,6 @@
 /*
- * From reset to main on any Cortex-M with the sections of sections.ld, and semihosting for text and the exit code.
- * A fault ends the program with status 99.
+ * Startup code from reset to main for any Cortex-M that uses sections.ld, and semihosting for console output and the exit
+ * code. A fault ends the program with status 99.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -82,7 +82,7 @@ void reset(void)
     board_exit(main());
 }
 
-/* The stack, and what runs on reset and on the 14 exceptions after it. */
+/* The initial stack pointer, the reset handler and the handlers of the 14 exceptions that follow. */
 typedef struct {
     uint32_t *stack;
     void (*handlers[15])(void);

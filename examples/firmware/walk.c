@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Any model's header has the type of the table. */
+/* The header of any model defines the type of the table. */
 #ifndef WALK_HEADER
 #define WALK_HEADER "keyword_spotting.h"
 #endif
@@ -14,13 +14,13 @@
 #define ALIGNMENT 16u
 #define PLANNED_AT_RUN_TIME 0xFFFFFFFFu
 
-/* Fields of the tables of a .tflite, by their number in its schema. */
+/* Field numbers of the tables in a .tflite, from its schema. */
 enum { MODEL_SUBGRAPHS = 2, MODEL_BUFFERS = 4, MODEL_METADATA = 6 };
 enum { SUBGRAPH_TENSORS = 0 };
 enum { METADATA_NAME = 0, METADATA_BUFFER = 1 };
 enum { BUFFER_DATA = 0 };
 
-/* A plan in the model: the words after version, number of subgraphs and number of offsets. */
+/* The plan in the model: the words that follow the version, the number of subgraphs and the number of offsets. */
 typedef struct {
     const unsigned char *offsets;
     uint32_t count;
@@ -31,13 +31,13 @@ static uint32_t word(const unsigned char *at)
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* A flatbuffer's table, vector or string, that the word at `at` refers to. */
+/* Returns the flatbuffer table, vector or string that the word at `at` refers to. */
 static const unsigned char *target(const unsigned char *at)
 {
     return at + word(at);
 }
 
-/* A field of a table; null where the table does not have it. */
+/* Returns a field of a table, or null if the table does not have it. */
 static const unsigned char *field(const unsigned char *table, uint32_t number)
 {
     const unsigned char *const fields = table - (int32_t)word(table);
@@ -50,7 +50,7 @@ static const unsigned char *field(const unsigned char *table, uint32_t number)
     return offset == 0u ? NULL : table + offset;
 }
 
-/* A vector of tables: how many it has, and one of them. */
+/* The length of a vector of tables, and one of its elements. */
 static uint32_t length(const unsigned char *vector)
 {
     return vector == NULL ? 0u : word(target(vector));
@@ -61,7 +61,7 @@ static const unsigned char *element(const unsigned char *vector, uint32_t number
     return target(target(vector) + 4u + 4u * number);
 }
 
-/* The plan in the model; the last one counts, as in TFLM. */
+/* Returns the plan in the model. If there are several, the last one is used, as in TFLM. */
 static offline_plan find_plan(const unsigned char *model)
 {
     const unsigned char *const root = target(model);
@@ -83,7 +83,7 @@ static offline_plan find_plan(const unsigned char *model)
     return plan;
 }
 
-/* Where the plan in the model puts a tensor: it counts those of all subgraphs in one row. */
+/* Returns the planned offset of a tensor. The plan numbers the tensors of all subgraphs consecutively. */
 static uint32_t planned_offset(const walk_plan *walked, const offline_plan *plan, const edgetool_tensor *tensor)
 {
     const unsigned char *const subgraphs = field(target(walked->model), MODEL_SUBGRAPHS);
@@ -95,7 +95,7 @@ static uint32_t planned_offset(const walk_plan *walked, const offline_plan *plan
     return number < plan->count ? word(plan->offsets + 4u * number) : PLANNED_AT_RUN_TIME;
 }
 
-/* What a tensor writes to one of its bytes: nothing that another tensor writes there. */
+/* Returns the value of a byte of a tensor; it differs between tensors. */
 static uint8_t pattern(uint32_t tensor, uint32_t byte)
 {
     uint32_t mixed = tensor * 0x9E3779B1u ^ byte * 0x85EBCA6Bu;
@@ -133,7 +133,7 @@ static uint32_t fail(const walk_plan *plan, uint32_t number, const char *why)
     return 1u;
 }
 
-/* Before anything is written: each tensor is where the model and the memory want it, and the model plans no other. */
+/* Checks, before anything is written, that each tensor is within the memory and where the model's plan puts it. */
 static uint32_t failures_of_the_table(const walk_plan *plan)
 {
     const offline_plan in_model = find_plan(plan->model);
@@ -171,7 +171,7 @@ static uint32_t failures_at(const walk_plan *plan, int32_t position)
             }
         }
     }
-    /* An operator writes its outputs while its inputs are still needed: only now is it time to look. */
+    /* An operator writes its outputs while its inputs are still needed, so check the inputs only after the outputs. */
     for (i = 0u; i < plan->tensor_count; ++i) {
         const edgetool_tensor *const tensor = &plan->tensors[i];
         if (tensor->last_op == position && is_inside(plan, tensor) && !is_whole(plan, i)) {

@@ -1,10 +1,10 @@
-/* Runs the memory plan of a model in plain C, with no runtime: proves that no tensor overwrites another. */
+/* Walks the memory plan of a model in plain C, without a runtime, and checks that no tensor overwrites another. */
 #ifndef EXAMPLE_WALK_H
 #define EXAMPLE_WALK_H
 
 #include <stdint.h>
 
-/* After a header that edgetool wrote: it has the type edgetool_tensor. */
+/* Include a header written by edgetool first: it defines the type edgetool_tensor. */
 
 typedef struct {
     const char *name;
@@ -17,9 +17,9 @@ typedef struct {
 } walk_plan;
 
 /*
- * Every tensor writes all its bytes at its first operator and finds them unharmed at its last. Also checks that each
- * lies within the memory, and where the plan in the model puts it. Returns how many tensors fail, and writes them;
- * `checksum` becomes that of the memory in the end.
+ * Writes all bytes of each tensor at its first operator, and checks at its last operator that they are unchanged. Also
+ * checks that each tensor is within the memory, and at the offset that the plan in the model gives. Prints the tensors
+ * that fail and returns their number; `checksum` receives the final checksum of the memory.
  */
 uint32_t walk(const walk_plan *plan, uint32_t *checksum);
 

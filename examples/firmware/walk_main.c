@@ -1,4 +1,4 @@
-/* The memory plan of examples/keyword_spotting, run with no runtime: from the header and the model's data alone. */
+/* Walks the memory plan of examples/keyword_spotting without a runtime, using only the header and the model data. */
 #include "keyword_spotting.h"
 #include "keyword_spotting_model.h"
 

@@ -1,8 +1,8 @@
-"""Makes the example: a small keyword model, and the data to calibrate and to judge it.
+"""Generate the example: a small keyword model, and the data to calibrate and evaluate it.
 
-The "words" are spoken by a formula: two vowels that glide into each other, at a pitch, speed and loudness
-of their own, in noise. The model sees what a microcontroller would compute from one second of sound: 49
-frames of 10 cepstral coefficients (MFCC). Everything is seeded.
+The "words" are synthesized: two vowels that glide into each other, with random pitch, speed and loudness, in noise.
+The input of the model is what a microcontroller would compute from one second of audio: 49 frames of 10 cepstral
+coefficients (MFCC). Everything is seeded.
 
     python make_model.py    # needs edgetool[convert]; about a minute on two cores
 """
@@ -27,7 +27,7 @@ FORMANT_WIDTHS_HZ = np.array([90, 130, 180])
 SAMPLE_RATE_HZ = 8000
 FRAME, HOP = 320, 160  # samples: 40 ms every 20 ms
 MEL_BANDS, COEFFICIENTS = 20, 10
-# Brings the coefficients to about one size: a single int8 scale will serve them all.
+# Scales the coefficients to similar magnitudes, so that one int8 scale suits them all.
 COEFFICIENT_GAINS = np.array([0.5, 3, 3, 4, 4, 5, 5, 6, 8, 8])
 INPUT_SHAPE = (49, 10, 1)
 TRAINING, CALIBRATION, EVALUATION = 3000, 100, 300
@@ -35,7 +35,7 @@ SEEDS = {"training": 1, "calibration": 2, "evaluation": 3, "weights": 4}
 
 
 def word(generator: np.random.Generator, vowels: str) -> Array:
-    """One second of sound (8000,): the two vowels, one after the other."""
+    """Return one second of audio (8000,): two vowels, one after the other."""
     length = int(generator.uniform(0.35, 0.75) * SAMPLE_RATE_HZ)
     time = np.arange(length) / length
     turn, slope = generator.uniform(0.35, 0.65), generator.uniform(10, 30)
@@ -58,7 +58,7 @@ def word(generator: np.random.Generator, vowels: str) -> Array:
 
 
 def noise(generator: np.random.Generator) -> Array:
-    """One second of noise (8000,) between white and brown, of effective value 1."""
+    """Return one second of noise (8000,) between white and brown, with an RMS value of 1."""
     spectrum = np.fft.rfft(generator.standard_normal(SAMPLE_RATE_HZ))
     spectrum *= np.maximum(np.arange(len(spectrum)), 20.0) ** -generator.uniform(0, 1)
     sound = np.fft.irfft(spectrum)
@@ -66,7 +66,7 @@ def noise(generator: np.random.Generator) -> Array:
 
 
 def recording(generator: np.random.Generator, label: int) -> Array:
-    """One second of sound of that class."""
+    """Return one second of audio of the given class."""
     loudness = 10 ** generator.uniform(-1.5, 0)
     background = noise(generator)
     if LABELS[label] == "silence":
@@ -78,7 +78,7 @@ def recording(generator: np.random.Generator, label: int) -> Array:
 
 
 def mel_filters() -> Array:
-    """Triangular filters (frequencies, bands) from 60 Hz to half the sample rate."""
+    """Return triangular filters (frequencies, bands) from 60 Hz to half the sample rate."""
     mel = np.linspace(np.log1p(60 / 700), np.log1p(SAMPLE_RATE_HZ / 2 / 700), MEL_BANDS + 2)
     edges = 700 * np.expm1(mel)
     frequency = np.fft.rfftfreq(FRAME, 1 / SAMPLE_RATE_HZ)[:, None]
@@ -88,7 +88,7 @@ def mel_filters() -> Array:
 
 
 def cepstrum(sound: Array) -> Array:
-    """The input of the model (49, 10, 1), of about unit size: MFCC of one second of sound."""
+    """Return the model input (49, 10, 1): the MFCC of one second of audio, with magnitudes of about 1."""
     frames = np.lib.stride_tricks.sliding_window_view(sound, FRAME)[::HOP] * np.hanning(FRAME)
     power = np.abs(np.fft.rfft(frames)) ** 2
     bands = np.log(power @ mel_filters() + 1e-3)
@@ -97,7 +97,7 @@ def cepstrum(sound: Array) -> Array:
 
 
 def dataset(seed: int, count: int) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.uint8]]:
-    """Inputs x (count, 49, 10, 1) and classes y (count,), the classes in turn."""
+    """Return inputs x (count, 49, 10, 1) and classes y (count,); the classes alternate."""
     generator = np.random.default_rng(seed)
     labels = (np.arange(count) % len(LABELS)).astype(np.uint8)
     x = np.stack([cepstrum(recording(generator, int(label))) for label in labels])
@@ -105,7 +105,7 @@ def dataset(seed: int, count: int) -> tuple[npt.NDArray[np.float16], npt.NDArray
 
 
 def build() -> Any:
-    """A depthwise separable network like the keyword models of the "Hello Edge" paper, one size smaller."""
+    """Return a depthwise separable network like the keyword models of the "Hello Edge" paper, one size smaller."""
     from keras import Sequential, layers
 
     def block(*convolution: Any) -> list[Any]:
@@ -130,7 +130,7 @@ def build() -> Any:
 
 
 def main() -> None:
-    """Write the three files beside this one."""
+    """Write the three files next to this one."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")

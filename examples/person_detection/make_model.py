@@ -1,10 +1,10 @@
-"""Makes the example: a small person detector, and the data to calibrate and to judge it.
+"""Generate the example: a small person detector, and the data to calibrate and evaluate it.
 
-The pictures are drawn by a formula: a room or a street as grey shapes, with things in it that stand, hang and lie, and
-in every second picture a person among them, at a size, place, pose and brightness of their own, in the noise of a cheap
-sensor. The pixels are those that a camera gives, 0 to 255, and the model takes them as they are. All is seeded.
+The pictures are synthetic: a room or a street of grey shapes, with objects that stand, hang and lie in it. Every second
+picture also shows a person of random size, position, pose and brightness. Sensor noise is added. The pixel values are
+0 to 255, as a camera produces them, and the model uses them without scaling. Everything is seeded.
 
-    python make_model.py    # needs edgetool[convert]; 70 seconds of CPU time, spread over two cores
+    python make_model.py    # needs edgetool[convert]; 70 seconds of CPU time on two cores
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Array = npt.NDArray[np.floating[Any]]
 LABELS = ("no person", "person")
 SIDE = 96
 INPUT_SHAPE = (SIDE, SIDE, 1)
-# The sensor tells so many shades of grey apart; that keeps the files small, too.
+# Number of grey levels that the sensor distinguishes; a small number also keeps the files small.
 SHADES = 16
 TRAINING, CALIBRATION, EVALUATION = 8000, 50, 160
 SEEDS = {"training": 1, "calibration": 2, "evaluation": 3, "weights": 4}
-# Channels and stride of each depthwise separable block: the widths of MobileNet v1 at 1/4, but halved from the first
-# block on and ended after six, as large maps are what the training spends its time on.
+# Channels and stride of each depthwise separable block: the widths of MobileNet v1 with alpha 1/4, but downsampled from
+# the first block on and only six blocks, because training spends most of its time on large feature maps.
 BLOCKS = ((16, 2), (32, 2), (64, 1), (64, 2), (128, 1), (128, 1))
 ROWS, COLUMNS = (axis.astype(np.float32) for axis in np.ogrid[0:SIDE, 0:SIDE])
 
 
 class Picture:
-    """Grey values (96, 96) from 0 to 1 that shapes are drawn on, the later in front."""
+    """Grey values (96, 96) from 0 to 1. Shapes are drawn on it; later shapes cover earlier ones."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.random = generator
         self.pixels = self._background()
 
     def _background(self) -> Array:
-        """A wall and a floor, with light from one side."""
+        """Return a wall and a floor, with light from one side."""
         random = self.random
         wall, floor = random.uniform(0.1, 0.9, 2)
         horizon = random.uniform(0.45, 1.05) * SIDE
@@ -48,19 +48,19 @@ class Picture:
         return pixels + light[0] * (ROWS / SIDE - 0.5) + light[1] * (COLUMNS / SIDE - 0.5)
 
     def paint(self, inside: npt.NDArray[np.bool_], shade: float) -> None:
-        """Fill a shape with a shade, brighter to the right."""
+        """Fill a shape with a shade that becomes brighter to the right."""
         np.copyto(self.pixels, shade + 0.1 * (COLUMNS / SIDE - 0.5), where=inside)
 
     def box(self, top: float, left: float, height: float, width: float, shade: float) -> None:
-        """An upright rectangle."""
+        """Draw an upright rectangle."""
         self.paint((top <= ROWS) & (top + height > ROWS) & (left <= COLUMNS) & (left + width > COLUMNS), shade)
 
     def ellipse(self, row: float, column: float, height: float, width: float, shade: float) -> None:
-        """An upright ellipse of these half axes."""
+        """Draw an upright ellipse with the given half axes."""
         self.paint(((ROWS - row) / height) ** 2 + ((COLUMNS - column) / width) ** 2 < 1, shade)
 
     def limb(self, start: tuple[float, float], end: tuple[float, float], width: float, shade: float) -> None:
-        """A line with round ends from one (row, column) to another, of half that width."""
+        """Draw a line with round ends from one (row, column) to another, with the given half width."""
         (row, column), (down, right) = start, (end[0] - start[0], end[1] - start[1])
         along = ((ROWS - row) * down + (COLUMNS - column) * right) / max(down**2 + right**2, 1e-9)
         along = np.clip(along, 0, 1)
@@ -68,7 +68,7 @@ class Picture:
 
 
 def thing(picture: Picture) -> None:
-    """A thing of some kind: a box, a ball, a pole, a lamp, a tree, or a table."""
+    """Draw an object: a box, a ball, a pole, a lamp, a tree, or a table."""
     random = picture.random
     row, column = random.uniform(0.1, 0.9, 2) * SIDE
     size, shade = random.uniform(0.06, 0.3) * SIDE, random.uniform(0, 1)
@@ -92,7 +92,7 @@ def thing(picture: Picture) -> None:
 
 
 def person(picture: Picture) -> None:
-    """A standing or walking figure: legs, trunk, arms and head."""
+    """Draw a standing or walking figure: legs, trunk, arms and head."""
     random = picture.random
     height = random.uniform(0.6, 0.95) * SIDE
     top = random.uniform(0, SIDE - height)
@@ -120,7 +120,7 @@ def person(picture: Picture) -> None:
 
 
 def photograph(generator: np.random.Generator, label: int) -> npt.NDArray[np.uint8]:
-    """A picture (96, 96, 1) of that class."""
+    """Return a picture (96, 96, 1) of the given class."""
     picture = Picture(generator)
     for _ in range(generator.integers(2, 5)):
         thing(picture)
@@ -135,14 +135,14 @@ def photograph(generator: np.random.Generator, label: int) -> npt.NDArray[np.uin
 
 
 def dataset(seed: int, count: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Inputs x (count, 96, 96, 1) and classes y (count,), the classes in turn."""
+    """Return inputs x (count, 96, 96, 1) and classes y (count,); the classes alternate."""
     generator = np.random.default_rng(seed)
     labels = (np.arange(count) % len(LABELS)).astype(np.uint8)
     return np.stack([photograph(generator, int(label)) for label in labels]), labels
 
 
 def build(width: int = 1) -> Any:
-    """The network, with `width` times the channels.
+    """Return the network, with the number of channels scaled by `width`.
 
     Its first layer is followed by a normalization, so it takes pixels from 0 to 255 as well as any others.
     """
@@ -168,7 +168,7 @@ def build(width: int = 1) -> Any:
 
 
 def main() -> None:
-    """Write the three files beside this one."""
+    """Write the three files next to this one."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     import keras

@@ -2,11 +2,11 @@
 
 usage: python make_model.py [directory]
 
-Both know three "words" in the 10 bands of a spectrogram: a tone that rises, one that falls, and one that is struck
-twice. Which one it is shows only in the course of time, so a spotter needs a memory. The layers are trained on whole
-sequences; the saved models have the same weights, but stateful layers and sequences of a single frame:
-streaming_gru.keras and streaming_lstm.keras. calibration.npz holds frames of one stream in their order, and stream.npz
-another stream with the class of each frame (0: no word).
+Both recognize three "words" in the 10 bands of a spectrogram: a rising tone, a falling tone, and a tone that sounds
+twice. The words differ only over time, so the models need state. The layers are trained on whole sequences. The saved
+models, streaming_gru.keras and streaming_lstm.keras, have the same weights, but stateful layers and sequences of a
+single frame. calibration.npz holds the frames of one stream in order, and stream.npz another stream with the class of
+each frame (0: no word).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CALIBRATION_FRAMES, STREAM_FRAMES = 480, 480
 
 
 def word(kind: int, random: np.random.Generator) -> np.ndarray:
-    """The frames of one word, (WORD_FRAMES, BANDS)."""
+    """Return the frames of one word, (WORD_FRAMES, BANDS)."""
     time = np.linspace(0, 1, WORD_FRAMES)
     low, high = random.uniform(0, 2), random.uniform(7, 9)
     path = {1: low + (high - low) * time, 2: high - (high - low) * time, 3: np.full(WORD_FRAMES, (low + high) / 2)}[
@@ -36,7 +36,7 @@ def word(kind: int, random: np.random.Generator) -> np.ndarray:
 
 
 def stream(frames: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Noise with words in it, (frames, BANDS), and the class of each frame: the word's from its last third on."""
+    """Return noise with words, (frames, BANDS), and the class of each frame: that of a word from its last third on."""
     values = random.normal(0, 0.08, (frames, BANDS))
     classes = np.zeros(frames, np.int32)
     start = int(random.integers(2, 14))
@@ -49,7 +49,7 @@ def stream(frames: int, random: np.random.Generator) -> tuple[np.ndarray, np.nda
 
 
 def spotter(cell: str, frames: int, *, stateful: bool) -> keras.Model:
-    """A layer with a memory and a decision for each frame; a stateful one goes on from call to call."""
+    """Return a recurrent layer with a decision for each frame; a stateful one keeps its state between calls."""
     given = keras.Input(batch_shape=(1 if stateful else None, frames, BANDS), name="frame")
     layer = {"gru": layers.GRU, "lstm": layers.LSTM}[cell]
     hidden = layer(UNITS, return_sequences=not stateful, stateful=stateful, name=cell)(given)
@@ -57,7 +57,7 @@ def spotter(cell: str, frames: int, *, stateful: bool) -> keras.Model:
 
 
 def main() -> None:
-    """Write the files into a directory."""
+    """Write the files to a directory."""
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent)
     random = np.random.default_rng(1)
     sequences = [stream(SEQUENCE_FRAMES, random) for _ in range(TRAINING_SEQUENCES)]

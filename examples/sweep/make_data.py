@@ -1,6 +1,6 @@
-"""Makes training.npz: the first samples that the keyword model was trained with, to train its pruned versions again.
+"""Generate training.npz: the first samples of the keyword model's training data, for fine-tuning its pruned versions.
 
-python make_data.py    # needs numpy alone; under ten seconds
+python make_data.py    # needs only numpy; less than ten seconds
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent / "keyword_spotting"))
 
-from make_model import SEEDS, dataset  # noqa: E402  # beside the model
+from make_model import SEEDS, dataset  # noqa: E402  # next to the model
 
 SAMPLES = 1200
 

@@ -135,7 +135,7 @@ def test_the_workflow_fails_with_an_outgrown_model(copy: Path, tmp_path_factory:
     checkout = clone(copy, tmp_path_factory.mktemp("runner") / "checkout")
     (checkout / "examples" / PERSON).write_bytes(write_model(outgrown()))
     for step in STEPS:
-        if step.get("name") in ("Check the models", "Show the table on the job's page"):
+        if step.get("name") in ("Check the models", "Show the table on the job page"):
             assert run(step, checkout).returncode == 1
     assert "<failure" in (checkout / "examples" / "ci" / "edgetool.xml").read_text()
     assert "active" in (checkout.parent / "summary.md").read_text()
@@ -146,7 +146,7 @@ def test_the_job_with_the_action_does_the_same(copy: Path) -> None:
     from tests.test_action import ACTION
     from tests.test_action import run as run_action
 
-    (step,) = [step for step in WORKFLOW["jobs"]["action"]["steps"] if "edgetool" in step["uses"]]
+    (step,) = [step for step in WORKFLOW["jobs"]["action"]["steps"] if "EDGETOOL_REPOSITORY" in step["uses"]]
     assert step["with"].keys() <= ACTION["inputs"].keys()
     inputs = {name.replace("-", "_"): value for name, value in step["with"].items()}
     done = run_action(copy, **inputs)
