@@ -178,7 +178,7 @@ def _zoo(data: Path) -> Iterator[Row]:
     for line in _lines(data, "stm32_zoo.csv"):
         reason = _why_not(line["core"])
         if not line["file"]:
-            reason = "the model is not here"
+            reason = "the model is not available"
         elif not reason and (not line["core"] or not line["version"]):
             reason = "core or version of the runtime not given"
         if not line["ms"]:
@@ -236,9 +236,9 @@ def _why_not_other(line: dict[str, str], model: str) -> str:
     if "dual-core" in line["runtime"]:
         return "both cores of the chip"
     if "single core" in line["runtime"]:
-        return "the same run is whole in rows.csv"
+        return "the complete run is in rows.csv"
     known = (model, "int8") in MLPERF_FILES or model == "person_detect"
-    return "" if known else "the model is not here"
+    return "" if known else "the model is not available"
 
 
 def _why_not(words: str) -> str:

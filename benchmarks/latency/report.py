@@ -60,7 +60,7 @@ def compare(data: Path) -> Results:
 
 
 def other_boards(results: Results) -> list[Test]:
-    """The shipped profiles of boards that nothing was fitted to: only others of their core were measured."""
+    """The shipped profiles of boards not used for fitting: only others of their core were measured."""
     return [test for test in results.shipped if test.board not in FITTED and not old(test)]
 
 
@@ -92,29 +92,31 @@ def tables(results: Results) -> list[Table]:
             ),
         ),
         Table(
-            "The profiles as they are shipped",
-            "Rows marked * are those that the core's figures were found with; all others are tests.",
+            "The shipped profiles",
+            "Rows marked * were used to fit the core's values; all others are tests.",
             ("board, runtime, type", "core", "tested on", *ERRORS),
             (
                 *(_test(test, "*" if test.fitted else "") for test in results.shipped if not old(test)),
-                _all("boards that nothing was fitted to", other_boards(results)),
+                _all("boards not used for fitting", other_boards(results)),
             ),
         ),
         Table(
             "Kernels of 2020",
-            "The same profiles against older kernels: CMSIS-NN has been rewritten since. Shown, and not counted.",
+            "The same profiles against older kernels: CMSIS-NN has been rewritten since. These rows are shown but not"
+            " counted.",
             ("board, runtime, type", "core", "tested on", *ERRORS),
             tuple(_test(test) for test in results.shipped if old(test)),
         ),
         Table(
             "Single operators",
-            "Operators with multiply-accumulates, from 0.3 % of their model's time on. * as above.",
+            "Operators with multiply-accumulates that take at least 0.3 % of the time of their model. * as above.",
             ("board, runtime, model", "core", "tested on", *ERRORS),
             tuple(_test(test, "*" if test.fitted else "") for test in results.operators),
         ),
         Table(
             "X-CUBE-AI on ST's model zoo",
-            "One factor per core and version on the estimate, each family of models predicted from the others.",
+            "The estimate is scaled by one factor per core and version; each family of models is predicted from the"
+            " others.",
             ("rows", *ERRORS),
             tuple((item.title, *_errors(item.estimate, item.macs)) for item in results.zoo),
         ),
@@ -129,19 +131,19 @@ def tables(results: Results) -> list[Table]:
             ),
         ),
         Table(
-            "Factors on boards that they were not made of",
-            "The factor of a runtime, version and core, on a board whose rows had no part in it.",
+            "Factors on boards not used to derive them",
+            "The factor of a runtime, version and core, applied to a board whose rows were not used to derive it.",
             ("board", "runtime", "tested on", "n", "median", "p90", "max"),
             tuple(_kept(results.kept_back)),
         ),
         Table(
             "Energy",
-            "A setup is one submission: a board, its supply and a firmware.",
+            "A setup is one submission: a board, its power supply and its firmware.",
             ("energy", "n", "median", "p90", "max"),
             tuple((item.title, *_spread(item.errors)) for item in results.energy),
         ),
         Table(
-            "Rows that are shown and not counted",
+            "Rows shown but not counted",
             "",
             ("reason", "rows"),
             tuple((reason[:1].upper() + reason[1:], str(n)) for reason, n in results.uncounted),

@@ -49,7 +49,7 @@ def thresholded(keras: Any) -> Any:
 
 @zoo("act-exponential")
 def exponential(keras: Any) -> Any:
-    """What bends with an exponential."""
+    """Activations based on an exponential."""
     return _fan(
         keras, {**_named(keras, "elu", "selu", "celu", "exponential"), "elu_layer": keras.layers.ELU(alpha=0.7)}
     )
@@ -69,13 +69,13 @@ def smooth(keras: Any) -> Any:
 
 @zoo("act-shrink")
 def shrinking(keras: Any) -> Any:
-    """What pulls towards zero."""
+    """Shrinkage activations."""
     return _fan(keras, _named(keras, "hard_shrink", "soft_shrink", "tanh_shrink"))
 
 
 @zoo("act-log")
 def logarithmic(keras: Any) -> Any:
-    """Scores of classes and their logarithms."""
+    """Softmax and log-softmax."""
     return _fan(
         keras, {**_named(keras, "log_sigmoid", "log_softmax", "softmax"), "softmax_layer": keras.layers.Softmax()}
     )

@@ -70,7 +70,7 @@ def mobilenet_like(keras: Any) -> Any:
 
 @zoo("autoencoder-dense")
 def autoencoder_dense(keras: Any) -> Any:
-    """Anomaly detection in machine sounds: dense layers down to eight and up again."""
+    """Anomaly detection in machine sounds: dense layers down to eight units and back."""
     layers = keras.layers
     x = source = keras.Input((160,))
     for units in (32, 32, 8, 32, 32):
@@ -80,7 +80,7 @@ def autoencoder_dense(keras: Any) -> Any:
 
 @zoo("autoencoder-conv")
 def autoencoder_conv(keras: Any) -> Any:
-    """Images through a bottleneck of convolutions, up again by transposed ones."""
+    """Images through a convolutional bottleneck and back with transposed convolutions."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -95,7 +95,7 @@ def autoencoder_conv(keras: Any) -> Any:
 
 @zoo("tcn")
 def tcn(keras: Any) -> Any:
-    """A temporal convolutional network: causal, ever more dilated, residual."""
+    """A temporal convolutional network: causal, increasingly dilated, residual."""
     layers = keras.layers
     source = keras.Input((32, 6))
     x = layers.Conv1D(8, 1)(source)
@@ -165,7 +165,7 @@ def vision_transformer(keras: Any) -> Any:
 
 @zoo("text-transformer", samplers={"": indices(40)})
 def text_transformer(keras: Any) -> Any:
-    """Words and their places embedded, one encoder block, a classifier."""
+    """Word and position embeddings, one encoder block, a classifier."""
     layers = keras.layers
     source = keras.Input((10,), dtype="int32")
     x = layers.Embedding(40, 16)(source)
@@ -221,7 +221,7 @@ def wavenet(keras: Any) -> Any:
 
 @zoo("mlp-mixer")
 def mlp_mixer(keras: Any) -> Any:
-    """Patches mixed over places and over channels by dense layers alone."""
+    """Patches mixed across positions and channels by dense layers only."""
     layers = keras.layers
     source = keras.Input((16, 16, 3))
     x = layers.Reshape((16, 12))(layers.Conv2D(12, 4, strides=4)(source))
@@ -246,7 +246,7 @@ def attention_pooling(keras: Any) -> Any:
 
 @zoo("siamese")
 def siamese(keras: Any) -> Any:
-    """One encoder for two images, and how far apart they are."""
+    """One encoder for two images, followed by their distance."""
     layers = keras.layers
     encoder = keras.Sequential(
         [
@@ -294,7 +294,7 @@ def nested(keras: Any) -> Any:
 
 @zoo("shared-layers")
 def shared_layers(keras: Any) -> Any:
-    """The same convolution at three places of the graph."""
+    """One convolution used at three places in the graph."""
     layers = keras.layers
     source = keras.Input((10, 10, 4))
     same = layers.Conv2D(4, 3, padding="same", activation="relu")
@@ -304,7 +304,7 @@ def shared_layers(keras: Any) -> Any:
 
 @zoo("camera-pipeline", samplers={"": pixels})
 def camera(keras: Any) -> Any:
-    """Resizing, augmentation and rescaling in front of a classifier."""
+    """Resizing, augmentation and rescaling before a classifier."""
     layers = keras.layers
     return keras.Sequential(
         [

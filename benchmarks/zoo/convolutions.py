@@ -44,7 +44,7 @@ def conv1d(keras: Any) -> Any:
 
 @zoo("conv3d")
 def conv3d(keras: Any) -> Any:
-    """A volume of eight slices through two convolutions."""
+    """Two 3-D convolutions on a volume of eight slices."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -57,13 +57,13 @@ def conv3d(keras: Any) -> Any:
 
 @zoo("conv3d-transpose", refused="'grow' (Conv3DTranspose)")
 def conv3d_transpose(keras: Any) -> Any:
-    """A volume that grows."""
+    """A transposed 3-D convolution."""
     return keras.Sequential([keras.Input((3, 4, 4, 2)), keras.layers.Conv3DTranspose(2, 3, strides=2, name="grow")])
 
 
 @zoo("pool2d")
 def pool2d(keras: Any) -> Any:
-    """Largest and mean values of windows and of all."""
+    """Max and average pooling, windowed and global."""
     layers = keras.layers
     source = keras.Input((12, 12, 4), name="image")
     x = layers.Conv2D(6, 3, padding="same", activation="relu")(source)
@@ -76,7 +76,7 @@ def pool2d(keras: Any) -> Any:
 
 @zoo("pool2d-adaptive")
 def pool2d_adaptive(keras: Any) -> Any:
-    """Pooling to a given size, even where that does not divide the input's."""
+    """Pooling to a given size, even if it does not divide the input's."""
     layers = keras.layers
     source = keras.Input((9, 10, 3), name="image")
     x = layers.Conv2D(4, 3, padding="same")(source)
@@ -111,7 +111,7 @@ def pool1d_adaptive(keras: Any) -> Any:
 
 @zoo("pool3d")
 def pool3d(keras: Any) -> Any:
-    """Largest and mean values of volumes."""
+    """Max and average pooling of volumes."""
     layers = keras.layers
     source = keras.Input((4, 8, 8, 2), name="volume")
     x = layers.Dense(3)(source)

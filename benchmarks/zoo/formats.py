@@ -71,7 +71,7 @@ def keras2_lstm(keras: Any) -> Any:
 
 @zoo("keras2-h5-preprocessing", format="keras2 .h5", samplers={"": pixels})
 def keras2_preprocessing(keras: Any) -> Any:
-    """Keras 2 in HDF5: rescaling and augmentation in front."""
+    """Keras 2 in HDF5: rescaling and augmentation before the network."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -89,7 +89,7 @@ def keras2_preprocessing(keras: Any) -> Any:
 
 @zoo("keras2-h5-operations", format="keras2 .h5")
 def keras2_operations(keras: Any) -> Any:
-    """Keras 2 in HDF5: arithmetic between layers, which it wrote as TensorFlow calls."""
+    """Keras 2 in HDF5: arithmetic between layers, stored as TensorFlow calls."""
     layers = keras.layers
     source = keras.Input((12,))
     x = layers.Dense(8, activation="relu")(source)
@@ -133,13 +133,13 @@ def keras2_zip_gru(keras: Any) -> Any:
 
 @zoo("saved-model", format="saved_model")
 def saved_model(keras: Any) -> Any:
-    """A SavedModel by model.export."""
+    """A SavedModel written by model.export."""
     return _small_cnn(keras)
 
 
 @zoo("saved-model-upsampling", format="saved_model")
 def saved_model_upsampling(keras: Any) -> Any:
-    """A SavedModel with operators that TFLM lacks: nothing of Keras is left to rewrite."""
+    """A SavedModel with operators that TFLM does not support; no Keras layers remain to be rewritten."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -186,7 +186,7 @@ def fixed_batch(keras: Any) -> Any:
 
 @zoo("open-dimensions", options={"input_shapes": ((None, (16, 16, 3)),)})
 def open_dimensions(keras: Any) -> Any:
-    """A fully convolutional network for images of any size, told the size."""
+    """A fully convolutional network for images of any size, with the size given."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -201,14 +201,14 @@ def open_dimensions(keras: Any) -> Any:
 
 @zoo("open-time", options={"input_shapes": ((None, (10, 4)),)})
 def open_time(keras: Any) -> Any:
-    """A recurrent network for sequences of any length, told the length."""
+    """A recurrent network for sequences of any length, with the length given."""
     layers = keras.layers
     return keras.Sequential([keras.Input((None, 4)), layers.GRU(6), layers.Dense(3)])
 
 
 @zoo("own-layer", options={"custom_objects": OWN_LAYERS, **TRUSTED})
 def own_layer(keras: Any) -> Any:
-    """A layer and an activation of the user's own, by --custom-objects."""
+    """A user-defined layer and activation, loaded with --custom-objects."""
     from benchmarks.zoo.own_layers import ChannelGate, leaky_square
 
     layers = keras.layers
@@ -225,7 +225,7 @@ def own_layer(keras: Any) -> Any:
 
 @zoo("own-model", options={"custom_objects": OWN_LAYERS, **TRUSTED, "input_shapes": ((None, (9,)),)})
 def own_model(keras: Any) -> Any:
-    """A subclassed model with its build method, by --custom-objects and --input-shape."""
+    """A subclassed model with a build method, loaded with --custom-objects and --input-shape."""
     from benchmarks.zoo.own_layers import Residual
 
     model = Residual()

@@ -45,7 +45,7 @@ def normalizations(keras: Any) -> Any:
 
 @zoo("merges")
 def merges(keras: Any) -> Any:
-    """Two branches joined in every way, for each way two of its own."""
+    """Two branches merged in every way, with separate branches for each."""
     layers = keras.layers
     source = keras.Input((8, 8, 3), name="image")
     names = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate")
@@ -64,7 +64,7 @@ def merges_shared(keras: Any) -> Any:
 
 @zoo("merge-fixed-scale")
 def merge_fixed_scale(keras: Any) -> Any:
-    """A tanh, whose scale is fixed, into two operators that want their inputs' scales equal."""
+    """A tanh with its fixed scale, as input of two operators that require equal input scales."""
     layers = keras.layers
     source = keras.Input((8, 8, 3), name="image")
     left, right = (layers.Conv2D(4, 3, activation=kind)(source) for kind in ("relu", "tanh"))
@@ -94,7 +94,7 @@ def concatenate_many(keras: Any) -> Any:
 
 @zoo("regularizers")
 def regularizers(keras: Any) -> Any:
-    """Dropout, noise and penalties, none of which is there at inference."""
+    """Dropout, noise and penalties, none of which is active at inference."""
     layers = keras.layers
     volume = keras.Input((4, 4, 4, 3), name="volume")
     x = layers.SpatialDropout3D(0.2)(layers.Dense(4, activation="relu")(volume))
@@ -107,7 +107,7 @@ def regularizers(keras: Any) -> Any:
 
 @zoo("attention")
 def attention(keras: Any) -> Any:
-    """Attention between a layer's output and the input, by products and by sums."""
+    """Dot-product and additive attention between a layer's output and the input."""
     layers = keras.layers
     source = keras.Input((6, 8), name="sequence")
     query = layers.Dense(8)(source)
@@ -129,7 +129,7 @@ def multi_head(keras: Any) -> Any:
 
 @zoo("group-query-attention")
 def group_query(keras: Any) -> Any:
-    """Four query heads on two heads of keys and values."""
+    """Four query heads that share two key/value heads."""
     source = keras.Input((6, 8))
     return keras.Model(source, keras.layers.GroupQueryAttention(4, 4, 2)(source, source))
 
@@ -150,7 +150,7 @@ def embedding(keras: Any) -> Any:
 
 @zoo("reversible-embedding", samplers={"": indices(12)})
 def reversible_embedding(keras: Any) -> Any:
-    """An embedding that also turns vectors back into scores."""
+    """An embedding that also maps vectors back to scores."""
     layers = keras.layers
     source = keras.Input((5,), dtype="int32")
     table = layers.ReversibleEmbedding(12, 8)
@@ -172,7 +172,7 @@ def category_encoding(keras: Any) -> Any:
 
 @zoo("category-encoding-multi", samplers={"": indices(6)})
 def category_encoding_multi(keras: Any) -> Any:
-    """Which of six categories are there."""
+    """Multi-hot encoding of six categories."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -185,7 +185,7 @@ def category_encoding_multi(keras: Any) -> Any:
 
 @zoo("discretization")
 def discretization(keras: Any) -> Any:
-    """Values to the number of their bin, and that to a vector."""
+    """Values mapped to bin indices, which are then embedded."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -200,7 +200,7 @@ def discretization(keras: Any) -> Any:
 
 @zoo("masking")
 def masking(keras: Any) -> Any:
-    """A mask of missing frames in front of an average over time."""
+    """A mask of missing frames before an average over time."""
     layers = keras.layers
     return keras.Sequential(
         [keras.Input((8, 4)), layers.Masking(name="mask"), layers.GlobalAveragePooling1D(), layers.Dense(3)]

@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 NO_LAYER = "a base class: it computes nothing by itself"
-CODE = "holds code or another framework's model: `--trust-model-code` loads it, what it computes is its author's"
-STRINGS = "works on strings, which TFLM does not have: refused by name"
+CODE = "holds code or another framework's model: `--trust-model-code` loads it; what it computes is up to its author"
+STRINGS = "works on strings, which TFLM does not support: rejected by name"
 
 LEFT_OUT = {
     "Layer": NO_LAYER,
@@ -23,7 +23,7 @@ LEFT_OUT = {
     "Hashing": STRINGS,
     "HashedCrossing": STRINGS,
     "MaxNumBoundingBoxes": "pads training labels; a trained model has no labels",
-    "ContrastLimitedAdaptiveHistogramEqualization": "counts histograms like Equalization, which stands for both",
+    "ContrastLimitedAdaptiveHistogramEqualization": "computes histograms like Equalization, which represents both here",
 }
 
 

@@ -36,7 +36,7 @@ def operations_shapes(keras: Any) -> Any:
 
 @zoo("operations-math")
 def operations_math(keras: Any) -> Any:
-    """Functions that TFLM has in float alone."""
+    """Functions that TFLM supports only in float."""
     ops, layers = keras.ops, keras.layers
     source = keras.Input((8,))
     x = layers.Dense(6)(source)
@@ -66,7 +66,7 @@ def operations_compare(keras: Any) -> Any:
 
 @zoo("batch-norm-behind-relu")
 def batch_norm_behind_relu(keras: Any) -> Any:
-    """Batch normalization after the activation, where no convolution can take it in."""
+    """Batch normalization after the activation, where it cannot be folded into a convolution."""
     layers = keras.layers
     return keras.Sequential(
         [

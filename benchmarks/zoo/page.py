@@ -64,8 +64,8 @@ def totals(rows: Sequence[Row]) -> str:
     good = sum(all(output.good for output in trial.outputs) for trial in ran)
     same = sum(all(output.same for output in trial.outputs) for trial in ran)
     return (
-        f"{len(rows)} models: {len(ran)} run on TFLM, {good} of them within the SQNR that int8 allows; "
-        f"{len(rows) - len(ran)} are refused. TFLM and LiteRT give the same bits for {same}.\n"
+        f"{len(rows)} models: {len(ran)} run on TFLM, {good} of them within the allowed SQNR; "
+        f"{len(rows) - len(ran)} are rejected. TFLM and LiteRT give the same bits for {same}.\n"
     )
 
 

@@ -25,13 +25,13 @@ def _classifier(keras: Any, *front: Any, size: tuple[int, int, int] = (16, 16, 3
 
 @zoo("rescaling", samplers={"": pixels})
 def rescaling(keras: Any) -> Any:
-    """Pixels of 0 to 255 to -1 to 1."""
+    """Pixels rescaled from 0...255 to -1...1."""
     return _classifier(keras, keras.layers.Rescaling(1 / 127.5, offset=-1.0))
 
 
 @zoo("normalization", samplers={"": pixels})
 def normalization(keras: Any) -> Any:
-    """Mean and variance per channel taken out."""
+    """Per-channel mean and variance normalization."""
     layer = keras.layers.Normalization(mean=[110.0, 120.0, 130.0], variance=[2500.0, 2700.0, 3600.0])
     return _classifier(keras, layer)
 
@@ -44,13 +44,13 @@ def normalization_one_value(keras: Any) -> Any:
 
 @zoo("resizing-crop")
 def resizing(keras: Any) -> Any:
-    """An image made smaller and its middle taken."""
+    """Resizing followed by a center crop."""
     return _classifier(keras, keras.layers.Resizing(20, 20), keras.layers.CenterCrop(14, 14), size=(30, 24, 3))
 
 
 @zoo("augmentation", samplers={"": pixels})
 def augmentation(keras: Any) -> Any:
-    """Random changes of geometry and light, which end with training."""
+    """Random geometric and brightness augmentation, inactive at inference."""
     layers = keras.layers
     return _classifier(
         keras,
@@ -78,7 +78,7 @@ def augmentation(keras: Any) -> Any:
 
 @zoo("random-shear", refused="'shear'")
 def random_shear(keras: Any) -> Any:
-    """An augmentation whose file Keras 3.15 itself cannot load."""
+    """An augmentation layer that Keras 3.15 itself cannot load from a file."""
     return _classifier(keras, keras.layers.RandomShear(0.1, 0.1, name="shear"))
 
 
@@ -99,13 +99,13 @@ def augmentation_mixed(keras: Any) -> Any:
 
 @zoo("random-crop", refused="'crop' (RandomCrop)")
 def random_crop(keras: Any) -> Any:
-    """A crop at random while training, in the middle afterwards."""
+    """A random crop in training and a center crop at inference."""
     return _classifier(keras, keras.layers.RandomCrop(14, 14, name="crop"))
 
 
 @zoo("solarization", samplers={"": pixels}, runs=BENCHMARK)
 def solarization(keras: Any) -> Any:
-    """Bright pixels inverted, at inference too."""
+    """Bright pixels inverted, also at inference."""
     return _classifier(
         keras, keras.layers.Solarization(threshold_factor=0.5, name="sun"), keras.layers.Rescaling(1 / 255)
     )
@@ -113,13 +113,13 @@ def solarization(keras: Any) -> Any:
 
 @zoo("auto-contrast", samplers={"": pixels}, runs=BENCHMARK)
 def auto_contrast(keras: Any) -> Any:
-    """Each image stretched to its own darkest and brightest value, at inference too."""
+    """Each image stretched to its own darkest and brightest value, also at inference."""
     return _classifier(keras, keras.layers.AutoContrast(name="stretch"), keras.layers.Rescaling(1 / 255))
 
 
 @zoo("equalization", refused="'equal'", samplers={"": pixels})
 def equalization(keras: Any) -> Any:
-    """Histograms made flat: counting, which TensorFlow Lite has no operator for."""
+    """Histogram equalization, for which TensorFlow Lite has no operator."""
     return _classifier(keras, keras.layers.Equalization(name="equal"), keras.layers.Rescaling(1 / 255))
 
 
@@ -140,7 +140,7 @@ def stft(keras: Any) -> Any:
 
 @zoo("mel-spectrogram", samplers={"": signal}, options={"keep_float": ("mel",)})
 def mel(keras: Any) -> Any:
-    """Spectra on the mel scale, in decibels, in front of the network."""
+    """Mel spectra in decibels before the network."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -154,7 +154,7 @@ def mel(keras: Any) -> Any:
 
 @zoo("integer-lookup", refused="'table' (IntegerLookup)", samplers={"": indices(4)})
 def integer_lookup(keras: Any) -> Any:
-    """Numbers looked up in a table."""
+    """Integers mapped through a lookup table."""
     layers = keras.layers
     table = layers.IntegerLookup(vocabulary=[1, 2, 3], name="table")
     return keras.Sequential(

@@ -23,7 +23,7 @@ def lstm(keras: Any) -> Any:
 
 @zoo("lstm-stacked", runs=BENCHMARK)
 def lstm_stacked(keras: Any) -> Any:
-    """Two LSTMs, the first with its whole sequence."""
+    """Two LSTMs, the first returning the whole sequence."""
     return _over_time(keras, keras.layers.LSTM(8, return_sequences=True), keras.layers.LSTM(6))
 
 
@@ -35,7 +35,7 @@ def gru(keras: Any) -> Any:
 
 @zoo("gru-reset-before", runs=BENCHMARK)
 def gru_reset_before(keras: Any) -> Any:
-    """A GRU as Keras 1 had it, backwards, with its whole sequence."""
+    """A Keras 1 style GRU, run backwards, returning the whole sequence."""
     return _over_time(keras, keras.layers.GRU(6, reset_after=False, return_sequences=True, go_backwards=True))
 
 
@@ -157,7 +157,7 @@ def time_distributed_cnn(keras: Any) -> Any:
 
 @zoo("stateful-gru", stateful=True, runs=BENCHMARK)
 def stateful_gru(keras: Any) -> Any:
-    """A GRU that takes one frame at a time and remembers."""
+    """A stateful GRU that takes one frame at a time."""
     layers = keras.layers
     return keras.Sequential(
         [
