@@ -41,7 +41,7 @@ ATTACKS = {
     "identifier-of-hdf5": Attack(lambda: b"\x89HDF\r\n\x1a\n" + bytes(64), "an HDF5 file"),
     "identifier-of-zip": Attack(lambda: b"PK\x03\x04" + bytes(64), "a zip archive"),
     "identifier-of-gzip": Attack(lambda: gzip.compress(sound(), mtime=0), "a gzip archive"),
-    "identifier-of-text": Attack(lambda: b"<!DOCTYPE html>\n<title>404</title>", "a text file"),
+    "identifier-of-text": Attack(lambda: b"<!DOCTYPE html>\n<title>404</title>", "a web page"),
     "identifier-of-git-lfs": Attack(
         lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"
     ),

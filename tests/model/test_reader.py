@@ -217,7 +217,7 @@ def test_a_broken_sparse_constant_is_refused(changes: dict[str, Any], message: s
         (b"PK\x03\x04" + bytes(64), "zip archive"),
         (gzip.compress(b"x", mtime=0), "gzip"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
-        (b"<!DOCTYPE html>\n<title>404</title>", "text file"),
+        (b"<!DOCTYPE html>\n<title>404</title>", "web page"),
         (b"TFL3", "text file"),
         (bytes(64), "not a .tflite model"),
         (b"\x1c\0\0\0TFL2" + bytes(64), "not a .tflite model"),

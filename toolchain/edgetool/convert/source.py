@@ -26,11 +26,11 @@ from edgetool.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from edgetool.model.file_kinds import HEAD_BYTES, file_kind
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURE = b"PK\x03\x04"
 TFLITE_IDENTIFIER = b"TFL3"
-GIT_LFS_START = b"version https://git-lfs"
 CONFIG_LIMIT_BYTES = 64 * 2**20
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"
 TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
@@ -79,14 +79,14 @@ def read_source(path: Path) -> Source:
         return _read_hdf5(path)
     if start.startswith(ZIP_SIGNATURE):
         return _read_zip(path)
-    raise InvalidModelError(f"not a Keras model: {_looks_like(start)}", where=str(path), fix=_repair(start))
+    raise _not_keras(path, start)
 
 
 def _start_of(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):
         raise UsageError("is no file", where=str(path), fix=FORMATS)  # reading a pipe or a device may never end
     with path.open("rb") as stream:
-        return stream.read(512)
+        return stream.read(HEAD_BYTES)
 
 
 def _read_directory(path: Path) -> Source:
@@ -106,22 +106,16 @@ def _read_directory(path: Path) -> Source:
     return Source(path, "saved_model", None, "")
 
 
-def _looks_like(start: bytes) -> str:
-    if start.startswith(GIT_LFS_START):
-        return "it is a Git LFS pointer, not the file itself"
+def _not_keras(path: Path, start: bytes) -> InvalidModelError:
     if start[4:8] == TFLITE_IDENTIFIER:
-        return "it is a .tflite file"
-    if b"\0" not in start and sum(byte < 9 for byte in start) == 0:
-        return "it is a text file"
-    return "it is neither HDF5 nor a .keras archive"
-
-
-def _repair(start: bytes) -> str:
-    if start.startswith(GIT_LFS_START):
-        return "fetch it with git lfs pull"
-    if start[4:8] == TFLITE_IDENTIFIER:
-        return "name it .tflite"
-    return FORMATS
+        return InvalidModelError(
+            "this is a .tflite model without that ending", where=str(path), fix="rename it to end in .tflite"
+        )
+    kind = file_kind(start)
+    if kind is None:
+        return InvalidModelError("this is neither HDF5 nor a .keras archive", where=str(path), fix=FORMATS)
+    fix = FORMATS if ".tflite" in kind.fix else kind.fix
+    return InvalidModelError(f"this is {kind.what}, not a Keras model", where=str(path), fix=fix)
 
 
 def _read_hdf5(path: Path) -> Source:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from edgetool.errors import InvalidModelError
 from edgetool.model import checks
 from edgetool.model.enums import BUILTIN_OPERATORS
+from edgetool.model.file_kinds import file_kind
 from edgetool.model.flatbuffer import Record, read_root
 from edgetool.model.index_values import check_index_values
 from edgetool.model.operator_checks import Node
@@ -31,18 +32,6 @@ from edgetool.model.types import (
 NEWER_RUNTIME = "it was written for a newer runtime: export it with an older converter"
 PLACEHOLDER_CODE = 127  # stands in the old one-byte field for every later operator
 
-# How the files start that people take for a .tflite.
-_OTHER_FORMATS = (
-    (
-        b"\x89HDF",
-        "an HDF5 file, as Keras writes .h5 files",
-        "convert it with 'edgetool convert', which recognizes it by the extension .h5",
-    ),
-    (b"PK\x03\x04", "a zip archive, as Keras writes .keras files", "rename it to end in .keras, or unpack it"),
-    (b"\x1f\x8b", "a gzip archive", "unpack it"),
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull`"),
-)
-
 
 def read_model(blob: bytes, *, name: str = "model") -> Model:
     """The model in a .tflite file; `name` stands for the file in messages.
@@ -63,20 +52,16 @@ def read_model(blob: bytes, *, name: str = "model") -> Model:
 
 
 def _check_format(blob: bytes, name: str) -> None:
-    """Refuse other kinds of files in plain words."""
+    """Reject other kinds of files with advice for each."""
     if not blob:
         raise InvalidModelError("the file is empty", where=name, fix="export the model again")
     if blob[4:8] == FILE_IDENTIFIER:
         return
-    for start, what, fix in _OTHER_FORMATS:
-        if blob.startswith(start):
-            raise InvalidModelError(f"this is {what}, not a .tflite model", where=name, fix=fix)
-    head = blob[:256].decode("latin-1")
-    is_text = all(" " <= character <= "~" or character in "\t\n\r" for character in head)
+    kind = file_kind(blob)
     raise InvalidModelError(
-        "this is a text file, not a .tflite model" if is_text else "this is not a .tflite model",
+        f"this is {kind.what}, not a .tflite model" if kind is not None else "this is not a .tflite model",
         where=name,
-        fix="use a .tflite file, which has TFL3 in bytes 4 to 7",
+        fix=kind.advice(name) if kind is not None else "use a .tflite file, which has TFL3 in bytes 4 to 7",
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetool import __version__
-from edgetool.errors import UsageError
+from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
 from edgetool.model.reader import read_model
 from edgetool.pipeline.accuracy_reports import quantizations
@@ -21,11 +21,12 @@ from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.files import read_file
 from edgetool.pipeline.report_file import chosen, reports_in
 from edgetool.pipeline.reporting import device_options, finding_infos, report
-from edgetool.pipeline.source import Source
+from edgetool.pipeline.source import Source, refuse_saved_model
 from edgetool.pipeline.targets import resolve_named
 from edgetool.report.comparison import CompareInfo, CompareReport, KindChange, OperatorChange, SideInfo
 from edgetool.report.document import Provenance, Report
 from edgetool.report.estimate import OperatorInfo
+from edgetool.target.load import load_target
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
@@ -56,6 +57,8 @@ def compare_models(
     resolve_named takes them. Raises UsageError for documents that cannot be read, for a model without a target, and,
     if the user insists, for a target or overrides that decide nothing; ModelError for a model that cannot be read.
     """
+    for path in (a, b):
+        refuse_saved_model(path)
     blobs = [read_file(path, what="a .tflite or a report") for path in (a, b)]
     is_report = [looks_like_report(path, blob) for path, blob in zip((a, b), blobs, strict=True)]
     named = {key: value for key, value in (overrides or {}).items() if value is not None}
@@ -68,7 +71,7 @@ def compare_models(
     target = None
     if not all(is_report) or (target_name is not None and target_name.endswith(".toml")):
         target = resolve_named(target_name, **named)
-    wanted = target_name if target is None else target.name
+    wanted = target.name if target is not None else _report_name(target_name, a, b, blobs, is_report)
     sides = []
     for path, blob, reported in zip((a, b), blobs, is_report, strict=True):
         if reported:
@@ -103,6 +106,26 @@ def compare_models(
         ),
         findings=finding_infos(_differences(first, second)),
     )
+
+
+def _report_name(
+    target_name: str | None, a: Path, b: Path, blobs: Sequence[bytes], is_report: Sequence[bool]
+) -> str | None:
+    """The target's name as reports have it: as it is given if one has it so, else that of the profile it means."""
+    if target_name is None:
+        return None
+    names = {
+        _target_name(item)
+        for path, blob, reported in zip((a, b), blobs, is_report, strict=True)
+        if reported
+        for item in reports_in(blob, where=str(path))
+    }
+    if target_name in names:
+        return target_name
+    try:
+        return load_target(target_name).name
+    except TargetError:  # the profile may have been the user's own
+        return target_name
 
 
 def looks_like_report(path: Path, blob: bytes) -> bool:
