@@ -256,13 +256,14 @@ def test_other_spellings(name: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "guess"), [("cortex-m77", "cortex-m7"), ("nucleo-h743zi", "nucleo-h743zi2"), ("pico2", "rpi-pico2")]
+    ("name", "guess"),
+    [("cortex-m77", "cortex-m7"), ("nucleo-l4r5z1", "nucleo-l4r5zi"), ("Raspbery Pi Pico", "rpi-pico")],
 )
 def test_an_unknown_name_gets_a_guess(name: str, guess: str) -> None:
     with pytest.raises(TargetError) as caught:
         load_target(name)
     assert name in caught.value.what
-    assert f"did you mean '{guess}'?" in str(caught.value)
+    assert f"did you mean '{guess}'" in str(caught.value)
     assert "edgetool targets list" in str(caught.value)
 
 
@@ -306,3 +307,64 @@ def test_loading_is_cheap() -> None:
     for _ in range(20):
         load_target("nucleo-h743zi2")
     assert (time.process_time() - start) / 20 < 0.010
+
+
+def test_every_board_that_is_made_by_somebody_names_its_vendor() -> None:
+    without = [name for name in list_boards() if load_target(name).vendor is None]
+    assert without == ["desktop"]
+    for name in list_boards():
+        assert len(load_target(name).vendor or "") <= 14
+    assert load_target("nrf52840-dk").vendor == "Nordic"  # although it extends a board of Arduino
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Raspberry Pi Pico", "rpi-pico"),  # also part of "Raspberry Pi Pico 2"
+        ("raspberry_pi_pico_2", "rpi-pico2"),
+        ("STM32H743", "nucleo-h743zi2"),
+        ("stm32-h743zi", "nucleo-h743zi2"),
+        ("NUCLEO H743ZI2", "nucleo-h743zi2"),
+        ("portenta", "arduino-portenta-h7"),
+        ("Teensy 4.1", "teensy41"),
+        ("i.MX RT1062", "teensy41"),
+        ("esp32", "esp32"),  # an exact name, although others contain it
+        ("ESP32 S3", "esp32-s3"),
+        ("m4", "cortex-m4"),  # not ek-ra6m4
+        ("M0+", "cortex-m0plus"),
+        ("cortex m33", "cortex-m33"),
+        ("NUCLEO F401RE", "stm32f401"),
+    ],
+)
+def test_a_target_is_found_by_any_name(name: str, meant: str) -> None:
+    assert load_target(name).name == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates"),
+    [
+        ("pico", ["rpi-pico", "rpi-pico2"]),
+        ("RP2040", ["rpi-pico", "arduino-rp2040-connect"]),
+        ("STM32H747", ["arduino-giga-r1", "arduino-nicla-vision", "arduino-portenta-h7", "stm32h747i-disco"]),
+        ("xtensa", ["xtensa-lx6", "xtensa-lx7"]),
+        ("nucleo", ["nucleo-f103rb", " more"]),
+    ],
+)
+def test_an_ambiguous_name_lists_its_candidates(name: str, candidates: list[str]) -> None:
+    with pytest.raises(TargetError, match="ambiguous") as caught:
+        load_target(name)
+    assert all(candidate in caught.value.what for candidate in candidates)
+    assert len(str(caught.value)) < 700
+
+
+@pytest.mark.parametrize("name", list_targets())
+def test_the_name_of_a_profile_always_wins(name: str) -> None:
+    assert load_target(name).name == name
+    assert load_target(name.upper().replace("-", " ")).name == name
+
+
+@pytest.mark.parametrize("name", ["m", "\x1b[31m", "\u202e", "日本", "-" * 10**6, "h743" + "x" * 10**6])
+def test_hostile_names_are_unknown(name: str) -> None:
+    with pytest.raises(TargetError, match="unknown target") as caught:
+        load_target(name)
+    assert len(str(caught.value)) < 600

@@ -287,3 +287,18 @@ def _toml(value: object) -> str:
             return f"{{{', '.join(f'{_toml(k)} = {_toml(v)}' for k, v in value.items() if v is not None)}}}"
         case _:
             return str(value)
+
+
+@pytest.mark.parametrize("extends", ['"teensy42"', '"cortex-m7"', "3"])
+def test_a_wrong_base_is_the_only_error(extends: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        parse_target(f'extends = {extends}\nname = "mine"\nclock = "400 MHz"\n', where="my.toml")
+    assert str(caught.value).startswith("my.toml: extends: ")
+    assert caught.value.details == ()
+
+
+def test_another_board_has_another_vendor() -> None:
+    head = 'extends = "nucleo-h743zi2"\nname = "mine"\n'
+    assert parse_target(head, where="my.toml").vendor == "ST"
+    assert parse_target(f'{head}board = "Our node"\n', where="my.toml").vendor is None
+    assert parse_target(f'{head}board = "Our node"\nvendor = "We"\n', where="my.toml").vendor == "We"

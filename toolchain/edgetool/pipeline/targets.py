@@ -8,7 +8,16 @@ from typing import Any
 from edgetool.errors import TargetError
 from edgetool.pipeline.files import read_file
 from edgetool.report.serialize import plain
-from edgetool.target.load import list_targets, load_core, load_target, parse_target, validate_target
+from edgetool.target.load import (
+    LIST_COMMAND,
+    list_targets,
+    load_core,
+    load_target,
+    mentions,
+    parse_target,
+    squashed,
+    validate_target,
+)
 from edgetool.target.toml_text import MAX_FILE_BYTES, toml_text
 from edgetool.target.types import Target
 
@@ -70,17 +79,25 @@ def all_targets() -> tuple[Target, ...]:
 
 
 def selected_targets(
-    *, core: str | None = None, min_sram_bytes: int | None = None, min_flash_bytes: int | None = None
+    text: str | None = None,
+    *,
+    core: str | None = None,
+    min_sram_bytes: int | None = None,
+    min_flash_bytes: int | None = None,
 ) -> tuple[Target, ...]:
-    """The packaged profiles of a core, with at least so much memory for the arena and for the model.
+    """Return the packaged profiles that mention the text, have the core, and at least this much memory.
 
-    What has no known memory is left out where memory is asked for. Raises TargetError for an unknown core.
+    text: part of the name, board, MCU, core or vendor. Targets without known memory do not match a minimum. Raises
+    TargetError for an unknown core, and for a text without a letter or a digit.
     """
+    if text is not None and not squashed(text):
+        raise TargetError(f"{text[:80]!r} has no letter or digit to look for", fix=LIST_COMMAND)
     core_name = None if core is None else load_core(core).name
     return tuple(
         target
         for target in all_targets()
         if core_name in (None, target.core.name)
+        and (text is None or mentions(target, text))
         and (min_sram_bytes is None or (target.sram_bytes or 0) >= min_sram_bytes)
         and (min_flash_bytes is None or (target.flash_bytes or 0) >= min_flash_bytes)
     )

@@ -12,6 +12,7 @@ Document = dict[str, Any]
 # Keys of an extended board, and what does not hold any more when their value changes: another board, chip, core or
 # clock was not measured.
 _DEPENDENT = (
+    ("board", "vendor"),
     ("board", "timing"),
     ("board", "power"),
     ("clock", "clock_source"),

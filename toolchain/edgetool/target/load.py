@@ -13,6 +13,7 @@ from edgetool.target.instructions import load_factors
 from edgetool.target.package import document, names
 from edgetool.target.profile import (
     MAX_PROBLEMS,
+    NO_TARGET,
     bare_core,
     problems_as_error,
     read_board,
@@ -34,23 +35,88 @@ ALIASES = {
     "esp32-c3-devkitm-1": "esp32-c3",
     "waveshare-rp2350": "rpi-pico2",
 }
+MAX_NAME = 200  # characters of a name that are compared
+LEAST_CHARACTERS = 2  # of a name that is looked for in others
+MAX_CANDIDATES = 8  # of an ambiguous name that are listed
 LIST_COMMAND = "'edgetool targets list' lists all"
 
 
 def load_target(name: str) -> Target:
-    """The packaged core or board of that name; upper case, underscores and "cortex-m0+" are understood.
+    """Return the packaged board or core that a name means.
 
-    Raises TargetError for an unknown name.
+    The name of a profile always wins, then "m4" for cortex-m4, then the only board or MCU that is called so, then the
+    only one whose profile, board or MCU name contains the text. Case, spaces and punctuation are ignored. Raises
+    TargetError for an unknown name, and for an ambiguous one with the candidates.
     """
-    canonical = _canonical(name)
+    canonical = _profile_named(name)
     if canonical in list_cores():
         core, runtime = load_core(canonical), load_runtime(DEFAULT_RUNTIME)
         require_abi(core, runtime, where=f"targets/cores/{canonical}.toml: abi")
         return _with_factors(bare_core(core, runtime))
     if canonical in list_boards():
-        where = f"targets/boards/{canonical}.toml"
-        return _board(document("boards", canonical), where)
-    raise TargetError(f"unknown target {name[:80]!r}", fix=_suggestion(canonical, list_targets()))
+        return _packaged(canonical)
+    raise TargetError(f"unknown target {name[:80]!r}", fix=_near_targets(name))
+
+
+def mentions(target: Target, text: str) -> bool:
+    """Whether the name, board, MCU, core or vendor of a target contains the text, as load_target compares them."""
+    return any(squashed(text) in squashed(label) for label in (*_labels(target), target.core.name, target.vendor or ""))
+
+
+def squashed(text: str) -> str:
+    """Return the letters and digits of a name, in lower case: "NUCLEO-H743ZI2" is "nucleoh743zi2"."""
+    return "".join(character for character in text[:MAX_NAME].casefold() if character.isalnum())
+
+
+def _packaged(name: str) -> Target:
+    return _board(document("boards", name), f"targets/boards/{name}.toml")
+
+
+def _labels(target: Target) -> tuple[str, ...]:
+    return tuple(label for label in (target.name, target.board, target.mcu) if label)
+
+
+def _profile_named(name: str) -> str | None:
+    """The name of the profile that a user means; None if no profile is called so."""
+    canonical = _canonical(name)
+    for exact in (canonical, _canonical(f"cortex-{canonical}")):
+        if exact in (*list_cores(), *list_boards()):
+            return exact
+    text = squashed(name)
+    if len(text) < LEAST_CHARACTERS:
+        return None
+    by_name = {squashed(known): known for known in (*list_targets(), *ALIASES)}
+    if text in by_name:
+        return _canonical(by_name[text])
+    boards = [_packaged(board) for board in list_boards()]
+    called = [board.name for board in boards if text in map(squashed, _labels(board))]
+    if len(called) == 1:
+        return called[0]
+    containing = [board for board in boards if any(text in squashed(label) for label in _labels(board))]
+    candidates = [(board.name, board.board or board.name) for board in containing]
+    candidates += [(core, "core") for core in list_cores() if text in squashed(core)]
+    if len(candidates) > 1:
+        shown = [f"{profile} ({label})" for profile, label in candidates[:MAX_CANDIDATES]]
+        left = len(candidates) - MAX_CANDIDATES
+        more = f" and {left} more" if left > 0 else ""
+        raise TargetError(
+            f"target {name[:80]!r} is ambiguous: {', '.join(shown)}{more}",
+            fix=f"give one of these names; 'edgetool targets list {text[:80]}' shows them",
+        )
+    return candidates[0][0] if candidates else None
+
+
+def _near_targets(name: str) -> str:
+    """What to do about an unknown name: the profiles whose names, boards or MCUs are nearest."""
+    from difflib import get_close_matches
+
+    known = {squashed(profile): profile for profile in list_targets()}
+    for board in map(_packaged, list_boards()):
+        known.update({squashed(label): board.name for label in _labels(board) if squashed(label) not in known})
+    near = dict.fromkeys(known[text] for text in get_close_matches(squashed(name)[:100], known, n=3, cutoff=0.7))
+    *others, last = map(repr, near or ("",))
+    guess = f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if near else ""
+    return f"{guess}{LIST_COMMAND}"
 
 
 def parse_target(text: str, *, where: str) -> Target:
@@ -146,6 +212,9 @@ def _board(profile: dict[str, Any], where: str) -> Target:
 def _read_board(profile: dict[str, Any]) -> tuple[Target, list[Problem]]:
     problems: list[Problem] = []
     whole = extended(profile, _packaged_board, problems, lambda name: _suggestion(_canonical(name), list_boards()))
+    unresolved = [problem for problem in problems if problem.key == "extends"]
+    if unresolved:  # everything else would only be missing because of it
+        return NO_TARGET, unresolved
     target = read_board(Section(whole, problems), load_core, load_runtime, DEFAULT_RUNTIME)
     return _with_factors(target), problems
 

@@ -151,6 +151,7 @@ def read_board(
         timings=read_timings(section, (core or _NO_CORE).cpi_limits) if bandwidth is None else (),
         power=read_power(section),
         bandwidth_gbps=bandwidth,
+        vendor=section.text("vendor", required=False) or None,
         sources=_sources(section, (*BOARD_FIGURES, *(f for region in regions for f in region_figures(region)))),
     )
     section.finish()
@@ -195,6 +196,7 @@ def bare_core(core: Core, runtime: Runtime) -> Target:
 # Stand-ins while problems are collected; no target with problems leaves the room.
 _NO_CORE = Core("none", ISAS[0], "none", False, False, "none", 32, "reference", 1, "", 1, CPI_RANGE)
 _NO_RUNTIME = Runtime("none", "", "", "", "", ())
+NO_TARGET = Target("none", _NO_CORE, None, None, 1, "", (), _NO_RUNTIME, "reference")
 
 
 def _referred(section: Section, key: str, name: str, load: Callable[[str], T]) -> T | None:

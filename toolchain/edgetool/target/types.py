@@ -250,7 +250,7 @@ class Target:
 
     timings are the board's own, where it was measured; the core's hold where it has none. bandwidth_gbps is the
     memory bandwidth that a device is described by which is nothing else: such a device has no memory regions, and no
-    timing. power is None where nobody knows.
+    timing. power is None where nobody knows. vendor is who makes the board.
     """
 
     name: str
@@ -267,6 +267,7 @@ class Target:
     timings: tuple[Timing, ...] = ()
     power: Power | None = None
     bandwidth_gbps: float | None = None
+    vendor: str | None = None
     factors: tuple[RuntimeFactor, ...] = ()
     sources: tuple[Source, ...] = ()
 
