@@ -30,7 +30,7 @@ def test_help_names_every_command_and_every_command_has_help() -> None:
         assert f"  {name} " in shown
         result = edgetool(name, "--help")
         assert result.returncode == 0
-        assert "Usage:" in result.stdout
+        assert f"Usage: edgetool {name} " in result.stdout
 
 
 def test_version() -> None:
@@ -240,7 +240,7 @@ def test_settings_are_read_and_the_command_line_wins(tflite: Path, tmp_path: Pat
         ("[plan]\nsrma = '1MiB'", "plan.srma"),
         ("[plan]\nsram = 'lots'", "plan.sram"),
         ("[convert]\nsamples = 'many'", "convert.samples"),
-        ("[plan]\ntarget = ['cortex-m4']", "plan.target"),
+        ("[emit]\ntarget = ['cortex-m4']", "emit.target"),
         ("sram = ['1MiB']", "sram"),
         ("plan = 3", "plan"),
         ("target =", "is not valid TOML"),
@@ -269,7 +269,9 @@ def test_one_target_in_the_settings_serves_commands_that_take_several(tflite: Pa
     assert len(json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
     (tmp_path / "edgetool.toml").write_text('target = ["cortex-m4", "cortex-m7"]\n')
     assert len(json.loads(edgetool("estimate", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
-    assert json.loads(edgetool("plan", tflite, "--json", cwd=tmp_path).stdout)["target"] is None
+    assert len(json.loads(edgetool("plan", tflite, "--json", cwd=tmp_path).stdout)["reports"]) == 2
+    document = json.loads(edgetool("emit", tflite, "--json", cwd=tmp_path).stdout)  # takes one target
+    assert document["target"] is None
 
 
 def on_a_terminal(*arguments: str | Path, **environment: str) -> str:

@@ -149,3 +149,19 @@ def test_an_arena_without_constants_cannot_be_explained_with_them(tflite: Path) 
     result = edgetool("plan", tflite, "--target", "cortex-m7", "--constants-in-ram", "--explain")
     assert (result.returncode, result.stdout) == (2, "")
     assert "leave out --explain" in result.stderr
+
+
+def test_several_targets_are_planned_one_after_the_other(tflite: Path, tmp_path: Path) -> None:
+    targets = ("-t", "rpi-pico", "-t", "cortex-m7")
+    reports = json.loads(edgetool("plan", tflite, *targets, "--json").stdout)["reports"]
+    assert [report["target"]["name"] for report in reports] == ["rpi-pico", "cortex-m7"]
+    alone = json.loads(edgetool("plan", tflite, "-t", "rpi-pico", "--json").stdout)
+    assert reports[0]["arena"] == alone["arena"]
+    for more in ((), ("--explain",)):
+        shown = edgetool("plan", tflite, *targets, *more).stdout
+        single = [edgetool("plan", tflite, "-t", name, *more).stdout for name in ("rpi-pico", "cortex-m7")]
+        assert shown == "\n".join(single)
+    refused = edgetool("plan", tflite, *targets, "-o", tmp_path / "planned.tflite")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--output writes the plan for one target, and 2 are given" in refused.stderr
+    assert not (tmp_path / "planned.tflite").exists()

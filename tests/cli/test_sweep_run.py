@@ -142,7 +142,7 @@ def test_an_interruption_says_that_nothing_is_lost(
     instead(monkeypatch, stopped)
     done = sweep("run")
     assert (done.code, done.out) == (130, "")
-    assert "what was done is kept in sweep.sqlite: the same command goes on from there" in done.err
+    assert "the results so far are saved in sweep.sqlite; the same command continues from there" in done.err
     work = Work()
     instead(monkeypatch, work)
     sweep("run")

@@ -60,7 +60,7 @@ def test_lists_are_filtered_by_core_and_memory() -> None:
 
 def test_nothing_found_is_said() -> None:
     done = edgetool("targets", "list", "--core", "cortex-m0plus", "--min-sram", "1GiB")
-    assert (done.returncode, done.stdout) == (0, "no packaged target is like that\n")
+    assert (done.returncode, done.stdout) == (0, "no target matches; 'edgetool targets list' shows all\n")
     assert json.loads(edgetool("targets", "list", "--min-sram", "1GiB", "--json").stdout)["targets"] == []
 
 
@@ -82,14 +82,65 @@ def test_a_wrong_filter_is_refused(arguments: tuple[str, ...], said: str) -> Non
 def test_the_table_fits_a_terminal_and_says_how_sure_each_is() -> None:
     lines = [click.unstyle(line) for line in target_table(selected_targets())]
     assert max(map(len, lines)) <= 80
-    status = {line.split()[0]: line.split()[-1] for line in lines[1 : lines.index("")]}
-    assert set(status) == set(list_targets())
+    assert {line.split()[0] for line in lines[1 : lines.index("")]} == set(list_targets())
+    text = " ".join(" ".join(lines[lines.index("") :]).split())
+    status = {
+        name: word
+        for word in ("calibrated", "extrapolated", "unvalidated", "bandwidth", "none")
+        for name in text.partition(f" {word} (")[2].partition("): ")[2].split(" (")[0].replace(",", "").split()
+    }
     assert set(status.values()) == {"calibrated", "extrapolated", "unvalidated", "bandwidth", "none"}
-    assert (status["nucleo-l4r5zi"], status["nucleo-f103rb"], status["desktop"]) == (
+    assert "core): all others unvalidated" in text
+    assert (status["nucleo-l4r5zi"], status["nucleo-f103rb"], status["desktop"], status["aarch64"]) == (
         "calibrated",
         "unvalidated",
         "bandwidth",
+        "none",
     )
+
+
+def test_the_table_shows_vendor_and_mcu() -> None:
+    lines = [click.unstyle(line) for line in target_table(selected_targets())]
+    assert lines[0].split() == ["name", "vendor", "MCU", "core", "MHz", "SRAM", "flash"]
+    rows = {line.split()[0]: line.split() for line in lines[1 : lines.index("")]}
+    assert rows["nucleo-h743zi2"] == ["nucleo-h743zi2", "ST", "STM32H743ZI", "m7", "480", "512", "2048"]
+    assert rows["cortex-m4"] == ["cortex-m4", "-", "-", "m4", "120", "-", "-"]
+    assert rows["rpi-pico"][1:4] == ["Raspberry", "Pi", "RP2040"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("stm32h743", ["nucleo-h743zi2"]),
+        ("NORDIC", ["nrf52840-dk", "nrf5340-dk", "nrf54l15-dk"]),
+        ("pico", ["rpi-pico", "rpi-pico2"]),
+        ("Teensy 4.1", ["teensy41"]),
+        ("lx7", ["esp32-s3", "xtensa-lx7"]),
+    ],
+)
+def test_a_text_selects_by_any_name(text: str, found: list[str]) -> None:
+    assert names(text) == found
+
+
+def test_a_text_and_filters_are_combined() -> None:
+    assert names("st", "--core", "cortex-m7", "--min-sram", "600KiB") == ["nucleo-h7a3zi-q"]
+    assert names("arduino", "--min-flash", "4MiB") == ["arduino-rp2040-connect"]
+
+
+@pytest.mark.parametrize("text", ["", "--", "\x1b", "_-_"])
+def test_a_text_without_letters_is_refused(text: str) -> None:
+    done = edgetool("targets", "list", "--", text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no letter or digit" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_target_is_found_by_the_name_on_its_box(tflite: Path, tmp_path: Path) -> None:
+    (tmp_path / "edgetool.toml").write_text('target = "Raspberry Pi Pico"\n', encoding="utf-8")
+    for arguments, name in (((), "rpi-pico"), (("-t", "STM32H743"), "nucleo-h743zi2"), (("-t", "m4"), "cortex-m4")):
+        done = edgetool("estimate", tflite, "--json", *arguments, cwd=tmp_path)
+        assert json.loads(done.stdout)["target"]["name"] == name
+    assert json.loads(edgetool("targets", "show", "H743", "--json").stdout)["target"]["vendor"] == "ST"
 
 
 @pytest.mark.parametrize("name", list_targets())
@@ -108,21 +159,21 @@ def test_a_view_says_speed_power_and_what_was_not_checked() -> None:
     text = " ".join(edgetool("targets", "show", "nucleo-l4r5zi").stdout.split())
     assert "calibrated:" in text
     assert "Power" in text and "mW" in text  # noqa: PT018
-    assert "instructions as counted on cortex-m4" in text
+    assert "instructions counted on cortex-m4" in text
     assert "NOT CHECKED flash.access_bytes" in text
-    assert "a stand-in" in " ".join(edgetool("targets", "show", "esp32").stdout.split())
+    assert "as a substitute for this core" in " ".join(edgetool("targets", "show", "esp32").stdout.split())
 
 
 def test_a_view_names_other_runtimes_speeds() -> None:
     text = " ".join(edgetool("targets", "show", "cortex-m4").stdout.split())
     for factor in load_target("cortex-m4").factors:
         assert f"{factor.runtime} {factor.factor:g} {factor.low:g} to {factor.high:g} {factor.rows}" in text
-    assert "another runtime" not in edgetool("targets", "show", "cortex-m3").stdout
+    assert "other runtime" not in edgetool("targets", "show", "cortex-m3").stdout
 
 
 def test_a_bandwidth_is_all_there_is() -> None:
     text = " ".join(edgetool("targets", "show", "jetson-nano").stdout.split())
-    assert "25.6 GB/s; the device is described by its memory bandwidth alone" in text
+    assert "25.6 GB/s; nothing else is known about the speed of this device" in text
     assert "Timing" not in text
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.text import printable
-from edgetool.errors import EdgetoolError
+from edgetool.errors import EdgetoolError, UsageError
 
 
 class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -38,26 +39,38 @@ class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in
         return [CompletionItem(incomplete, type="file")]
 
 
-@click.command("calibrate")
+@click.command(
+    "calibrate",
+    cls=Command,
+    examples=(
+        "edgetool calibrate -t nucleo-l476rg --measured kws.tflite=84.6ms -o mine.toml",
+        "edgetool calibrate -t rpi-pico --log uart.txt -o mine.toml",
+        "edgetool calibrate -t rpi-pico --log uart.txt kws.tflite -o mine.toml",
+    ),
+)
 @click.argument("models", nargs=-1, type=PATH, metavar="[MODEL.tflite]...")
 @target_options(required=True)
-@click.option(
+@option(
     "--measured",
+    group="Model",
     type=Measurement(),
     multiple=True,
     metavar="MODEL=TIME",
-    help="A .tflite and its time on the board, e.g. kws.tflite=12.3ms; once per model.",
+    help="A .tflite and its time on the board, e.g. kws.tflite=12.3ms; repeatable.",
 )
-@click.option(
+@option(
     "--log",
     "logs",
+    group="Model",
     type=PATH,
     multiple=True,
     metavar="FILE",
-    help="What a profile firmware (emit --profile) printed; once per file.",
+    help="Output of a profiling firmware ('edgetool emit --profile'); repeatable.",
 )
-@click.option("--output", "-o", type=PATH, required=True, metavar="FILE.toml", help="Write the profile to this file.")
-@click.option("--name", help="What the profile is called; its file's name when not given.")
+@option(
+    "--output", "-o", group="Output", type=PATH, required=True, metavar="FILE.toml", help="Write the profile to FILE."
+)
+@option("--name", group="Output", metavar="NAME", help="Name of the profile; by default the name of its file.")
 @json_option
 @force_option
 @quiet_options
@@ -76,17 +89,17 @@ def command(
 ) -> None:
     """Make a profile of your own board from times that you measured on it.
 
-    One model is enough for the cycles per instruction; several, of which one is small and one has many weights, also
-    tell how long the core waits for constants. The firmware must be built as it will be shipped (-O2 or -O3), with the
-    kernels and at the clock that are given here. The profile extends the target and says what it was calibrated on.
+    One model is enough to find the cycles per instruction. Several models, one of them small and one with many
+    weights, also show how long the core waits for constants. Build the firmware as it will ship (-O2 or -O3), with the
+    kernels and the clock given here. The profile extends the target and records what it was calibrated on.
 
-    A log names its models by their hashes: give their files, or have each as NAME.tflite beside the log, in the current
-    folder, or in NAME-firmware.
+    A log identifies its models by their hashes: give their files, or keep each as NAME.tflite beside the log, in the
+    current directory, or in NAME-firmware.
     """
     if not measured and not logs:
-        raise click.UsageError("nothing to calibrate on: give --measured or --log")
+        raise UsageError("no measurement is given", fix="add --measured MODEL=TIME or --log FILE")
     if models and not logs:
-        raise click.UsageError("models without a log: give --log, or their times with --measured MODEL=TIME")
+        raise UsageError("models are given without a log", fix="add --log FILE, or use --measured MODEL=TIME")
     from edgetool.cli.view_calibrate import calibrate_view
     from edgetool.pipeline.calibrate import calibrate_target
     from edgetool.report.calibration import calibration_document

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetool.cli.check_options import limit_options, lock_options
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.settings import read_by_name
@@ -33,22 +34,38 @@ FORMS = {
 }
 
 
-@click.command("check")
-@click.argument("paths", type=PATH, nargs=-1, metavar="MODEL...")
-@click.option("--models", type=PATH, multiple=True, hidden=True, help="What is checked when no MODEL is given.")
+@click.command(
+    "check",
+    cls=Command,
+    examples=(
+        "edgetool check model.tflite --target nucleo-l4r5zi --max-latency 50ms",
+        "edgetool check models/*.tflite -t rpi-pico -t esp32-s3 --reserve 32KiB",
+        "edgetool check model.tflite -t rpi-pico --update",
+    ),
+)
+@click.argument("paths", type=PATH, nargs=-1, metavar="[MODEL]...")
+@option("--models", type=PATH, multiple=True, hidden=True, help="The models to check if no MODEL is given.")
 @target_options(required=True, multiple=True)
 @limit_options
 @lock_options
 @custom_operators_option
-@click.option(
+@option(
     "--format",
+    group="Output",
     type=click.Choice(["text", "json", *FORMS]),
     default="text",
     show_default=True,
-    help="For people, as the JSON document, or for a CI service.",
+    help="Format of the result: text, the JSON document, or a format for CI services.",
 )
 @json_option
-@click.option("--output", "-o", type=PATH, metavar="FILE", help="Write that form to FILE; stdout gets the text.")
+@option(
+    "--output",
+    "-o",
+    group="Output",
+    type=PATH,
+    metavar="FILE",
+    help="Write the result in that format to FILE, and the text to stdout.",
+)
 @force_option
 @quiet_options
 def command(
@@ -78,9 +95,10 @@ def command(
 ) -> None:
     """Judge each MODEL, a .tflite file, on each target: does it fit, is it fast enough, has it grown?
 
-    Arena, model and latency are compared with what the target has and the options allow, and with edgetool.lock, which
-    --update writes: commit it. The file is judged as it is, with the memory plan that it holds or without. Without
-    MODEL, those of "models" in the table [check] of edgetool.toml. Exits with 1 where a model fails.
+    Arena, model size and latency are compared with the target's memory, with the limits given as options, and with
+    edgetool.lock, which --update writes; commit that file. Each model is judged as it is, with the memory plan that it
+    contains or without one. Without MODEL, the models are taken from the key "models" in the table [check] of
+    edgetool.toml. Exits with 1 if a model fails.
     """
     from edgetool.cli.view_check import check_view
     from edgetool.gate.limits import Allowance, Limits

@@ -1,12 +1,14 @@
-"""Options of `edgetool check`: limits as people write them, in a command or in edgetool.toml."""
+"""Options of `edgetool check`: limits, on the command line or in edgetool.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
+from edgetool.cli.command import option
 from edgetool.cli.options import PATH, SIZE, stacked
 from edgetool.errors import UsageError
 
@@ -50,46 +52,52 @@ def _budget() -> Callable[[Any], Any]:
 
 
 BUDGET = Parsed("budget", _budget)
+limit = partial(option, group="Limits")
 size_limits = stacked(
-    click.option("--reserve", type=SIZE, default=0, metavar="SIZE", help="RAM to keep free for stack and application."),
-    click.option("--reserve-flash", type=SIZE, default=0, metavar="SIZE", help="Flash to keep free for code."),
-    click.option("--max-arena", type=SIZE, metavar="SIZE", help="The largest arena, whatever the target has."),
-    click.option("--max-latency", type=Parsed("time", _time), metavar="TIME", help="The longest inference, e.g. 50ms."),
+    limit("--reserve", type=SIZE, default=0, metavar="SIZE", help="RAM reserved for stack and application."),
+    limit("--reserve-flash", type=SIZE, default=0, metavar="SIZE", help="Flash reserved for code."),
+    limit("--max-arena", type=SIZE, metavar="SIZE", help="Largest arena allowed, whatever memory the target has."),
+    limit("--max-latency", type=Parsed("time", _time), metavar="TIME", help="Longest inference allowed, e.g. 50ms."),
 )
 limit_options = stacked(
     size_limits,
-    click.option(
+    limit(
         "--max-accuracy-loss",
         type=Parsed("percent", _percent),
         metavar="PERCENT",
-        help="The most percentage points that quantization may cost, e.g. 1%; from the report of convert.",
+        help="Largest loss of accuracy by quantization, in percentage points, e.g. 1%, from the report of convert.",
     ),
-    click.option(
-        "--report", type=PATH, multiple=True, metavar="FILE", help="The report of convert, if not NAME.json beside it."
+    limit(
+        "--report",
+        type=PATH,
+        multiple=True,
+        metavar="FILE",
+        help="Report of convert, if it is not NAME.json beside the model; repeatable.",
     ),
-    click.option(
+    limit(
         "--memory-budget",
         "memory_budgets",
         type=BUDGET,
         multiple=True,
         metavar="SIZE[:arena|ram|flash]",
-        help="A threshold to track: reported as violated where that is strictly larger.",
+        help="Budget to track: reported as violated if the value is larger, without failing; repeatable.",
     ),
-    click.option(
-        "--active-memory-budget", type=BUDGET, metavar="SIZE[:arena|ram|flash]", help="The budget that rejects."
+    limit(
+        "--active-memory-budget",
+        type=BUDGET,
+        metavar="SIZE[:arena|ram|flash]",
+        help="Budget to enforce: the check fails if the value is larger.",
     ),
 )
 lock_options = stacked(
-    click.option(
-        "--lock", type=PATH, default="edgetool.lock", show_default=True, metavar="FILE", help="The lock file."
-    ),
-    click.option("--update", is_flag=True, help="Write the figures into the lock file."),
-    click.option("--locked", is_flag=True, help="Fail where anything differs from the lock file."),
-    click.option(
+    limit("--lock", type=PATH, default="edgetool.lock", show_default=True, metavar="FILE", help="The lock file."),
+    limit("--update", is_flag=True, help="Write the current figures to the lock file."),
+    limit("--locked", is_flag=True, help="Fail if anything differs from the lock file."),
+    limit(
         "--allow-growth",
         type=Parsed("growth", _allowance),
         multiple=True,
         metavar="PERCENT|SIZE",
-        help="By how much arena, model and latency may exceed the locked ones, e.g. 2%; the larger of two.",
+        help="By how much arena, model and latency may exceed the locked figures, e.g. 2%; the larger of two applies.",
     ),
 )

@@ -8,24 +8,34 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from edgetool.cli.command import Command
 from edgetool.cli.options import (
     PATH,
     custom_operators_option,
     force_option,
     json_option,
     quiet_options,
+    report_option,
     target_options,
 )
 from edgetool.cli.output import deliver, print_lines
 
 
-@click.command("compare")
+@click.command(
+    "compare",
+    cls=Command,
+    examples=(
+        "edgetool compare old.tflite new.tflite --target nucleo-l4r5zi",
+        "edgetool compare before.json after.json",
+        "edgetool compare release.json model.tflite -t rpi-pico --json",
+    ),
+)
 @click.argument("a", type=PATH)
 @click.argument("b", type=PATH)
 @target_options(required=False)
 @custom_operators_option
 @json_option
-@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
+@report_option
 @force_option
 @quiet_options
 @click.pass_context
@@ -45,9 +55,9 @@ def command(
 ) -> None:
     """Show how B differs from A: arena, flash, work, time, energy, accuracy, and which operators changed.
 
-    A and B are .tflite files, or JSON documents that convert, plan, estimate or check wrote. A model is judged on
-    --target, as its file is: with the plan in it, or TFLM's own; its accuracy is that of the report of convert beside
-    it. Of several reports in a document --target chooses one.
+    A and B are .tflite files, or JSON documents written by convert, plan, estimate or check. A .tflite is judged on
+    --target as it is: with the memory plan that it contains, or as TFLM plans it. Its accuracy comes from the report
+    that convert wrote beside it. If a document holds several reports, --target chooses one of them.
     """
     from edgetool.cli.view_compare import compare_view
     from edgetool.pipeline.compare_models import compare_models

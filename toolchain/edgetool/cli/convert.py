@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import (
     PATH,
     SIZE,
     InputShape,
     Numbers,
     custom_operators_option,
+    directory_options,
     firmware_options,
     force_option,
     json_option,
@@ -31,72 +33,175 @@ if TYPE_CHECKING:
     from edgetool.pipeline.firmware import Project
 
 
-@click.command("convert")
+@click.command(
+    "convert",
+    cls=Command,
+    examples=(
+        "edgetool convert model.keras -t nucleo-l4r5zi --calibration samples.npz",
+        "edgetool convert model.h5 -t rpi-pico --calibration images/ --scale 0.00392",
+        "edgetool convert model.keras -t my-board.toml --quantize int16x8 -o out/",
+    ),
+)
 @click.argument("model", type=PATH)
 @target_options(required=True)
-@click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
-@click.option("--name", help="What the files and C names are called; the model's file name when not given.")
-@click.option(
+@option("--signature", group="Model", metavar="NAME", help="Signature of a SavedModel; by default its serving one.")
+@option(
+    "--input-shape",
+    "input_shapes",
+    group="Model",
+    type=InputShape(),
+    multiple=True,
+    metavar="[NAME=]SIZES",
+    help="Shape of an input whose sizes are not fixed, without the batch, e.g. 96,96,1; repeatable.",
+)
+@option(
+    "--custom-objects",
+    group="Model",
+    type=PATH,
+    metavar="MODULE.py",
+    help="Python module that defines the model's own layers; needs --trust-model-code.",
+)
+@option(
+    "--rnn",
+    group="Model",
+    type=click.Choice(["auto", "fused", "unrolled"]),
+    default="auto",
+    show_default=True,
+    help="Convert an LSTM to one operator (fused), or copy each recurrent layer for every time step (unrolled).",
+)
+@option(
+    "--allow-approximation",
+    group="Model",
+    is_flag=True,
+    help="Replace activations that TFLM does not support by cheaper approximations.",
+)
+@option(
+    "--trust-model-code",
+    group="Model",
+    is_flag=True,
+    help="Load layers that contain Python code. Use it only for models that you trust.",
+)
+@option(
     "--quantize",
+    group="Quantization",
     type=click.Choice(["int8", "int16x8", "float32"]),
     default="int8",
     show_default=True,
     help="Precision of the arithmetic.",
 )
-@click.option("--io", type=click.Choice(["int8", "int16", "uint8", "float32"]), help="Type of inputs and outputs.")
-@click.option("--dense-per-tensor", is_flag=True, help="Quantize dense layers per tensor, not per channel.")
-@click.option(
+@option(
+    "--io",
+    group="Quantization",
+    type=click.Choice(["int8", "int16", "uint8", "float32"]),
+    help="Type of the inputs and outputs; by default that of the arithmetic.",
+)
+@option(
+    "--dense-per-tensor",
+    group="Quantization",
+    is_flag=True,
+    help="Quantize the weights of dense layers per tensor, not per channel.",
+)
+@option(
     "--calibration",
+    group="Quantization",
     type=PATH,
-    help="Real inputs: .npy, .npz (one array per input), .csv, or a directory of images or .npy files.",
+    metavar="PATH",
+    help="Representative inputs: .npy, .npz (one array per input), .csv, or a directory of images or .npy files.",
 )
-@click.option("--mean", type=Numbers(), help="Calibration is read as (x - mean) / std; one number or one per channel.")
-@click.option("--std", type=Numbers(), help="See --mean.")
-@click.option("--scale", type=Numbers(), help="Calibration is read as x * scale + offset.")
-@click.option("--offset", type=Numbers(), help="See --scale.")
-@click.option("--samples", type=click.IntRange(1), default=100, show_default=True, help="Synthetic samples.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the synthetic samples.")
-@click.option(
-    "--rnn",
-    type=click.Choice(["auto", "fused", "unrolled"]),
-    default="auto",
+@option(
+    "--mean",
+    group="Quantization",
+    type=Numbers(),
+    metavar="X[,X...]",
+    help="Normalize the calibration data as (x - mean) / std; one number, or one per channel.",
+)
+@option("--std", group="Quantization", type=Numbers(), metavar="X[,X...]", help="See --mean.")
+@option(
+    "--scale",
+    group="Quantization",
+    type=Numbers(),
+    metavar="X[,X...]",
+    help="Normalize the calibration data as x * scale + offset.",
+)
+@option("--offset", group="Quantization", type=Numbers(), metavar="X[,X...]", help="See --scale.")
+@option(
+    "--samples",
+    group="Quantization",
+    type=click.IntRange(1),
+    default=100,
     show_default=True,
-    help="Recurrent layers: an LSTM as one operator, or a copy of each layer for each time step.",
+    metavar="N",
+    help="Number of synthetic samples, which are used without --calibration.",
 )
-@click.option("--allow-approximation", is_flag=True, help="Take cheap forms of activations that TFLM lacks.")
-@click.option("--keep-float", multiple=True, metavar="LAYER", help="A Keras layer to leave in float32; repeatable.")
-@click.option("--debug-quantization", is_flag=True, help="Show which layers lose how much, and what helps.")
-@click.option("--signature", metavar="NAME", help="Which signature of a SavedModel; its serving one when not given.")
-@click.option(
-    "--input-shape",
-    "input_shapes",
-    type=InputShape(),
+@option(
+    "--seed",
+    group="Quantization",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed for the synthetic samples.",
+)
+@option(
+    "--keep-float",
+    group="Quantization",
     multiple=True,
-    metavar="[NAME=]SIZES",
-    help="Sizes of an input that are not fixed, without batch: 96,96,1; repeatable.",
+    metavar="LAYER",
+    help="Keep this Keras layer in float32; repeatable.",
 )
-@click.option(
-    "--custom-objects",
+@option(
+    "--debug-quantization",
+    group="Quantization",
+    is_flag=True,
+    help="Show how much each layer loses by quantization, and what helps.",
+)
+@option(
+    "--evaluate",
+    group="Quantization",
     type=PATH,
-    metavar="MODULE.py",
-    help="Python code with the model's own layers; needs --trust-model-code.",
+    metavar="FILE.npz",
+    help="Measure float and quantized accuracy on the arrays x and y.",
 )
-@click.option("--evaluate", type=PATH, help="An .npz with x and y: float and quantized accuracy are measured.")
-@click.option("--no-offline-plan", is_flag=True, help="Write the .tflite as it is, with no plan of ours.")
-@click.option("--replan", is_flag=True, help="Ignore the memory plan of a given .tflite and make a new one.")
+@option("--no-offline-plan", group="Memory plan", is_flag=True, help="Write the .tflite without a memory plan.")
+@option(
+    "--replan", group="Memory plan", is_flag=True, help="Ignore the memory plan in a given .tflite and make a new one."
+)
 @plan_options
-@click.option(
+@option(
     "--plan-time-limit",
+    group="Memory plan",
     type=click.FloatRange(0.01),
     default=10,
     show_default=True,
-    help="Seconds to search for a plan.",
+    metavar="SECONDS",
+    help="Time limit of the search for a plan.",
 )
-@click.option("--trust-model-code", is_flag=True, help="Load layers that carry code. Only for models you trust.")
-@click.option("--time-limit", type=click.FloatRange(1), default=1800, show_default=True, help="Seconds to convert.")
-@click.option("--memory-limit", type=SIZE, default="12GiB", show_default=True, help="Memory to convert in.")
-@click.option("--strict", is_flag=True, help="Exit with 1, and write nothing, where it does not fit or cannot run.")
+@option(
+    "--time-limit",
+    group="Limits",
+    type=click.FloatRange(1),
+    default=1800,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the conversion.",
+)
+@option(
+    "--memory-limit",
+    group="Limits",
+    type=SIZE,
+    default="12GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory limit of the conversion.",
+)
+@option(
+    "--strict",
+    group="Limits",
+    is_flag=True,
+    help="Exit with 1 and write nothing if the model does not fit or cannot run.",
+)
 @custom_operators_option
+@directory_options
 @firmware_options
 @json_option
 @force_option
@@ -127,8 +232,8 @@ def command(
 ) -> None:
     """Convert MODEL to firmware files.
 
-    MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite, which is taken as it is. Written
-    are NAME.tflite with its memory plan, its C header and data, the C++ files for TFLM and NAME.json, all or none.
+    MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite file. The output directory then holds
+    NAME.tflite with its memory plan, a C header, the model as C data, the C++ files for TFLM, and the report NAME.json.
     """
     from edgetool.child import Limits
     from edgetool.cli.view import summary, written

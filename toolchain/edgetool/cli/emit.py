@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import (
     PATH,
     custom_operators_option,
+    directory_options,
     firmware_options,
     force_option,
     json_option,
@@ -28,25 +30,36 @@ if TYPE_CHECKING:
     from edgetool.pipeline.firmware import Project
 
 
-@click.command("emit")
+@click.command(
+    "emit",
+    cls=Command,
+    examples=(
+        "edgetool emit model.tflite --target nucleo-l4r5zi",
+        "edgetool emit model.tflite --project cmake -o firmware/model",
+        "edgetool emit kws.tflite vww.tflite --shared-arena --name models",
+    ),
+)
 @click.argument("models", type=PATH, nargs=-1, required=True, metavar="MODEL...")
 @target_options(required=False)
-@click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
-@click.option("--name", help="What the files and C names are called; the model's file name when not given.")
-@click.option("--shared-arena", is_flag=True, help="Several models of one firmware in one arena, called NAME.")
-@click.option(
+@option(
+    "--shared-arena", group="Memory plan", is_flag=True, help="Put several models of one firmware into one arena, NAME."
+)
+@option(
     "--arena-style",
+    group="Memory plan",
     type=click.Choice(["offsets", "buffers"]),
     default="offsets",
     show_default=True,
-    help="Tensors at offsets of one arena, or in whole buffers that they share: one C array each.",
+    help="Place tensors at offsets in one arena, or in whole buffers that they use in turn, one C array each.",
 )
-@click.option(
+@option(
     "--sharing",
+    group="Memory plan",
     type=click.Choice(["greedy", "dynamic-programming"]),
-    help="How tensors are assigned to shared buffers; dynamic-programming when not given.",
+    help="How tensors are assigned to shared buffers; dynamic-programming by default.",
 )
 @custom_operators_option
+@directory_options
 @firmware_options
 @json_option
 @force_option
@@ -72,9 +85,9 @@ def command(
 ) -> None:
     """Write the firmware files of MODEL, a .tflite file: C header, model data, and a C++ program for TFLM.
 
-    Offsets are those of the memory plan in the file; without one TFLM places tensors by itself, and the
-    header has none. Shared buffers need no plan, and no TFLM. Several MODELs share one arena, and are
-    initialised in the order given.
+    The offsets in the header are those of the memory plan in the file. Without a plan TFLM places the tensors itself,
+    and the header contains no offsets. Shared buffers need neither a plan nor TFLM. Several models need --shared-arena,
+    and are initialized in the given order.
     """
     from edgetool.cli.view import summary, written
     from edgetool.cli.view_shared_arena import shared_arena_view, shared_verdict
@@ -92,7 +105,7 @@ def command(
     read = (*models, custom_operators, *read_by_name(target))
     if shared_arena:
         if sharing is not None:
-            raise UsageError(f"--sharing {sharing} is for buffers that tensors share", fix="leave it out")
+            raise UsageError(f"--sharing {sharing} does not apply to --shared-arena", fix="leave it out")
         together = emit_shared(
             models,
             device,
@@ -113,8 +126,8 @@ def command(
         return
     if len(models) > 1:
         raise UsageError(
-            f"{len(models)} models in one firmware",
-            fix="add --shared-arena for one arena for all, or emit them one by one",
+            f"{len(models)} models are given",
+            fix="add --shared-arena to put them into one arena, or emit them one by one",
         )
     emitted = emit_files(
         models[0],
@@ -135,5 +148,5 @@ def command(
         lines = [*summary(emitted.report, everything=verbose > 0), *written(emitted.files)]
         print_lines([*lines, *closing(verdict_of(emitted.report), lines)])
     if emitted.interrupted:
-        notice("interrupted: these are the best shared buffers until then")
+        notice("interrupted: these are the best shared buffers so far")
         raise click.exceptions.Exit(INTERRUPTED)

@@ -12,11 +12,13 @@ from typing import ClassVar
 
 import click
 
+from edgetool.cli.command import command_name, long_name
 from edgetool.cli.text import color, printable
-from edgetool.errors import EdgetoolError
+from edgetool.errors import EdgetoolError, UsageError
 from edgetool.gate.plain import visible
 
 MOST_CHARACTERS = 4000  # of a message
+TAB_COLUMNS = 4  # in lines of details
 INTERRUPTED = 130
 BUG = 5
 USAGE = 2
@@ -54,19 +56,13 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
     try:
         code = run()
         return code if isinstance(code, int) else 0  # click returns the code of an Exit raised in a command
-    except EdgetoolError as error:
+    except (EdgetoolError, click.ClickException) as caught:
         if tracebacks:
             traceback.print_exc()
+        error = caught if isinstance(caught, EdgetoolError) else usage_error(caught)
         _say(str(error))
         for line in error.details:
-            click.echo(f"  | {printable(line, 200)}", err=True)
-        return error.exit_code
-    except click.ClickException as error:
-        said = _one_line(error.format_message())  # click repeats arguments as they are, and names of files are some
-        error.format_message = lambda: said  # type: ignore[method-assign]
-        error.show()
-        if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "target":
-            click.echo('It may also stand in edgetool.toml: target = "NAME"', err=True)
+            click.echo(f"  | {printable(line.expandtabs(TAB_COLUMNS), 200)}", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt, Terminated):
         _say("interrupted")
@@ -92,6 +88,32 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
             "please report it with the output of the same command and -vv"
         )
         return BUG
+
+
+def usage_error(error: click.ClickException) -> UsageError:
+    """Return what click found wrong with the command line as an error in edgetool's own words."""
+    ctx = getattr(error, "ctx", None)
+    command = command_name(ctx) if ctx is not None else ""
+    see_help = f"see '{' '.join(['edgetool', *command.split(), '--help'])}'"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        name = long_name(error.param)
+        fix = see_help
+        if name == "--target":
+            fix = "add --target NAME, or set target = \"NAME\" in edgetool.toml ('edgetool targets list')"
+        return UsageError(f"{name} is missing", where=command or None, fix=fix)
+    if isinstance(error, click.NoSuchOption):
+        near = " or ".join(map(repr, sorted(error.possibilities or ())[:3]))
+        fix = f"did you mean {near}?" if near else see_help
+        return UsageError(f"unknown option {error.option_name!r}", where=command or None, fix=fix)
+    if isinstance(error, click.BadOptionUsage):
+        missing = "requires" in error.message
+        what = f"{error.option_name} {'needs a value' if missing else 'takes no value'}"
+        return UsageError(what, where=command or None, fix=see_help if missing else "leave the value out")
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        where = ": ".join(filter(None, (command, long_name(error.param))))
+        return UsageError(error.message.rstrip("."), where=where)
+    message = error.format_message().rstrip(".").removeprefix("Got ")
+    return UsageError(f"{message[:1].lower()}{message[1:]}", where=command or None, fix=see_help)
 
 
 def _say(text: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import (
     PATH,
     POSITIVE,
@@ -15,6 +17,7 @@ from edgetool.cli.options import (
     force_option,
     json_option,
     quiet_options,
+    report_option,
     stacked,
     target_options,
 )
@@ -32,41 +35,63 @@ class Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
+given = partial(option, group="Other")
 request_options = stacked(
-    click.option("--interval-ms", type=POSITIVE, metavar="MS", help="Inputs come at this interval: how busy it is."),
-    click.option("--measured-ms", type=POSITIVE, metavar="MS", help="A time that you measured, to compare with."),
-    click.option(
+    given(
+        "--interval-ms", type=POSITIVE, metavar="MS", help="Interval between inferences, for the share of busy time."
+    ),
+    given("--measured-ms", type=POSITIVE, metavar="MS", help="Time that you measured on the board, for comparison."),
+    given(
         "--benchmark",
         type=click.IntRange(1, 100_000),
         metavar="N",
-        help="Run the model N times on LiteRT on this machine: its bandwidth and GMAC/s.",
+        help="Run the model N times with LiteRT on this machine, and show its bandwidth and GMAC/s.",
     ),
-    click.option("--power-mw", type=POSITIVE, metavar="MW", help="Power of your board while it infers."),
-    click.option(
+    given("--power-mw", type=POSITIVE, metavar="MW", help="Power of your board during inference, for the energy."),
+    given(
         "--clock-scale",
         type=Positive(1e-3, 10.0),
         metavar="FACTOR",
-        help="Factor on the clock: 0.5 is throttled to half.",
+        help="Factor on the clock, e.g. 0.5 for a board throttled to half its clock.",
     ),
 )
 
 
-@click.command("estimate")
+@click.command(
+    "estimate",
+    cls=Command,
+    examples=(
+        "edgetool estimate model.tflite --target nucleo-l4r5zi",
+        "edgetool estimate model.tflite -t rpi-pico -t esp32-s3 -t teensy41",
+        "edgetool estimate model.tflite -t rpi-pico --interval-ms 500 --csv tables/",
+    ),
+)
 @click.argument("model", type=PATH)
 @target_options(required=True, multiple=True)
 @request_options
-@click.option(
+@option(
     "--by",
+    group="Output",
     type=click.Choice(["time", "order"]),
     default="time",
     show_default=True,
-    help="List operators slowest first, or as they run.",
+    help="List the operators slowest first, or in execution order.",
 )
-@click.option("--csv", type=Folder(path_type=Path), metavar="DIR", help="Write the tables as CSV files into DIR.")
-@click.option("--time-limit", type=click.FloatRange(0.01), default=10, show_default=True, help="Seconds to plan.")
+@option(
+    "--csv", group="Output", type=Folder(path_type=Path), metavar="DIR", help="Write the tables as CSV files into DIR."
+)
+@option(
+    "--time-limit",
+    group="Memory plan",
+    type=click.FloatRange(0.01),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the search for a plan.",
+)
 @custom_operators_option
 @json_option
-@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
+@report_option
 @force_option
 @quiet_options
 def command(

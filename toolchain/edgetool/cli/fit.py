@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from edgetool.cli.check_options import size_limits
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options
 from edgetool.cli.output import deliver, print_lines
 from edgetool.cli.settings import read_by_name
@@ -15,44 +17,41 @@ from edgetool.errors import FailedCheckError
 from edgetool.pipeline.files import check_writable
 
 FITS_NOWHERE = 1
+target = partial(option, group="Target")
+output_option = partial(option, group="Output")
 
 
 @click.command(
     "fit",
-    epilog="""\b
-Examples:
-  edgetool fit model.tflite
-  edgetool fit model.tflite --core cortex-m4 --reserve 32KiB --fits-only
-  edgetool fit model.tflite --vendor nordic --max-latency 50ms --csv -o boards.csv
-""",
+    cls=Command,
+    examples=(
+        "edgetool fit model.tflite",
+        "edgetool fit model.tflite --core cortex-m4 --reserve 32KiB --fits-only",
+        "edgetool fit model.tflite --vendor nordic --max-latency 50ms --csv -o boards.csv",
+    ),
 )
 @click.argument("path", type=PATH, metavar="MODEL")
-@click.option("--core", multiple=True, metavar="NAME", help="Only boards with this core; repeatable.")
-@click.option("--vendor", multiple=True, metavar="TEXT", help="Only boards of this vendor; repeatable.")
-@click.option(
-    "--board",
-    multiple=True,
-    metavar="TEXT",
-    help="Only boards with TEXT in their name or MCU, in any case; repeatable.",
+@target("--core", multiple=True, metavar="NAME", help="Only boards with this core; repeatable.")
+@target("--vendor", multiple=True, metavar="TEXT", help="Only boards from this vendor; repeatable.")
+@target("--board", multiple=True, metavar="TEXT", help="Only boards whose name or MCU contains TEXT; repeatable.")
+@target(
+    "--kernels", type=click.Choice(["reference", "cmsis-nn"]), help="Kernel set that the firmware links everywhere."
 )
+@target("--runtime", metavar="NAME", help="Profile of the TFLM version that the firmware links.")
 @size_limits
-@click.option(
-    "--kernels", type=click.Choice(["reference", "cmsis-nn"]), help="The kernel set that the firmware links everywhere."
-)
-@click.option("--runtime", metavar="NAME", help="The TFLM version's profile.")
 @custom_operators_option
-@click.option("--fits-only", is_flag=True, help="Leave out boards that the model does not fit.")
-@click.option(
+@output_option("--fits-only", is_flag=True, help="List only the boards that the model fits.")
+@output_option(
     "--sort",
     type=click.Choice(["memory", "latency", "name"]),
     default="memory",
     show_default=True,
-    help="By memory, the smallest board that fits comes first, and the nearest miss first below.",
+    help="Order of the boards; by memory, the smallest board that fits comes first.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show the first N boards.")
+@output_option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the first N boards.")
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV and nothing else: a line per board.")
-@click.option(
+@output_option("--csv", "as_csv", is_flag=True, help="Print CSV and nothing else, one line for each board.")
+@output_option(
     "--output", "-o", type=PATH, metavar="FILE", help="Write the table, JSON or CSV to FILE; stdout gets the table."
 )
 @force_option
@@ -79,10 +78,11 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Check one MODEL, a .tflite file, against all boards: where does it fit, and where does it run?
+    """Check MODEL, a .tflite file, against all boards: which of them can it run on?
 
-    A board fits if 'edgetool check' passes there with the same limits. The file is judged as it is, with the memory
-    plan that it holds or without. Boards that fit come first, the smallest SRAM first. Exits with 1 if no board fits.
+    A model fits a board if 'edgetool check' passes with the same limits. The file is checked unchanged, with the memory
+    plan that it contains or without one. Boards that fit are listed first, the smallest SRAM first. Exits with 1 if the
+    model fits no board.
     """
     from edgetool.cli.view_fit import fit_view
     from edgetool.gate.limits import Limits

@@ -7,36 +7,39 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, complete_target, force_option, quiet_options
 from edgetool.cli.output import notice, print_lines
 
 
 @click.command(
     "init",
-    epilog="""\b
-Examples:
-  edgetool init --target nucleo-l4r5zi
-  edgetool init models/kws.tflite -t rpi-pico -t rpi-pico2 --only settings
-  edgetool init --dry-run
-""",
+    cls=Command,
+    examples=(
+        "edgetool init --target nucleo-l4r5zi",
+        "edgetool init models/kws.tflite -t rpi-pico -t rpi-pico2 --only settings",
+        "edgetool init --dry-run",
+    ),
 )
 @click.argument("models", type=PATH, nargs=-1, metavar="[MODEL]...")
-@click.option(
+@option(
     "--target",
     "-t",
+    group="Target",
     multiple=True,
     metavar="NAME|FILE.toml",
     shell_complete=complete_target,
-    help="A board that models are checked on; repeatable. If it is not given, the board that the models' reports, "
-    "platformio.ini or CMakeLists.txt name.",
+    help="Board on which the models are checked; repeatable. By default, the board named by the models' reports, "
+    "platformio.ini or CMakeLists.txt.",
 )
-@click.option(
+@option(
     "--only",
+    group="Output",
     type=click.Choice(["settings", "ci", "pre-commit"]),
     multiple=True,
-    help="Write this file alone; repeatable.",
+    help="Write only this file; repeatable.",
 )
-@click.option("--dry-run", "-n", is_flag=True, help="Print what would be written, and write nothing.")
+@option("--dry-run", "-n", group="Output", is_flag=True, help="Print what would be written, but write nothing.")
 @force_option
 @quiet_options
 @click.pass_context
@@ -52,8 +55,8 @@ def command(
 ) -> None:
     """Set up 'edgetool check' for the models of this project: settings, a CI workflow and a pre-commit hook.
 
-    Writes edgetool.toml, .github/workflows/edgetool.yml and .pre-commit-config.yaml into the current directory, for
-    each MODEL or for all .tflite files below it. An existing .pre-commit-config.yaml gets the hook added; other files
+    Writes edgetool.toml, .github/workflows/edgetool.yml and .pre-commit-config.yaml to the current directory, for
+    each MODEL or for all .tflite files below it. The hook is added to an existing .pre-commit-config.yaml; other files
     are replaced only with --force.
     """
     from edgetool.cli.view_init import dry_run_view, init_view
@@ -63,7 +66,7 @@ def command(
     request = InitRequest(
         models=models,
         targets=target,
-        target_source="given with --target" if given else "kept from the earlier settings",
+        target_source="specified with --target" if given else "kept from the earlier settings",
         parts=tuple(part for part in PARTS if not only or part in only),
         force=force,
     )

@@ -6,16 +6,25 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.options import PATH, force_option, json_option, quiet_options
+from edgetool.cli.command import Command, option
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option
 from edgetool.cli.output import deliver, print_lines
 
 
-@click.command("inspect")
+@click.command(
+    "inspect",
+    cls=Command,
+    examples=(
+        "edgetool inspect model.tflite",
+        "edgetool inspect model.tflite --tensors",
+        "edgetool inspect model.tflite --json | jq .totals",
+    ),
+)
 @click.argument("model", type=PATH)
 @json_option
-@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
+@report_option
 @force_option
-@click.option("--tensors", is_flag=True, help="List every tensor, constants included.")
+@option("--tensors", group="Output", is_flag=True, help="List every tensor, including constants.")
 @quiet_options
 def command(
     model: Path, as_json: bool, output: Path | None, force: bool, tensors: bool, quiet: bool, verbose: int

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import PATH, SIZE, force_option, json_option, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
@@ -14,34 +15,71 @@ from edgetool.cli.text import printable
 from edgetool.errors import FailedCheckError
 
 
-@click.command("layout")
+@click.command(
+    "layout",
+    cls=Command,
+    examples=(
+        "edgetool layout buffers.csv",
+        "edgetool layout buffers.csv --capacity 64KiB -o placed.csv",
+        "edgetool layout graph.json --constants-in-ram",
+    ),
+)
 @click.argument("instance", type=PATH)
-@click.option("--capacity", type=SIZE, metavar="SIZE", help="Memory to fit, e.g. 1MiB: any layout that fits will do.")
-@click.option("--output", "-o", type=PATH, help="Write the instance with its offsets to this file.")
-@click.option(
+@option(
+    "--capacity",
+    group="Limits",
+    type=SIZE,
+    metavar="SIZE",
+    help="Size of the memory, e.g. 1MiB: accept the first layout that fits.",
+)
+@option("--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the instance with offsets to FILE.")
+@option(
     "--strategy",
+    group="Memory plan",
     type=click.Choice(["optimal", "greedy", "tflm", "cp-sat"]),
-    help="How to search; optimal when not given, tflm is TFLM's own greedy planner.",
+    help="Search algorithm; optimal by default. tflm is TFLM's own greedy planner.",
 )
-@click.option(
+@option(
     "--sharing",
+    group="Memory plan",
     type=click.Choice(["greedy", "dynamic-programming"]),
-    help="Whole buffers that several share, one after another, instead of a layout.",
+    help="Assign whole shared buffers that are used in turn, instead of a layout.",
 )
-@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds to search.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the search.")
-@click.option("--constants-in-ram", is_flag=True, help="Place the constants of a graph too, each use on its own.")
+@option(
+    "--time-limit",
+    group="Limits",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the search.",
+)
+@option(
+    "--seed",
+    group="Memory plan",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the search.",
+)
+@option(
+    "--constants-in-ram",
+    group="Memory plan",
+    is_flag=True,
+    help="Place the constants of a graph too, each while an operator uses it.",
+)
 @json_option
 @force_option
 @quiet_options
 def command(
     instance: Path, output: Path | None, as_json: bool, force: bool, quiet: bool, verbose: int, **options: Any
 ) -> None:
-    """Find the lowest layout of the buffers in INSTANCE.
+    """Find the smallest memory layout of the buffers in INSTANCE.
 
-    INSTANCE is a CSV with the columns id, lower, upper and size (as for MiniMalloc), or a graph as JSON. The search
-    says whether its layout is the lowest there is. Ctrl-C ends it with the best layout so far. Exit code 1 when the
-    layout does not fit the capacity.
+    INSTANCE is a CSV file with the columns id, lower, upper and size (as for MiniMalloc), or a graph as JSON. The
+    result states whether the layout is proven optimal. Ctrl-C ends the search with the best layout so far. Exits with 1
+    if the layout does not fit the capacity.
     """
     from edgetool.cli.view_layout import layout_view
     from edgetool.pipeline.layout import layout_instance

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
+from edgetool.cli.command import Group
 from edgetool.cli.errors import PipeClosedError
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that imports a command's module only when the command is used.
 
-    modules: command name -> (module, what the group's --help says of it).
+    modules: command name -> (module, the command's line in the group's --help).
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
@@ -22,24 +23,23 @@ class LazyGroup(click.Group):
         self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands in the order in which one uses them."""
+        """Return all commands in the order in which one uses them."""
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import the command and return it; None for an unknown name."""
         if cmd_name not in self.modules:
             return None
         command: click.Command = importlib.import_module(self.modules[cmd_name][0]).command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader that went away is told apart from other errors before click sees it."""
+        """Run the command; a closed pipe is raised as PipeClosedError, before click turns it into exit code 1."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise PipeClosedError from error
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command list of --help, without importing the commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.modules.items()])
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Return the command's line without importing the command."""
+        return self.modules[name][1]

@@ -11,36 +11,36 @@ from edgetool import __version__
 from edgetool.cli.errors import exit_code_of, raise_on_signals
 from edgetool.cli.lazy_group import LazyGroup
 
-# Command name -> (module, what `edgetool --help` says of it). Modules load on use: help is instant.
+# Command name -> (module, its line in `edgetool --help`). Modules load on use: help is instant.
 COMMANDS: dict[str, tuple[str, str]] = {
     "convert": (
         "edgetool.cli.convert",
-        "A Keras model to firmware files: .tflite, C header, model data, report.",
+        "Convert a Keras model to firmware files: .tflite, C header, model data, report.",
     ),
-    "inspect": ("edgetool.cli.inspect", "The operators, tensors and quantization of a .tflite."),
-    "plan": ("edgetool.cli.plan", "The arena: when tensors live and where they lie."),
-    "estimate": ("edgetool.cli.estimate", "How long an inference takes, and where the time goes."),
-    "fit": ("edgetool.cli.fit", "One model against all boards: where it fits, and why not elsewhere."),
-    "check": ("edgetool.cli.check", "The gate for CI: limits, budgets and the lock file; exits with 1 on failure."),
-    "calibrate": ("edgetool.cli.calibrate", "A profile of your own board, from times measured on it."),
-    "emit": ("edgetool.cli.emit", "The C files of a .tflite."),
+    "inspect": ("edgetool.cli.inspect", "Show the operators, tensors and quantization of a .tflite."),
+    "plan": ("edgetool.cli.plan", "Plan the tensor arena: its exact size and the offset of every tensor."),
+    "estimate": ("edgetool.cli.estimate", "Estimate how long an inference takes, and where the time goes."),
+    "fit": ("edgetool.cli.fit", "Check one model against all boards: where it fits, and why not elsewhere."),
+    "check": ("edgetool.cli.check", "Check models in CI: limits, budgets, lock file; exits with 1 on failure."),
+    "calibrate": ("edgetool.cli.calibrate", "Create a profile of your own board from times measured on it."),
+    "emit": ("edgetool.cli.emit", "Write the C and C++ files for a .tflite."),
     "verify": (
         "edgetool.cli.verify",
-        "The planned model on real TFLM: same outputs as the original, in exactly the arena that was told.",
+        "Run the planned model on real TFLM: same outputs, in exactly the predicted arena.",
     ),
-    "compare": ("edgetool.cli.compare", "Two models, or two reports, side by side: what changed, and by how much."),
-    "layout": ("edgetool.cli.layout", "The lowest layout of any buffers, with proof: a CSV or a graph as JSON."),
+    "compare": ("edgetool.cli.compare", "Compare two models or two reports: what changed, and by how much."),
+    "layout": ("edgetool.cli.layout", "Find the smallest memory layout of any set of buffers, with proof."),
     "sweep": (
         "edgetool.cli.sweep",
-        "Many variants of a model on many targets: what fits, what it costs, what it loses.",
+        "Compare many variants of a model on many targets: size, time, accuracy.",
     ),
-    "targets": ("edgetool.cli.targets", "The cores and boards that edgetool knows."),
-    "init": ("edgetool.cli.init", "Settings, a CI workflow and a pre-commit hook for the models of a project."),
+    "targets": ("edgetool.cli.targets", "List, show and validate the profiles of boards and cores."),
+    "init": ("edgetool.cli.init", "Write settings, a CI workflow and a pre-commit hook for a project's models."),
 }
 
 
 def _print_cmake_dir(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Print where the CMake package lies, beside the modules, and end."""
+    """Print the directory of the CMake package and exit."""
     if value and not ctx.resilient_parsing:
         click.echo(Path(__file__).resolve().parents[1] / "cmake")
         ctx.exit()
@@ -68,7 +68,12 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) 
     cls=LazyGroup,
     modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 1 judged and failed, 2 wrong usage, 3 invalid or unsupported model, "
+    examples=(
+        "edgetool plan model.tflite --target nucleo-l4r5zi",
+        "edgetool convert model.keras --target 'Raspberry Pi Pico'",
+        "edgetool targets list",
+    ),
+    epilog="Exit codes: 0 success, 1 failed judgement, 2 wrong usage, 3 invalid or unsupported model, "
     "4 conversion failed, 5 a bug in edgetool, 130 interrupted.",
 )
 @click.option("--verbose", "-v", is_flag=True, is_eager=True, hidden=True)
@@ -89,9 +94,9 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) 
 )
 @click.pass_context
 def cli(ctx: click.Context, verbose: bool) -> None:
-    """From a Keras model to TensorFlow Lite Micro firmware files.
+    """Turn a Keras model into firmware files for TensorFlow Lite Micro.
 
-    Settings may also stand in edgetool.toml or pyproject.toml; the command line wins.
+    Options can also be set in edgetool.toml or pyproject.toml; the command line takes precedence.
     """
     if ctx.invoked_subcommand is not None and ctx.default_map is None:
         from edgetool.cli.settings import load_settings
@@ -103,4 +108,4 @@ def main() -> None:
     """Run edgetool as a program."""
     raise_on_signals()
     tracebacks = any(argument.startswith("-vv") for argument in sys.argv[1:])
-    sys.exit(exit_code_of(lambda: cli.main(standalone_mode=False), tracebacks=tracebacks))
+    sys.exit(exit_code_of(lambda: cli.main(prog_name="edgetool", standalone_mode=False), tracebacks=tracebacks))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from edgetool.cli.command import option
 from edgetool.errors import EdgetoolError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,72 +61,108 @@ def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
-    """--target and what overrides it."""
+    """--target and the options that override its figures."""
+    target = partial(option, group="Target")
+    several = "; repeat it for several" if multiple else ""
     return stacked(
-        click.option(
+        target(
             "--target",
             "-t",
             metavar="NAME|FILE.toml",
             required=required,
             multiple=multiple,
             shell_complete=complete_target,
-            help="A core, a board or a profile of your own ('edgetool targets list').",
+            help=f"Board, MCU or core ('edgetool targets list'), or the path of your own profile{several}.",
         ),
-        click.option("--sram", type=SIZE, metavar="SIZE", help="SRAM for the arena, e.g. 512KiB."),
-        click.option("--flash", type=SIZE, metavar="SIZE", help="Flash for the model, e.g. 1MiB."),
-        click.option("--clock", type=CLOCK, metavar="CLOCK", help="Clock of the core, e.g. 480MHz."),
-        click.option("--arena-region", metavar="NAME", help="The memory region of the board that holds the arena."),
-        click.option(
+        target("--sram", type=SIZE, metavar="SIZE", help="SRAM available to the arena, e.g. 512KiB."),
+        target("--flash", type=SIZE, metavar="SIZE", help="Flash available to the model, e.g. 1MiB."),
+        target("--clock", type=CLOCK, metavar="CLOCK", help="Clock of the core, e.g. 480MHz."),
+        target("--arena-region", metavar="NAME", help="Memory region of the board that holds the arena."),
+        target(
             "--kernels",
             type=click.Choice(["reference", "cmsis-nn"]),
-            help="The kernel set that the firmware links.",
+            help="Kernel set that the firmware links.",
         ),
-        click.option("--runtime", metavar="NAME", help="The TFLM version's profile."),
+        target("--runtime", metavar="NAME", help="Profile of the TFLM version that the firmware links."),
     )
 
 
-custom_operators_option = click.option(
+custom_operators_option = option(
     "--custom-operators",
+    group="Model",
     type=PATH,
     metavar="FILE.toml",
-    help="What custom operators of yours allocate and compute, in [[operator]] tables.",
+    help="What your own custom operators allocate and compute, in [[operator]] tables.",
 )
 plan_options = stacked(
-    click.option(
+    option(
         "--order",
+        group="Memory plan",
         type=click.Choice(["original", "breadth-first", "longest-path", "optimal"]),
-        help="In which order operators run; optimal when not given.",
+        help="Execution order of the operators; optimal by default.",
     ),
-    click.option(
+    option(
         "--strategy",
+        group="Memory plan",
         type=click.Choice(["optimal", "greedy", "tflm", "cp-sat"]),
-        help="How the layout is found; optimal when not given, the others for comparison.",
+        help="Layout algorithm; optimal by default, the others for comparison.",
     ),
 )
-depfile_option = click.option(
-    "--depfile", type=PATH, metavar="FILE", help="Write which files were read, as a rule for make or ninja."
+depfile_option = option(
+    "--depfile",
+    group="Output",
+    type=PATH,
+    metavar="FILE",
+    help="Write the files that were read as a dependency rule for make or ninja.",
 )
 firmware_options = stacked(
-    click.option(
+    option(
         "--project",
+        group="Output",
         type=click.Choice(["header", "plain", "cmake"]),
-        help="Which files: C header and data; with a C++ program for TFLM (plain, the default); and a CMakeLists.txt.",
+        help="Files to write: C header and model data (header), also a C++ program for TFLM (plain, the default), "
+        "also a CMakeLists.txt (cmake).",
     ),
-    click.option(
+    option(
         "--data",
+        group="Output",
         type=click.Choice(["array", "incbin"]),
         default="array",
         show_default=True,
-        help="The model as a C array, or taken in by the assembler, which builds in a blink.",
+        help="Embed the model as a C array, or include the file with the assembler, which builds faster.",
     ),
-    click.option("--profile", is_flag=True, help="Add a program that prints the ticks of each operator on the device."),
+    option(
+        "--profile",
+        group="Output",
+        is_flag=True,
+        help="Add a program that prints the ticks of each operator on the device.",
+    ),
     depfile_option,
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the JSON document and nothing else.")
-force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
+json_option = option("--json", "as_json", group="Output", is_flag=True, help="Print only the JSON document.")
+report_option = option(
+    "--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the JSON document to FILE."
+)
+directory_options = stacked(
+    option(
+        "--output",
+        "-o",
+        group="Output",
+        type=PATH,
+        metavar="DIR",
+        help="Directory of the files; NAME-firmware by default.",
+    ),
+    option(
+        "--name",
+        group="Output",
+        metavar="NAME",
+        help="Name of the files and C symbols; by default the model's file name.",
+    ),
+)
+force_option = option("--force", group="Output", is_flag=True, help="Replace existing output files.")
 quiet_options = stacked(
-    click.option("--quiet", "-q", is_flag=True, help="Print errors only."),
-    click.option("--verbose", "-v", count=True, help="Print more; -vv adds tracebacks."),
+    option("--quiet", "-q", group="Output", is_flag=True, help="Print only errors."),
+    option("--verbose", "-v", group="Output", count=True, help="Print more details; -vv adds tracebacks."),
 )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import (
     PATH,
@@ -25,28 +26,61 @@ if TYPE_CHECKING:
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
+    from edgetool.report.document import Report
 
-SHARING_HELP = "Whole buffers that tensors share, one after another, instead of a layout."
 
-
-@click.command("plan")
+@click.command(
+    "plan",
+    cls=Command,
+    examples=(
+        "edgetool plan model.tflite --target nucleo-l4r5zi",
+        "edgetool plan model.tflite -t rpi-pico -t esp32-s3 --explain",
+        "edgetool plan model.tflite -t cortex-m4 -o planned.tflite",
+    ),
+)
 @click.argument("model", type=PATH)
-@target_options(required=False)
-@click.option("--output", "-o", type=PATH, help="Write the model with the plan in it to this .tflite.")
-@click.option("--explain", is_flag=True, help="Show every byte of the arena, and what sets its size.")
-@click.option("--replan", is_flag=True, help="Ignore the memory plan in the file and make a new one.")
+@target_options(required=False, multiple=True)
+@option("--explain", group="Output", is_flag=True, help="Show every byte of the arena, and what determines its size.")
+@option("--replan", group="Memory plan", is_flag=True, help="Ignore the memory plan in the file and make a new one.")
 @plan_options
-@click.option("--sharing", type=click.Choice(["greedy", "dynamic-programming"]), help=SHARING_HELP)
-@click.option("--constants-in-ram", is_flag=True, help="Lay out constants too, each while an operator uses it.")
-@click.option("--time-limit", type=click.FloatRange(0.01), default=10, show_default=True, help="Seconds to search.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the search.")
+@option(
+    "--sharing",
+    group="Memory plan",
+    type=click.Choice(["greedy", "dynamic-programming"]),
+    help="Assign tensors to whole buffers that they use in turn, instead of offsets in one arena.",
+)
+@option(
+    "--constants-in-ram",
+    group="Memory plan",
+    is_flag=True,
+    help="Place constants in RAM too, each while an operator uses it.",
+)
+@option(
+    "--time-limit",
+    group="Memory plan",
+    type=click.FloatRange(0.01),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the search.",
+)
+@option(
+    "--seed",
+    group="Memory plan",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the search.",
+)
 @custom_operators_option
+@option("--output", "-o", group="Output", type=PATH, metavar="FILE.tflite", help="Write the model with the plan in it.")
 @json_option
 @force_option
 @quiet_options
 def command(
     model: Path,
-    target: str | None,
+    target: tuple[str, ...],
     output: Path | None,
     explain: bool,
     replan: bool,
@@ -63,7 +97,10 @@ def command(
     verbose: int,
     **overrides: Any,
 ) -> None:
-    """Plan the arena of MODEL, a .tflite file: when tensors live, where they lie, and what bounds the size."""
+    """Plan the tensor arena of MODEL, a .tflite file.
+
+    Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
+    """
     from edgetool.cli.view_explain import explain_view
     from edgetool.cli.view_plan import plan_view
     from edgetool.cli.view_verdict import closing, verdict_of
@@ -71,34 +108,54 @@ def command(
     from edgetool.pipeline.plan import plan_model
     from edgetool.pipeline.plan_request import PlanRequest
     from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.serialize import document, to_json
+    from edgetool.report.serialize import documents, to_json
 
     if explain and constants_in_ram:
         raise UsageError(
-            "--explain tells of the arena of stock TFLM, in which no constants lie",
+            "--explain shows the arena of stock TFLM, which holds no constants",
             fix="leave out --explain, or --constants-in-ram",
         )
-    with watched(time_limit, seed=seed) as watch:
-        report = plan_model(
-            model,
-            resolve_named(target, **overrides),
-            request=PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed),
-            watch=watch,
-            output=output,
-            replan=replan,
-            custom_operators=custom_operators,
-            force=force,
+    if output is not None and len(target) > 1:
+        raise UsageError(
+            f"--output writes the plan for one target, and {len(target)} are given",
+            fix="give one --target, or plan for each with an --output of its own",
         )
+    targets = [resolve_named(name, **overrides) for name in target or (None,)]
+    reports: list[Report] = []
+    interrupted = False
+    for device in targets:
+        with watched(time_limit, seed=seed) as watch:
+            report = plan_model(
+                model,
+                device,
+                request=PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed),
+                watch=watch,
+                output=output,
+                replan=replan,
+                custom_operators=custom_operators,
+                force=force,
+            )
+        reports.append(report)
+        interrupted = watch.interrupted
+        if interrupted:
+            break
     if as_json:
-        deliver(to_json(document(report)), None)
+        deliver(to_json(documents(reports)), None)
     elif not quiet:
         everything = verbose > 0
-        lines = explain_view(report, everything=everything) if explain else plan_view(report, everything=everything)
-        print_lines(lines)
+        views = [
+            explain_view(item, everything=everything) if explain else plan_view(item, everything=everything)
+            for item in reports
+        ]
+        print_lines([line for view in views for line in ("", *view)][1:])
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
     if not as_json and not quiet:
-        print_lines(closing(verdict_of(report), lines))
-    if watch.interrupted:
-        notice("interrupted: this is the best plan until then")
+        print_lines(
+            [line for item, view in zip(reports, views, strict=True) for line in closing(verdict_of(item), view)]
+        )
+    if interrupted:
+        left = len(targets) - len(reports)
+        rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""
+        notice(f"interrupted: this is the best plan so far{rest}")
         raise click.exceptions.Exit(INTERRUPTED)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetool.cli.options import PATH, firmware_options, force_option, json_option, quiet_options
+from edgetool.cli.command import Command, option
+from edgetool.cli.options import directory_options, firmware_options, force_option, json_option, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, print_lines
 from edgetool.cli.settings import read_by_name
 from edgetool.cli.sweep_options import AXIS, axes_help
@@ -20,12 +21,32 @@ if TYPE_CHECKING:
     from edgetool.sweep.record import SweepRecord
 
 
-@click.command("best")
+@click.command(
+    "best",
+    cls=Command,
+    examples=(
+        "edgetool sweep best sweep.toml --target rpi-pico",
+        "edgetool sweep best sweep.toml --by latency_ms -o firmware/model",
+    ),
+)
 @source_options
-@click.option("--target", "-t", metavar="LABEL", help="The target of the sweep; needed where it has several.")
-@click.option("--by", type=AXIS, default="accuracy", show_default=True, help=f"The best in what: {axes_help}.")
-@click.option("--output", "-o", type=PATH, help="Directory of the files; NAME-firmware when not given.")
-@click.option("--name", help="What the files and C names are called; the model's file name when not given.")
+@option(
+    "--target",
+    "-t",
+    group="Target",
+    metavar="LABEL",
+    help="Target of the sweep; required if the sweep has several.",
+)
+@option(
+    "--by",
+    group="Model",
+    type=AXIS,
+    default="accuracy",
+    show_default=True,
+    metavar="FIGURE",
+    help=f"Figure that decides which variant is best: {axes_help}.",
+)
+@directory_options
 @firmware_options
 @json_option
 @force_option
@@ -46,10 +67,11 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Write the firmware files of the best accepted variant of a sweep, its sweep.toml or its store.
+    """Write the firmware files of the best accepted variant of a sweep.
 
-    The files are those that 'edgetool convert' writes, made of the model in the store: nothing is converted again. Says
-    which variant it is, and which come next. Exits with 1, and writes nothing, where none is accepted.
+    Give the sweep.toml or the store. The files are those that 'edgetool convert' writes, made from the model in the
+    store without converting it again. The output names the variant and the runners-up. Exits with 1 and writes nothing
+    if no variant is accepted.
     """
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.sweep.best import best_row, write_best

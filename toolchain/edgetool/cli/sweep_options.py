@@ -8,10 +8,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from edgetool.cli.command import option
 from edgetool.errors import UsageError
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV and nothing else: a line per variant.")
+json_option = option("--json", "as_json", group="Output", is_flag=True, help="Print only the JSON document.")
+csv_option = option("--csv", "as_csv", group="Output", is_flag=True, help="Print only CSV, one line per variant.")
 axes_help = "accuracy, sqnr_db, latency_ms, energy_uj, arena_bytes, model_bytes, macs or model_parameters"
 
 

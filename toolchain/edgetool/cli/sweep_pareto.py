@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, quiet_options
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.sweep_options import AXIS, axes_help, csv_option, json_option, one_form, picture_format
@@ -14,17 +15,36 @@ from edgetool.cli.text import printable
 from edgetool.errors import UsageError
 
 
-@click.command("pareto")
+@click.command(
+    "pareto",
+    cls=Command,
+    examples=(
+        "edgetool sweep pareto sweep.toml --plot front.svg",
+        "edgetool sweep pareto sweep.toml --x arena_bytes --y accuracy",
+        "edgetool sweep pareto sweep.toml --axis energy_uj --target rpi-pico",
+    ),
+)
 @source_options
-@click.option("--x", type=AXIS, default="latency_ms", show_default=True, help=f"One axis: {axes_help}.")
-@click.option("--y", type=AXIS, default="accuracy", show_default=True, help="The other.")
-@click.option("--axis", "more", type=AXIS, multiple=True, help="A further axis of the front; repeatable.")
-@click.option("--target", "-t", multiple=True, metavar="LABEL", help="Only this target of the sweep; repeatable.")
-@click.option(
+@option(
+    "--x",
+    group="Model",
+    type=AXIS,
+    default="latency_ms",
+    show_default=True,
+    metavar="FIGURE",
+    help=f"First axis: {axes_help}.",
+)
+@option("--y", group="Model", type=AXIS, default="accuracy", show_default=True, metavar="FIGURE", help="Second axis.")
+@option("--axis", "more", group="Model", type=AXIS, multiple=True, metavar="FIGURE", help="A further axis; repeatable.")
+@option(
+    "--target", "-t", group="Target", multiple=True, metavar="LABEL", help="Only this target of the sweep; repeatable."
+)
+@option(
     "--plot",
+    group="Output",
     type=PATH,
     metavar="FILE.svg|FILE.png",
-    help="Draw it: the front, the other variants, budgets and limits, a panel per target.",
+    help="Plot the front, the other variants, budgets and limits, one panel per target.",
 )
 @json_option
 @csv_option
@@ -44,10 +64,11 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Show the Pareto front of a sweep, its sweep.toml (./sweep.toml when not given) or its store.
+    """Show the Pareto front of a sweep.
 
-    Of each target, the accepted variants that no other accepted one beats: none is at least as good in every axis and
-    better in one. Sorted by x, with what each step costs and gives.
+    Give the sweep.toml (./sweep.toml by default) or the store. For each target the front holds the accepted variants
+    that no other accepted variant dominates, that is, equals or beats on every axis and beats on at least one. They
+    are sorted by x and show what each step costs and gains.
     """
     from edgetool.pipeline.files import check_writable, write_file
 

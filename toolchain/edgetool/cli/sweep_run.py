@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.errors import Terminated
 from edgetool.cli.options import PATH, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
@@ -15,15 +16,26 @@ from edgetool.cli.text import printable
 from edgetool.errors import ConversionError, UsageError
 
 
-@click.command("run")
+@click.command(
+    "run",
+    cls=Command,
+    examples=(
+        "edgetool sweep run sweep.toml",
+        "edgetool sweep run sweep.toml --jobs 4 --retry-failed",
+        "edgetool sweep run sweep.toml --scheduler tcp://10.0.0.5:8786",
+    ),
+)
 @click.argument("spec", type=PATH, required=False, metavar="[SWEEP.toml]")
 @store_option
-@click.option(
-    "--jobs", "-j", type=click.IntRange(1), metavar="N", help="How many run at a time; one per CPU by default."
+@option("--jobs", "-j", type=click.IntRange(1), metavar="N", help="Number of parallel jobs; by default one per CPU.")
+@option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, tcp://HOST:PORT.")
+@option(
+    "--trust-model-code",
+    group="Model",
+    is_flag=True,
+    help="Run the sweep's model builder, and load layers that contain Python code.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, tcp://HOST:PORT.")
-@click.option("--trust-model-code", is_flag=True, help="Run the sweep's builder, and layers that carry code.")
-@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier run.")
+@option("--retry-failed", is_flag=True, help="Run the variants again that failed in an earlier run.")
 @json_option
 @quiet_options
 def command(
@@ -37,11 +49,11 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Run the sweep of SWEEP.toml (./sweep.toml when not given) and show its variants, the front marked.
+    """Run the sweep in SWEEP.toml (./sweep.toml by default) and show its variants, with the Pareto front marked.
 
-    Every result is kept in the store as soon as it is there: a run that is interrupted, or whose sweep.toml has grown,
-    goes on where it was, and nothing is computed twice. Changed budgets and limits compute nothing. A variant that
-    fails harms no other. Exits with 4 where all fail.
+    Each result is saved in the store as soon as it is computed. A run that was interrupted, or whose sweep.toml has
+    grown, continues without computing anything twice; changed budgets and limits need no new computation. If a variant
+    fails, the others still run. Exits with 4 if all fail.
     """
     from edgetool.sweep.run import run_sweep
     from edgetool.sweep.spec_file import read_spec
@@ -65,7 +77,9 @@ def command(
             )
     except (KeyboardInterrupt, Terminated):
         if kept.exists():
-            notice(f"what was done is kept in {printable(str(kept), 400)}: the same command goes on from there")
+            notice(
+                f"the results so far are saved in {printable(str(kept), 400)}; the same command continues from there"
+            )
         raise
     record, rows = read_rows(kept)
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, quiet_options
 from edgetool.cli.output import deliver, print_lines
 from edgetool.cli.sweep_options import csv_option, json_option, one_form
@@ -18,20 +19,31 @@ if TYPE_CHECKING:
     from edgetool.sweep.record import SweepRecord
 
 
-@click.command("show")
+@click.command(
+    "show",
+    cls=Command,
+    examples=(
+        "edgetool sweep show sweep.toml",
+        "edgetool sweep show sweep.toml --accepted --sort latency_ms",
+        "edgetool sweep show sweep.sqlite --target rpi-pico --csv -o variants.csv",
+    ),
+)
 @source_options
-@click.option("--target", "-t", multiple=True, metavar="LABEL", help="Only this target of the sweep; repeatable.")
-@click.option("--accepted", is_flag=True, help="Only accepted variants.")
-@click.option("--front", is_flag=True, help="Only variants on the front.")
-@click.option(
+@option(
+    "--target", "-t", group="Target", multiple=True, metavar="LABEL", help="Only this target of the sweep; repeatable."
+)
+@option("--accepted", group="Model", is_flag=True, help="Only accepted variants.")
+@option("--front", group="Model", is_flag=True, help="Only variants on the Pareto front.")
+@option(
     "--sort",
+    group="Output",
     metavar="COLUMN",
-    help="Sort by a column of --csv (number, level, precision, param_NAME, latency_ms, ...): "
-    "figures with the best first, others ascending.",
+    help="Sort by a column of --csv (number, level, precision, param_NAME, latency_ms, ...): figures with the best "
+    "first, others ascending.",
 )
 @json_option
 @csv_option
-@click.option("--output", "-o", type=PATH, metavar="FILE", help="Write it to FILE instead.")
+@option("--output", "-o", group="Output", type=PATH, metavar="FILE", help="Write the result to FILE.")
 @force_option
 @quiet_options
 def command(
@@ -48,10 +60,10 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Show the variants of a sweep, its sweep.toml (./sweep.toml when not given) or its store.
+    """Show the variants of a sweep, one table per target.
 
-    A table per target, by the budgets and limits of the last run. What is not yet computed is pending. Nothing is
-    computed, and a sweep may run meanwhile.
+    Give the sweep.toml (./sweep.toml by default) or the store. The variants are judged by the budgets and limits of the
+    last run; those not yet computed are pending. The command computes nothing, and can be used while the sweep runs.
     """
     one_form(as_json, as_csv)
     path = find_store(source, store)
@@ -103,5 +115,5 @@ def by_column(record: SweepRecord, rows: tuple[Row, ...], column: str) -> tuple[
 
     names = (*order, *(f"param_{name}" for name in record.parameter_names), *AXES)
     if column not in names:
-        raise UsageError(f"there is no column {column!r} to sort by", fix=f"use one of {', '.join(names)}")
+        raise UsageError(f"unknown column {column!r}", fix=f"use one of {', '.join(names)}")
     return tuple(sorted(rows, key=value))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgetool.cli.command import option
 from edgetool.cli.options import PATH, stacked
 from edgetool.errors import EdgetoolError, UsageError
 
@@ -22,8 +23,12 @@ DEFAULT = Path("sweep.toml")
 STORE_SUFFIX = ".sqlite"
 MAGIC = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html, section 1.3
 
-store_option = click.option(
-    "--store", type=PATH, metavar="FILE", help="The store, if it is not beside the sweep.toml (STEM.sqlite)."
+store_option = option(
+    "--store",
+    group="Model",
+    type=PATH,
+    metavar="FILE",
+    help="The store, if it is not NAME.sqlite beside NAME.toml.",
 )
 # For the commands that only read: the sweep.toml, of which the store is found, or that itself.
 source_options = stacked(

@@ -7,23 +7,63 @@ from typing import Any
 
 import click
 
-from edgetool.cli.options import PATH, force_option, json_option, quiet_options, target_options
+from edgetool.cli.command import Command, option
+from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option, target_options
 from edgetool.cli.output import ProgressLine, deliver, print_lines
 from edgetool.errors import FailedCheckError
 
 
-@click.command("verify")
+@click.command(
+    "verify",
+    cls=Command,
+    examples=(
+        "edgetool verify model.tflite",
+        "edgetool verify model-firmware/model.tflite --original model.tflite",
+        "edgetool verify model.tflite --inputs samples.npz --samples 32",
+    ),
+)
 @click.argument("model", type=PATH)
 @target_options(required=False)
-@click.option(
-    "--original", type=PATH, help="Compare MODEL, as it is, with this .tflite; with itself without a plan if not given."
+@option(
+    "--original",
+    group="Model",
+    type=PATH,
+    metavar="FILE.tflite",
+    help="Compare MODEL with this file; by default with itself without a plan.",
 )
-@click.option("--inputs", type=PATH, help="An .npz (or .npy for one input) with samples to run after the random ones.")
-@click.option("--samples", type=click.IntRange(1), default=8, show_default=True, help="Random samples.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random samples.")
-@click.option("--run-unsafe-plan", is_flag=True, help="Run a plan that the checker refuses, to see the damage.")
+@option(
+    "--inputs",
+    group="Model",
+    type=PATH,
+    metavar="FILE",
+    help="An .npz (or .npy for one input) with samples to run after the random ones.",
+)
+@option(
+    "--samples",
+    group="Model",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Number of random samples.",
+)
+@option(
+    "--seed",
+    group="Model",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed for the random samples.",
+)
+@option(
+    "--run-unsafe-plan",
+    group="Memory plan",
+    is_flag=True,
+    help="Run a plan that fails the layout check, to see its effect on the outputs.",
+)
 @json_option
-@click.option("--output", "-o", type=PATH, help="Write the JSON document to this file.")
+@report_option
 @force_option
 @quiet_options
 def command(
@@ -43,10 +83,10 @@ def command(
 ) -> None:
     """Run MODEL, a .tflite file, with and without its memory plan on real TensorFlow Lite Micro.
 
-    A model without a plan gets ours, made for the target if one is given. All samples run in a row, so that state
-    counts. Outputs must be equal bit for bit, and the arena exactly as large as predicted for this machine: it runs
-    in that size, and not in 16 bytes less. LiteRT's results are shown beside them and not judged. Exit code 1 when a
-    check fails.
+    A model without a plan is planned first, for the target if one is given. All samples run in sequence, so that
+    recurrent state is tested as well. The outputs must be equal bit for bit, and the arena exactly as large as
+    predicted for this machine: the model must run in that size, and must fail with 16 bytes less. LiteRT's results are
+    shown for comparison and not judged. Exits with 1 if a check fails.
     """
     from edgetool.cli.view_verify import verify_view
     from edgetool.pipeline.targets import resolve_named

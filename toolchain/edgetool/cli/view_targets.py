@@ -13,50 +13,69 @@ from edgetool.target.types import MemoryRegion, Target, Timing
 MHZ = 1e6
 KIB = 2**10
 MAX_TEXT = 400  # of a line from a profile
-LEGEND = (
-    "timing: how the cycles per instruction are known. calibrated: measured on that board; extrapolated: measured on"
-    " another one with the same core; unvalidated: neither; bandwidth: its memory bandwidth is all that is known."
-)
+STATUSES = {
+    "calibrated": "measured on the board itself",
+    "extrapolated": "measured on another board with the same core",
+    "unvalidated": "not compared with any measurement",
+    "bandwidth": "only the memory bandwidth is known",
+    "none": "no estimate",
+}
+VENDOR_COLUMNS, MCU_COLUMNS = 12, 11
 
 
 def target_table(targets: Sequence[Target]) -> list[str]:
-    """One line per profile: boards first by name, then bare cores; with what the column of timing says."""
+    """Return one line per profile, boards first, and below them how well the time of each is known.
+
+    The names of cores lose "cortex-" and "xtensa-", so that a line has at most 80 columns.
+    """
     if not targets:
-        return ["no packaged target is like that"]
+        return ["no target matches; 'edgetool targets list' shows all"]
     rows = [
         (
             target.name,
-            target.core.name,
+            _cut(target.vendor, VENDOR_COLUMNS),
+            _cut((target.mcu or "").partition(" (")[0], MCU_COLUMNS),
+            target.core.name.removeprefix("cortex-").removeprefix("xtensa-"),
             f"{target.clock_hz / MHZ:g}",
             _kib(target.sram_bytes),
             _kib(target.flash_bytes),
-            _status(target),
         )
         for target in targets
     ]
-    header = ("name", "core", "MHz", "SRAM KiB", "flash KiB", "timing")
-    return [*table(header, rows, "<<>>><"), "", *wrapped(LEGEND, "")]
+    lines = table(("name", "vendor", "MCU", "core", "MHz", "SRAM", "flash"), rows, "<<<<>>>")
+    lines += ["", "SRAM for the arena and flash for the model, in KiB. Timing:"]
+    by_status = {status: [target.name for target in targets if _status(target) == status] for status in STATUSES}
+    present = {status: names for status, names in by_status.items() if names}
+    largest = max(present, key=lambda status: len(present[status]))
+    for status, names in present.items():
+        shown = ", ".join(names)
+        if status == largest:
+            shown = "all others" if len(present) > 1 else "all"
+        lines += wrapped(shown, "    ", f"  {status} ({STATUSES[status]}): ")
+    return lines
 
 
 def target_view(target: Target) -> list[str]:
-    """Everything that a profile says, and where each figure comes from."""
+    """Return everything that a profile states, and where each figure comes from."""
     core = target.core
     lines = [click.style(printable(target.name), bold=True), ""]
     if target.board:
         lines += fact("Board", f"{printable(target.board)}, {printable(target.mcu or 'unknown MCU')}")
+    if target.vendor:
+        lines += fact("Vendor", printable(target.vendor))
     features = [name for name, present in (("DSP", core.dsp), ("MVE", core.mve)) if present]
     fpu = {"none": "no FPU", "sp": "single-precision FPU", "dp": "double-precision FPU"}[core.fpu]
-    lines += fact("Core", ", ".join([core.name, core.isa, *features, fpu]))
+    lines += fact("Core", ", ".join(dict.fromkeys([core.name, core.isa, *features, fpu])))
     lines += fact("Clock", f"{target.clock_hz / MHZ:g} MHz ({printable(target.clock_source, 200)})")
     lines += fact("Runtime", f"{target.runtime.name}, {target.kernels} kernels{_unmodelled(target)}")
     abi = target.runtime.abi(core.abi)
-    basis = "measured" if target.kernels in abi.measured else "derived, not measured,"
-    lines += fact("Arena", f"{basis} on the {abi.name} ABI")
+    basis = "checked by measurement" if target.kernels in abi.measured else "derived, not measured,"
+    lines += fact("Arena", f"sizes {basis} for the {abi.name} ABI")
     for label, text in (*_speed(target), *_power(target)):
         lines += fact(label, text)
     lines += _memory(target)
     lines += _other_runtimes(target)
-    lines += ["", "  Sources"]
+    lines += ["", "  Sources of the figures"]
     for source in dict.fromkeys((*target.sources, *core.sources)):
         state = "checked" if source.verified else "NOT CHECKED"
         note = f" ({printable(source.note, 200)})" if source.note else ""
@@ -66,7 +85,7 @@ def target_view(target: Target) -> list[str]:
 
 def _speed(target: Target) -> Iterator[tuple[str, str]]:
     if target.bandwidth_gbps is not None:
-        yield "Bandwidth", f"{target.bandwidth_gbps:g} GB/s; the device is described by its memory bandwidth alone"
+        yield "Bandwidth", f"{target.bandwidth_gbps:g} GB/s; nothing else is known about the speed of this device"
         return
     core = target.core
     own = {timing.kernels for timing in target.timings}
@@ -74,27 +93,27 @@ def _speed(target: Target) -> Iterator[tuple[str, str]]:
     for timing in timings:
         yield "Timing", _timing(timing)
     if not timings:
-        yield "Timing", "none: how fast it is nobody has measured"
+        yield "Timing", "none: no measurement of this core is known"
     if core.instructions is not None:
-        stand_in = "" if core.instructions == core.name else ", a stand-in"
-        yield "Tables", f"instructions as counted on {core.instructions}{stand_in}"
+        substitute = "" if core.instructions == core.name else ", as a substitute for this core"
+        yield "Counts", f"instructions counted on {core.instructions}{substitute}"
     least, most = core.cpi_limits
-    yield "Limits", f"{least:g} to {most:g} cycles per instruction; {core.bus_bytes} bytes per cycle to memory"
+    yield "Bounds", f"{least:g} to {most:g} cycles per instruction; {core.bus_bytes} bytes per cycle from memory"
 
 
 def _timing(timing: Timing) -> str:
     return (
         f"{timing.status}: {timing.cpi:g} cycles per instruction with {timing.kernels} kernels; a model takes"
         f" {timing.low:g} to {timing.high:g} times the estimate, an operator {timing.operator_low:g} to"
-        f" {timing.operator_high:g} ({printable(timing.basis, MAX_TEXT)})"
+        f" {timing.operator_high:g} times ({printable(timing.basis, MAX_TEXT)})"
     )
 
 
 def _power(target: Target) -> Iterator[tuple[str, str]]:
     power = target.power
     if power is not None:
-        spread = f"{significant(power.low_mw)} to {significant(power.high_mw)}"
-        yield "Power", f"{significant(power.active_mw)} mW, {spread} ({printable(power.basis, MAX_TEXT)})"
+        spread = f"{significant(power.low_mw)} to {significant(power.high_mw)} mW"
+        yield "Power", f"{significant(power.active_mw)} mW, range {spread} ({printable(power.basis, MAX_TEXT)})"
 
 
 def _other_runtimes(target: Target) -> list[str]:
@@ -105,7 +124,7 @@ def _other_runtimes(target: Target) -> list[str]:
         (printable(item.runtime, 34), f"{item.factor:g}", f"{item.low:g} to {item.high:g}", str(item.rows))
         for item in target.factors
     ]
-    header = ("another runtime", "times as long", "range", "rows")
+    header = ("other runtime", "time (TFLM = 1)", "range", "results")
     lines = ["", *(f"  {line}" for line in table(header, rows, "<>>>")), ""]
     for basis in dict.fromkeys(item.basis for item in target.factors):
         lines += wrapped(printable(basis, MAX_TEXT), "  ")
@@ -113,7 +132,15 @@ def _other_runtimes(target: Target) -> list[str]:
 
 
 def _unmodelled(target: Target) -> str:
-    return f"; {target.usual_kernels} kernels, usual there, are not modelled" if target.usual_kernels else ""
+    if not target.usual_kernels:
+        return ""
+    return f"; {target.usual_kernels} kernels, common on this core, are not modelled"
+
+
+def _cut(text: str | None, columns: int) -> str:
+    """The text in at most this many columns, "-" for none."""
+    shown = printable(text or "-")
+    return shown if len(shown) <= columns else f"{shown[: columns - 2]}.."
 
 
 def _memory(target: Target) -> list[str]:
@@ -131,7 +158,7 @@ def _memory(target: Target) -> list[str]:
         )
         for region in target.regions
     ]
-    header = ("region", "kind", "size", "B/cycle", "cache", "stall/B", "holds")
+    header = ("region", "kind", "size", "B/cycle", "cache", "stall/B", "used for")
     lines = ["", *(f"  {line}" for line in table(header, rows, "<<>>>><")), ""]
     for region in target.regions:
         if region.note:
