@@ -82,7 +82,7 @@ $(VENV)/bin/python:
 
 # pip is not quiet here: it shows what it downloads during the minutes that TensorFlow takes. What an earlier build left
 # in build/ would end up in the wheel.
-$(DEMO)/.installed: setup.cfg setup.py pyproject.toml $(shell find toolchain targets -name '*.py' -o -name '*.toml' -o -name '*.csv')
+$(DEMO)/.installed: setup.cfg setup.py pyproject.toml $(shell find toolchain/edgetool targets -type f ! -name '*.pyc')
 	@$(CHECK_PYTHON)
 	@echo "Installing edgetool with TensorFlow: a few minutes the first time."
 	@rm -rf build/lib build/bdist.*

@@ -23,6 +23,7 @@ from edgetool.pipeline import verify as verify_module
 from edgetool.pipeline.verify import verify_model
 from edgetool.pipeline.verify_files import Files, choose_files, host_platform
 from edgetool.report.verification import CheckInfo, VerifyInfo
+from edgetool.runtime.wheel import TESTED
 from edgetool.target.load import load_target
 from tests.model.builders import Builder, add_model, conv_model, dense_model, if_model, residual_model
 from tests.runtime import tiny_models
@@ -289,6 +290,35 @@ def test_tflm_must_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     fake(tmp_path / "fake", "tflite_micro", ABSENT, monkeypatch)
     with pytest.raises(MissingExtraError, match=r"edgetool\[verify\]"):
         verify_model(saved(tmp_path, conv_model()))
+
+
+@pytest.mark.parametrize("installed", ["0.dev20261009205824", "0.dev20261023182760", "1.0"])
+def test_an_arena_of_an_untested_tflm_fails_with_the_cause(
+    installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify_module, "installed_version", lambda: installed)
+    monkeypatch.setattr(verify_module, "ARENA_STEP", -16)  # more than the prediction: the model runs in it
+    report = verify_model(saved(tmp_path, conv_model()))
+    assert report.provenance.versions["tflite-micro"] == installed
+    assert report.verify is not None
+    (failed,) = (check for check in report.verify.checks if check.passed is False)
+    assert failed.check == "arena-smallest"
+    assert failed.message.endswith(
+        f"; tflite-micro {installed} is installed, and the prediction is for {TESTED[0]} to {TESTED[1]}: "
+        "pip install 'edgetool[verify]'"
+    )
+
+
+def test_a_tested_tflm_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify_module, "ARENA_STEP", -16)
+    info = verified(saved(tmp_path, conv_model()))
+    (failed,) = (check for check in info.checks if check.passed is False)
+    assert "is installed" not in failed.message
+
+
+def test_the_tested_versions_are_those_that_setup_cfg_installs() -> None:
+    text = (Path(__file__).parents[2] / "setup.cfg").read_text(encoding="utf-8")
+    assert f"tflite-micro>={TESTED[0]},<={TESTED[1]};" in text
 
 
 def test_litert_need_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from edgetool.report.verification import (
 from edgetool.runtime.difference import distance, first_difference
 from edgetool.runtime.quantize import random_inputs
 from edgetool.runtime.run import TflmRun, litert_engine, run_model, run_tflm
+from edgetool.runtime.wheel import DISTRIBUTION, TESTED, installed_version, is_tested
 from edgetool.target.types import Target
 
 Array = npt.NDArray[Any]
@@ -117,7 +118,7 @@ def verify_model(
     return Report(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
-            versions={"python": platform.python_version()},
+            versions=_versions(),
             options={**options, **device_options(target)},
             trust_model_code=False,
         ),
@@ -126,6 +127,11 @@ def verify_model(
         verify=verified,
         findings=finding_infos(files.findings),
     )
+
+
+def _versions() -> dict[str, str]:
+    tflm = installed_version()
+    return {"python": platform.python_version(), **({} if tflm is None else {DISTRIBUTION: tflm})}
 
 
 def _samples(source: Source, path: Path | None, count: int, seed: int) -> Samples:
@@ -176,7 +182,24 @@ def _judge(
         say(f"the planned file in an arena of {size:,} bytes")
         failure = _failure_in(files.planned, samples, run, size)
         checks.append(_arena_check(name, size, failure))
-    return tuple(checks), run
+    return _explained(checks), run
+
+
+def _explained(checks: list[CheckInfo]) -> tuple[CheckInfo, ...]:
+    """The checks; failed ones of the arena also name an installed TFLM that the prediction was not tested with."""
+    installed = installed_version()
+    if installed is None or is_tested(installed):
+        return tuple(checks)
+    cause = (
+        f"; {DISTRIBUTION} {installed} is installed, and the prediction is for {TESTED[0]} to {TESTED[1]}: "
+        "pip install 'edgetool[verify]'"
+    )
+    return tuple(
+        replace(check, message=check.message + cause)
+        if check.check.startswith("arena") and check.passed is False
+        else check
+        for check in checks
+    )
 
 
 def _outputs_check(files: Files, samples: Samples, reference: TflmRun, run: TflmRun) -> CheckInfo:

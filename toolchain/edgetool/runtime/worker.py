@@ -141,10 +141,13 @@ def _import(*names: str, package: str = "") -> Any:
             return importlib.import_module(name)
         except ImportError as error:
             missing = missing or str(error)
+    fix = "pip install 'edgetool[verify]'"
+    if package == "tflite_micro":
+        fix += ", on Linux with an x86-64 processor: tflite-micro has wheels for no other platform"
     raise errors.MissingExtraError(
         f"running a model needs the package {(package or names[0].partition('.')[0])}, "
         f"which cannot be imported ({missing})",
-        fix="pip install 'edgetool[verify]'",
+        fix=fix,
     )
 
 
