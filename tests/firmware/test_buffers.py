@@ -109,6 +109,9 @@ def test_stops_compiling_below_each_limit(tmp_path: Path, limit: str, least: int
     refused = compile_in(tmp_path, "gcc", "c99", f"-D{limit}={least - 1}", "-fsyntax-only", "unit.c")
     assert refused.returncode != 0
     assert told in refused.stderr
+    refused = compile_in(tmp_path, "gcc", "c11", f"-D{limit}={least - 1}", "-fsyntax-only", "unit.c")
+    assert refused.returncode != 0
+    assert f"needs {least} bytes, but {limit} is {least - 1}" in refused.stderr.replace('" "', "")
 
 
 def test_the_header_has_no_arena_and_no_offsets() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edgetool import errors
 from edgetool.firmware import c_names
 from edgetool.firmware.header import header
+from edgetool.firmware.limits import check_macros
 from edgetool.firmware.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.model.types import DType
 
@@ -125,8 +126,19 @@ LIMITS = [
 ]
 
 
+# In C99 the name of a type says what does not fit; later the message has both numbers.
+COMPILED_BELOW = [
+    ("gcc", "c99"),
+    ("gcc", "c11"),
+    ("gcc", "c2x"),
+    ("g++", "c++11"),
+    ("g++", "c++20"),
+    ("arm-none-eabi-gcc", "c17"),
+]
+
+
 @pytest.mark.parametrize(("spec", "memory", "needed", "what"), LIMITS)
-@pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c99"), ("g++", "c++11"), ("arm-none-eabi-gcc", "c17")])
+@pytest.mark.parametrize(("compiler", "standard"), COMPILED_BELOW)
 def test_stops_compiling_below_the_limit(
     tmp_path: Path, spec: HeaderSpec, memory: str, needed: int, what: str, compiler: str, standard: str
 ) -> None:
@@ -143,7 +155,13 @@ def test_stops_compiling_below_the_limit(
     for size in (str(needed - 1), f"(unsigned char){needed % 256 - 1}", "0"):
         refused = limited_to(size)
         assert refused.returncode != 0
-        assert f"{name}_{what}_exceeds_{memory}_LIMIT_BYTES" in refused.stderr
+        if standard == "c99":
+            assert f"{name}_{what}_exceeds_{memory}_LIMIT_BYTES" in refused.stderr
+        else:
+            macro = c_names.model_macro(spec.name)
+            least = "at least " if what == "arena" and spec is SEQUENCE else ""
+            text = f"{name}_{what} needs {least}{needed} bytes, but {macro}_{memory}_LIMIT_BYTES is {size}"
+            assert text in refused.stderr.replace('" "', "")
 
 
 SMALL = [
@@ -159,6 +177,9 @@ def test_the_memory_of_the_target_is_the_limit(tmp_path: Path, target: TargetSpe
     refused = compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "unit.c")
     assert refused.returncode != 0
     assert f"kws_{what}_exceeds_{memory}_LIMIT_BYTES" in refused.stderr
+    told = compile_in(tmp_path, "gcc", "c11", "-fsyntax-only", "unit.c").stderr
+    needed = KWS.arena_bytes if what == "arena" else KWS.model_bytes
+    assert f"kws_{what} needs {needed} bytes, but KWS_{memory}_LIMIT_BYTES is 200" in told.replace('" "', "")
     widened = compile_in(tmp_path, "gcc", "c99", f"-DKWS_{memory}_LIMIT_BYTES=65536", "-fsyntax-only", "unit.c")
     assert widened.stderr == ""
 
@@ -166,7 +187,8 @@ def test_the_memory_of_the_target_is_the_limit(tmp_path: Path, target: TargetSpe
 def test_every_tensor_has_macros_of_its_own() -> None:
     text = header(HOSTILE)
     defined = re.findall(r"^#define (\w+)", text, re.MULTILINE)
-    assert len(defined) == len(set(defined))
+    once = [name for name in defined if not name.endswith("_REQUIRE")]  # that one has a form for each language
+    assert len(once) == len(set(once))
     offsets = re.findall(r"^#define \w+_TENSOR_\w+_OFFSET (\d+)$", text, re.MULTILINE)
     assert list(map(int, offsets)) == [tensor.offset for tensor in HOSTILE.tensors]
 
@@ -190,16 +212,21 @@ def test_no_name_gets_out_of_its_comment(names: list[str], model: str, notes: li
     text = header(spec)
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     macro, name = c_names.model_macro(model), c_names.model_identifier(model)
-    for line in filter(None, code.splitlines()):
+    before, fixed, after = code.partition(check_macros(macro))  # no name of the model is in these lines
+    assert fixed
+    for line in filter(None, (before + after).splitlines()):
         assert re.fullmatch(
             rf"#(?:ifndef|define|ifdef) (?:{macro}_\w+|EDGETOOL_HEADER_{macro}|EDGETOOL_TENSOR_TYPE)"
             rf'(?: [\w."(){{}}:; ,/*<+>-]+)?'
             rf"|#(?:endif|include <stdint.h>) ?|typedef \w+ {name}_\w+(?:\[.*\])?;"
+            rf"|{macro}_REQUIRE\(\({macro}_\w+\) >= {macro}_\w+, {name}_\w+,"
+            rf'|    "{name}_\w+ needs (?:at least )?" {macro}_TEXT\({macro}_\w+\)'
+            rf'|    " bytes, but {macro}_\w+ is " {macro}_TEXT\({macro}_\w+\)\);'
             rf"|static inline \w+ {name}_\w+\(.*\)|[{{}} ].*|\}}"
             rf"|typedef struct \{{|\}} edgetool_tensor;|static inline const edgetool_tensor \*{name}_tensors\(void\)",
             line,
         ), line
-    defined = re.findall(r"^#define (\w+)", text, re.MULTILINE)
+    defined = re.findall(r"^#define (\w+)", before + after, re.MULTILINE)
     assert len(defined) == len(set(defined))
     counted = bool(names)  # the count of the table is one more
     assert len([key for key in defined if key.startswith(f"{macro}_TENSOR_")]) == 3 * len(names) + counted

@@ -39,9 +39,11 @@ def array(name: str, macro: str, *, exact: bool) -> str:
     if not exact:
         text += (
             f"static_assert(sizeof({name}_arena) >= {macro}_ARENA_LOWER_BOUND_BYTES,\n"
-            f'              "{macro}_ARENA_BYTES is below what is needed at the very least");\n'
+            f'              "{name}_arena needs at least " {macro}_TEXT({macro}_ARENA_LOWER_BOUND_BYTES)\n'
+            f'              " bytes, but {macro}_ARENA_BYTES is " {macro}_TEXT({macro}_ARENA_BYTES));\n'
         )
     return text + (
-        f"#ifdef {macro}_SRAM_LIMIT_BYTES\nstatic_assert(sizeof({name}_arena) <= ({macro}_SRAM_LIMIT_BYTES),"
-        f' "the arena exceeds {macro}_SRAM_LIMIT_BYTES");\n#endif\n'
+        f"#ifdef {macro}_SRAM_LIMIT_BYTES\nstatic_assert(sizeof({name}_arena) <= ({macro}_SRAM_LIMIT_BYTES),\n"
+        f'              "{name}_arena takes " {macro}_TEXT({size})\n'
+        f'              " bytes, but {macro}_SRAM_LIMIT_BYTES is " {macro}_TEXT({macro}_SRAM_LIMIT_BYTES));\n#endif\n'
     )

@@ -11,6 +11,7 @@ import textwrap
 from edgetool.firmware import c_names
 from edgetool.firmware.c_names import comment_text
 from edgetool.firmware.c_text import comment, defines
+from edgetool.firmware.limits import limit_check
 from edgetool.firmware.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec
 
 TENSORS_SHOWN = 12
@@ -60,7 +61,9 @@ def _buffer(spec: HeaderSpec, number: int, name: str, macro: str) -> str:
     text += defines((f"{prefix}_BYTES", _sizes(spec)[number]))
     text += f"#ifndef {prefix}_SECTION\n#define {prefix}_SECTION\n#endif\n"
     text += f"#ifndef {prefix}_ALIGNMENT\n#define {prefix}_ALIGNMENT {ARENA_ALIGNMENT}\n#endif\n"
-    check = f"typedef char {array}_exceeds_LIMIT_BYTES[({prefix}_LIMIT_BYTES) >= {prefix}_BYTES ? 1 : -1];\n"
+    check = limit_check(
+        macro, array, f"{prefix}_BYTES", f"{prefix}_LIMIT_BYTES", typedef=f"{array}_exceeds_LIMIT_BYTES"
+    )
     return text + f"#ifdef {prefix}_LIMIT_BYTES\n{check}#endif\n"
 
 

@@ -1,8 +1,8 @@
 """NAME.h: what the firmware must know of a model, in C99 that C++ takes too.
 
 Every macro starts with NAME in capitals, every function and type with NAME, but for the type edgetool_tensor, which
-the headers of all models share. What does not fit fails to compile: a typedef'd array of negative size carries the
-reason in its name, in every version of C and C++.
+the headers of all models share. What does not fit fails to compile: in C11 and C++11 by a static assertion with both
+numbers, in C99 by a typedef'd array of negative size with the reason in its name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import textwrap
 from edgetool.firmware import buffers, c_names, quantizers
 from edgetool.firmware.c_names import comment_text
 from edgetool.firmware.c_text import comment, defines
-from edgetool.firmware.limits import assertions, target_memory
+from edgetool.firmware.limits import assertions, check_macros, target_memory
 from edgetool.firmware.spec import ARENA_ALIGNMENT, HeaderSpec, IoSpec
 from edgetool.firmware.state import state_section
 from edgetool.firmware.tensor_table import tensor_section
@@ -29,6 +29,7 @@ def header(spec: HeaderSpec) -> str:
         _banner(spec, macro),
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
         _model(spec, macro),
+        check_macros(macro),
         target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model"),
         _arena(spec, macro) if shared is None else buffers.declarations(spec, shared, name, macro),
         _fit(spec, name, macro),

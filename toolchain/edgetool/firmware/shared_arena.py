@@ -11,7 +11,7 @@ import textwrap
 from edgetool.firmware import arena_memory, c_names
 from edgetool.firmware.c_names import comment_text
 from edgetool.firmware.c_text import comment, defines
-from edgetool.firmware.limits import assertions, target_memory
+from edgetool.firmware.limits import assertions, check_macros, target_memory
 from edgetool.firmware.program import SharedArenaSpec
 from edgetool.firmware.spec import ARENA_ALIGNMENT, TargetSpec
 
@@ -28,6 +28,7 @@ def arena_header(spec: SharedArenaSpec, *, with_source: bool = True) -> str:
     sections = [
         _banner(spec, macro, target),
         f"#ifndef {guard}\n#define {guard}\n",
+        check_macros(macro),
         target_memory(macro, target, "arena", "models"),
         _arena(spec, name, macro, target, with_source=with_source),
         assertions(name, macro, target, ("arena", _size_macro(spec)), ("models", "MODELS_BYTES")),
