@@ -26,7 +26,7 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.files import check_readable
-from edgetool.pipeline.firmware import FirmwareRequest, output_name
+from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.layer_findings import layer_losses, loss_findings
 from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.recurrent_form import best_form
@@ -68,9 +68,10 @@ def convert_file(
     wishes = plan or PlanRequest()
     if not offline_plan and (wishes.order or wishes.strategy):
         raise UsageError("--no-offline-plan leaves the file as it is: --order and --strategy cannot apply")
+    named = name_findings(path, name)
     name = output_name(path, name)
-    named = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
-    inputs = tuple(item for item in named if item is not None)
+    given = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
+    inputs = tuple(item for item in given if item is not None)
     destination = Destination(
         name, output or default_directory(name), firmware or FirmwareRequest(), force=force, inputs=inputs
     )
@@ -81,15 +82,15 @@ def convert_file(
     taken_as_it_is = path.suffix.lower() == ".tflite" and path.is_file()
     if taken_as_it_is:
         _refuse_conversion_options(request)
-        given = open_tflite(path)
-        source, ends = _with_integer_ends(given, request.io)
-        found = Found(model_info(given), findings=ends)
+        tflite = open_tflite(path)
+        source, ends = _with_integer_ends(tflite, request.io)
+        found = Found(model_info(tflite), findings=ends)
     else:
         source, found = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
     planning = Planning(wishes, offline_plan=offline_plan, replan=replan)
     return deliver(
         source,
-        found,
+        replace(found, findings=(*found.findings, *named)),
         target,
         destination,
         options=_options(request, planning, destination, custom_operators),

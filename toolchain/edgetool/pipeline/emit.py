@@ -20,6 +20,7 @@ from edgetool.pipeline.firmware import (
     SharedBuffers,
     firmware_files,
     firmware_names,
+    name_findings,
     output_name,
     own_arena_findings,
 )
@@ -72,6 +73,7 @@ def emit_files(
             f"shared buffers are for runtimes without an arena: --project {request.project} is a program for TFLM",
             fix="use --project header",
         )
+    named = name_findings(path, name)
     name = output_name(path, name)
     directory = output or Path(f"{name}-firmware")
     custom = read_custom_operators(custom_operators)
@@ -95,6 +97,7 @@ def emit_files(
         findings = plan_findings(source.model, analysis.plan, target) if analysis.plan.offsets else (NO_PLAN,)
     if request.has_program:
         findings += own_arena_findings(name, analysis.plan)
+    findings += named
     options: dict[str, object] = {
         "command": "emit",
         "name": name,

@@ -14,7 +14,7 @@ from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.emit import ArenaStyle
 from edgetool.pipeline.files import check_writable, write_files
-from edgetool.pipeline.firmware import FirmwareRequest, output_name
+from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.planned import NO_PLAN, plan_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.shared_arena import SharedModel, shared_arena
@@ -98,9 +98,12 @@ def emit_shared(
             model.source,
             analysis,
             options={**options, "name": model.name},
-            findings=plan_findings(model.source.model, model.plan, target) if model.plan.offsets else (NO_PLAN,),
+            findings=(
+                *(plan_findings(model.source.model, model.plan, target) if model.plan.offsets else (NO_PLAN,)),
+                *name_findings(path, None, fix="rename the file to have another"),
+            ),
         )
-        for model, analysis in zip(models, analyses, strict=True)
+        for path, model, analysis in zip(paths, models, analyses, strict=True)
     )
     return EmittedShared(reports, arena.info, files)
 

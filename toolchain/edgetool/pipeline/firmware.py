@@ -13,7 +13,7 @@ from edgetool.errors import UsageError
 from edgetool.finding import Finding
 from edgetool.firmware.buffers import buffers_source
 from edgetool.firmware.c_headers import is_taken
-from edgetool.firmware.c_names import is_portable, model_identifier, model_macro
+from edgetool.firmware.c_names import MAX_LENGTH, is_portable, model_identifier, model_macro
 from edgetool.firmware.cmake_project import cmake_lists
 from edgetool.firmware.header import header
 from edgetool.firmware.incbin import incbin_source
@@ -70,6 +70,7 @@ COMPILED = (
     "The memory plan is that of the compiled operators in the file, which let tensors overlap on purpose: what an "
     "offset holds while operators run is theirs to say."
 )
+SHOWN_LENGTH = 60  # of a name in a message
 HEADER_ONLY = FirmwareRequest("header")
 
 
@@ -100,9 +101,27 @@ def output_name(path: Path, name: str | None) -> str:
                 fix="choose another",
             )
         return name
+    return model_identifier(_plain_name(path))
+
+
+def _plain_name(path: Path) -> str:
+    """The file's name without its suffix, with an underscore for each separator if that leaves letters and digits."""
     stem = own_path(path).stem
     plain = re.sub(r"[ ._-]+", "_", stem).strip("_")
-    return model_identifier(plain if re.fullmatch(r"[A-Za-z0-9_]+", plain) else stem)
+    return plain if re.fullmatch(r"[A-Za-z0-9_]+", plain) else stem
+
+
+def name_findings(path: Path, name: str | None, *, fix: str = "choose one with --name") -> tuple[Finding, ...]:
+    """A note if the file's name is not the one that `output_name` gives to files and in C.
+
+    name: the name that the user gave, None for none. fix: how to have another.
+    """
+    plain = _plain_name(path)
+    if name is not None or (used := model_identifier(plain)) == plain:
+        return ()
+    shown = plain if len(plain) <= SHOWN_LENGTH else f"{plain[:SHOWN_LENGTH]}..."
+    what = f"shortened to {used!r}" if len(plain) > MAX_LENGTH else f"not a C name and becomes {used!r}"
+    return (Finding("name-changed", "note", f"the name {shown!r} is {what} in files and in C; {fix}"),)
 
 
 def firmware_names(name: str, request: FirmwareRequest, *, with_buffers: bool = False) -> tuple[str, ...]:

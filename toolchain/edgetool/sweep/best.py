@@ -19,7 +19,7 @@ from edgetool.pipeline.delivery import (
     default_directory,
     deliver,
 )
-from edgetool.pipeline.firmware import FirmwareRequest, output_name
+from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
@@ -128,6 +128,7 @@ def write_best(
     if spec is None:
         raise UsageError(f"the sweep has no target {row.variant.target!r}", where=str(store.path))
     target = resolved(spec)
+    named = name_findings(_named_after(record), name)
     name = output_name(_named_after(record), name)
     wanted = firmware or FirmwareRequest()
     destination = Destination(name, output or default_directory(name), wanted, force=force, inputs=(store.path,))
@@ -135,9 +136,10 @@ def write_best(
     blob = store.blob(keys["convert"], TFLITE_BLOB)
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
     planning = Planning(PlanRequest(seed=int(record.options.get("seed", 0))))
+    found = _found(store, record, row, keys, source)
     return deliver(
         source,
-        _found(store, record, row, keys, source),
+        replace(found, findings=(*found.findings, *named)),
         target,
         destination,
         options=_options(record, row, planning, destination),
