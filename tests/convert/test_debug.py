@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgetool.convert.debug import _Seen
 from edgetool.model.reader import read_model
+from edgetool.model.types import Operator
 from edgetool.pipeline.layer_findings import layer_losses, loss_findings
 from edgetool.report.document import OutputQuality, QuantizationInfo
 from edgetool.runtime.quantize import dequantize, quantize
@@ -22,6 +24,18 @@ BAD = ("channel", "depthwise", "joined")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the child left what it made."""
     return leave("tests.convert.debug_child", tmp_path_factory.mktemp("debug"))
+
+
+def test_channels_of_almost_nothing_make_no_astronomical_ratio() -> None:
+    """The other channels are what float32 leaves of a saturated function: their reach is no measure."""
+    operator = Operator(0, "ADD", 1, (0, 1), (2,), None)
+    seen = _Seen(operator, "bad", False, 1 / 127, 0)
+    values = np.array([[1.0, 6.3e-20, 5.0e-38, -6.3e-20], [0.5, 0.0, 0.0, 0.0]])
+    seen.add(values, np.round(values * 127).astype(np.int8))
+    assert seen.loud == (0, 2.0**23)
+    seen = _Seen(operator, "bad", False, 1.0, 0)
+    seen.add(np.array([[1.0, 64.0, 2.0, 1.0]]), np.array([[1, 64, 2, 1]], np.int8))
+    assert seen.loud == (1, 64.0 / 1.5)
 
 
 def sqnr_db(expected: Any, actual: Any) -> float:

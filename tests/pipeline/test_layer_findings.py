@@ -57,6 +57,8 @@ def test_layers_that_keep_enough_are_not_spoken_of() -> None:
         (replace(LAYER, widest_over_median=64.0, widest_channel=5), "channel 5 reaches 64 times"),
         (replace(LAYER, widest_over_median=64.0), "leaves that 2.0 of 8 bits"),
         (replace(LAYER, widest_over_median=500.0), "leaves that less than one of 8 bits"),
+        (replace(LAYER, widest_over_median=1.6e19), "reaches more than 1,000 times as far as the median one"),
+        (replace(LAYER, widest_over_median=1.6e19), "leaves that less than one step, and so none of 8 bits"),
         (replace(LAYER, minimum=-0.01, maximum=0.01), "shares the scale of something louder"),
         (replace(LAYER, histogram=Histogram(-1.0, 1.0, (0,) * 15 + (9999, 9999) + (0,) * 14 + (1,))), "are far out"),
         (replace(LAYER, rmse_over_scale=3.0), "its weights lose more"),

@@ -25,6 +25,7 @@ TRIED = 3  # layers that are left in float, one at a time, to see what that brin
 # A layer counts as bad as the worst quarter of its channels: the sum over all hides what one loud channel costs the
 # others, and the very worst channel may hardly speak at all.
 QUANTILE = 0.25
+FLOAT32_EPSILON = 2.0**-23  # of a value, by which the next one differs
 
 
 @dataclass(slots=True)
@@ -77,11 +78,14 @@ class _Seen:
 
     @property
     def loud(self) -> tuple[int, float]:
-        """The channel with the widest range, and how many times the median one's its range is."""
+        """The channel with the widest range, and how many times the median one's its range is.
+
+        A range below float32's rounding of the widest counts as that rounding: the quotient would say nothing.
+        """
         assert self.low is not None
         assert self.high is not None
         reach = np.maximum(np.abs(self.low), np.abs(self.high))
-        speaking = reach[reach > 0]
+        speaking = np.maximum(reach[reach > 0], reach.max() * FLOAT32_EPSILON)
         if not speaking.size:
             return 0, 1.0
         return int(reach.argmax()), float(reach.max() / np.median(speaking))

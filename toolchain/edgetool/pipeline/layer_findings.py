@@ -20,6 +20,8 @@ WORTH_DB = 3.0  # half the noise
 NAMED = 3
 # One channel that reaches so far leaves the median one less than 4 of the 8 bits.
 LOUD = 16.0
+# Beyond this the median channel lies within a quarter of a step, whatever the quotient is.
+MOST_TIMES = 1000
 # A layer that uses fewer of its steps than one in so many has a scale that is not its own.
 UNUSED = 8.0
 # The steps that all but a hundredth of the values use, as a part of all, below which the rest are outliers.
@@ -95,8 +97,11 @@ def _causes(layer: LayerLoss, dense_per_tensor: bool) -> Iterator[str]:
     if layer.widest_over_median >= LOUD:
         bits = 8 - log2(layer.widest_over_median)
         left = f"{bits:.1f}" if bits >= 1 else "less than one"
+        times = f"{layer.widest_over_median:.0f}"
+        if layer.widest_over_median > MOST_TIMES:
+            times, left = f"more than {MOST_TIMES:,}", "less than one step, and so none"
         yield (
-            f"channel {layer.widest_channel} reaches {layer.widest_over_median:.0f} times as far as the median one, "
+            f"channel {layer.widest_channel} reaches {times} times as far as the median one, "
             f"which leaves that {left} of 8 bits: bound it when training (BatchNormalization, ReLU6, weight decay)"
         )
     elif used < 1 / UNUSED:
