@@ -17,7 +17,7 @@ from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
 from edgetool.report.document import BudgetInfo, FindingInfo, Report
 from edgetool.target.load import load_target
 from tests.conftest import model_files, over_models
-from tests.gate.judged import FITS, LOCK, TOO_LARGE, TOO_SLOW, UNKNOWN, judged
+from tests.gate.judged import FITS, LOCK, MODEL_FITS, TOO_LARGE, TOO_SLOW, UNKNOWN, judged
 
 HOSTILE = "\x1b[31m\n::error::\u202e" + "x" * 3000
 
@@ -39,7 +39,8 @@ def test_failures_come_first_with_causes_and_advice_told_once() -> None:
     marks = [line.split()[:2] for line in lines if line.startswith(("  FAIL", "  pass", "  ?"))]
     assert marks == [["FAIL", "max-latency"], ["FAIL", "arena"], ["FAIL", "max-arena"], ["pass", "arena"]]
     assert sum("operator 7 CONV_2D scratch" in line for line in lines) == 1
-    assert sum("would help" in line for line in lines) == 1
+    assert sum(line.split()[:1] == ["suggestions"] for line in lines) == 1
+    assert sum(line.split()[:1] == ["cause"] for line in lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,54 @@ def test_the_verdict_has_what_failed_where_it_has_room() -> None:
 def test_several_are_counted() -> None:
     assert lines_of(judged(FITS), judged(TOO_LARGE))[-1] == "1 of 2 fail"
     assert lines_of(judged(FITS), judged(FITS))[-1] == "all 2 pass"
+
+
+def test_passing_reports_take_a_line_and_failing_ones_name_the_passing_rules() -> None:
+    other = judged(TOO_LARGE, MODEL_FITS, path="models/big.tflite")
+    lines = lines_of(judged(FITS, MODEL_FITS, path="models/kws.tflite", findings=()), other)
+    assert lines[0] == "pass  kws.tflite on nucleo-l4r5zi: arena 15 % of sram, model 16 % of flash"
+    assert lines[2] == "models/big.tflite on nucleo-l4r5zi FAILS: arena"
+    assert "  pass  flash" in lines
+    start = lines.index("Memory used: arena of SRAM / model of flash, models in models/")
+    assert lines[start + 1 :] == [
+        "  model           nucleo-l4r5zi",
+        "  kws.tflite        15 % / 16 %",
+        "  big.tflite  152 % / 16 % FAIL",
+        "",
+        "1 of 2 fail",
+    ]
+
+
+def test_everything_shows_passing_rules_of_several_in_full() -> None:
+    lines = lines_of(judged(FITS, MODEL_FITS), judged(FITS, MODEL_FITS, path="b.tflite"), everything=True)
+    assert sum(line.split()[:2] == ["pass", "flash"] for line in lines) == 2
+
+
+def test_what_several_leave_open_is_printed_once_after_them() -> None:
+    note = FindingInfo("kernels-not-modelled", "warning", "these kernels are not modelled", None)
+    reports = [judged(FITS, UNKNOWN, path="a.tflite", target=name, findings=(note,)) for name in ("one", "two")]
+    reports.append(judged(FITS, path="b.tflite", target="one", findings=()))
+    lines = lines_of(*reports)
+    assert sum("these kernels are not modelled" in line for line in lines) == 1
+    (place,) = (i for i, line in enumerate(lines) if line.split()[:2] == ["?", "accuracy"])
+    assert "2 of 3: the report tells no accuracy" in lines[place]
+    assert place > max(i for i, line in enumerate(lines) if line.startswith("pass"))
+
+
+def test_many_targets_take_several_tables_and_a_single_model_a_row_for_each() -> None:
+    names = [f"a-target-of-a-long-name-{number}" for number in range(5)]
+    many = [judged(FITS, path=path, target=name) for path in ("a.tflite", "b.tflite") for name in names]
+    lines = lines_of(*many)
+    assert sum(line.startswith("  a.tflite ") for line in lines) == 3
+    assert " ".join(lines).count("15 % / -") == 10
+    single = lines_of(*many[:5])
+    assert [line for line in single if line.startswith("  a-target")] == [f"  {name}  15 % / -" for name in names]
+
+
+def test_a_single_failing_report_ends_with_its_verdict() -> None:
+    lines = lines_of(judged(TOO_LARGE, path="a.tflite"))
+    assert lines[-1] == lines[0] == "a.tflite on nucleo-l4r5zi FAILS: arena"
+    assert lines_of(judged(FITS, path="a.tflite"))[-1] != "a.tflite on nucleo-l4r5zi passes"
 
 
 def test_the_lock_tells_changes_and_what_else_differs() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import unescape
 from html.parser import HTMLParser
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgetool.gate import markdown
 from edgetool.gate.plain import NAME_LENGTH, visible
+from edgetool.gate.usage import usage_matrix
 from edgetool.report.check import LockInfo
 from edgetool.report.document import Report
 from tests.gate.judged import FAILS, FITS, LOCK, PASSES, TOO_LARGE, hostile, hostile_reports, judged, without_target
@@ -36,6 +38,21 @@ def test_a_row_for_each_model_and_target() -> None:
     ]
     assert passing[2:5] == ["passed", "97.3 KiB of 640 KiB (15.2 %)", "-"]
     assert without[1:] == ["-", "passed", "-", "-", "325 KiB of 2 MiB (15.9 %)", "-", "-"]
+
+
+def test_several_models_and_targets_get_a_matrix_of_the_memory_used() -> None:
+    reports = [
+        judged(item, path=path, target=target)
+        for path, item in (("a", FITS), ("b", TOO_LARGE))
+        for target in ("one", "two")
+    ]
+    assert [[unescape(cell) for cell in row] for row in rows(markdown.text(reports))[-4:]] == [
+        ["Arena of SRAM / model of flash", "one", "two"],
+        ["---", "---:", "---:"],
+        ["<code>a</code>", "15 % / -", "15 % / -"],
+        ["<code>b</code>", "152 % / - **FAIL**", "152 % / - **FAIL**"],
+    ]
+    assert "Arena of SRAM" not in markdown.text(reports[:2])
 
 
 @pytest.mark.parametrize(
@@ -83,13 +100,22 @@ def test_text_renders_as_itself_and_is_no_markup(name: str) -> None:
 def test_hostile_names_stay_within_their_cell_and_line(reports: list[Report]) -> None:
     text = markdown.text(reports)
     assert text.isascii()
-    assert {len(row) for row in rows(text)} == {8}
-    assert len(rows(text)) == 2 + len(reports)
+    shown = rows(text)
+    models, targets = matrix_size(reports)
+    assert {len(row) for row in shown[: 2 + len(reports)]} == {8}
+    assert [len(row) for row in shown[2 + len(reports) :]] == [1 + targets] * (2 + models if models else 0)
     for line in text.splitlines():
         assert re.match(r"(\||#{3,4} |- |  - |</?details>$|<summary>|$)", line), line
     tags = set(re.findall(r"<[^>]*>", text))
     assert tags <= {"<code>", "</code>", "<details>", "</details>", "<summary>", "</summary>", "<br>"}
     assert text.count("<details>") == text.count("</details>")
+
+
+def matrix_size(reports: Sequence[Report]) -> tuple[int, int]:
+    """Models and targets of the matrix of memory used; zeros if there is none."""
+    matrix = usage_matrix(reports)
+    models, targets = len(matrix.models), len(matrix.targets)
+    return (models, targets) if min(models, targets) > 1 else (0, 0)
 
 
 class Rendered(HTMLParser):
@@ -117,7 +143,8 @@ def test_the_renderer_of_github_finds_no_markup_in_names(reports: list[Report]) 
     page.feed(cmarkgfm.github_flavored_markdown_to_html(markdown.text(reports), 1 << 17))  # as it is with HTML
     ours = "h3 h4 table thead tbody tr th td p ul li strong code details summary br"
     assert page.tags <= set(ours.split())
-    assert len(page.cells) == 8 * (1 + len(reports))
+    models, targets = matrix_size(reports)
+    assert len(page.cells) == 8 * (1 + len(reports)) + (1 + models) * (1 + targets) * bool(models)
     for number, report in enumerate(reports, 1):
         assert report.check is not None
         shown = page.cells[8 * number].replace("\u200b", "")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_number, short_size, visible
 from edgetool.gate.said import count_line, gate_of, said
+from edgetool.gate.usage import usage_matrix
 from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
 from edgetool.report.document import Report
 
@@ -35,9 +36,23 @@ def text(reports: Sequence[Report]) -> str:
     """The whole text: table, failures, changes against the lock; everything from a file escaped."""
     lines = [f"### {count_line(reports)}", ""]
     lines += [_row(HEADER), _row("---" for _ in HEADER), *(_row(_cells(report)) for report in reports), ""]
+    lines += _matrix(reports)
     for report in reports:
         lines += _details(report)
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _matrix(reports: Sequence[Report]) -> list[str]:
+    """The share of memory used, if there are several models and several targets."""
+    matrix = usage_matrix(reports)
+    if len(matrix.models) < 2 or len(matrix.targets) < 2:
+        return []
+    lines = [_row(("Arena of SRAM / model of flash", *(escaped(name, NAME_LENGTH) for name in matrix.targets)))]
+    lines.append(_row(("---", *("---:" for _ in matrix.targets))))
+    for model, cells in zip(matrix.models, matrix.cells, strict=True):
+        texts = ("" if cell is None else f"{escaped(str(cell))}{'' if cell.passed else ' **FAIL**'}" for cell in cells)
+        lines.append(_row((_code(model), *texts)))
+    return [*lines, ""]
 
 
 def escaped(value: str, limit: int = 2000) -> str:
