@@ -131,4 +131,4 @@ def test_names_of_operators_are_text(tflite: Path) -> None:
 def test_help_has_examples_and_the_exit_code() -> None:
     text = captured("fit", "--help").stdout
     assert text.count("edgetool fit model.tflite") == 3
-    assert "Exits with 1 if no board fits" in " ".join(text.split())
+    assert "Exits with 1 if the model fits no board" in " ".join(text.split())

@@ -29,7 +29,7 @@ def test_it_ends_with_the_next_steps(project: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[:2] == ["  Models      kws.tflite", "  Target      rpi-pico, given with --target"]
+    assert lines[:2] == ["  Models      kws.tflite", "  Target      rpi-pico, specified with --target"]
     steps = lines[lines.index("Next steps") + 1 :]
     assert steps[0].startswith("  1. Run 'edgetool check --update'")
     assert captured("check", "--update").returncode == 0

@@ -61,7 +61,7 @@ CASES = {
         "C array",
         "it was made from",
     ),
-    "report": (json.dumps({"schema": "edgetool/1"}).encode(), "report of edgetool", "describes"),
+    "report": (json.dumps({"schema": "edgetool/1"}).encode(), "edgetool report", "describes"),
     "architecture": (json.dumps({"class_name": "Sequential"}).encode(), "without its weights", "model.save"),
     "json": (b" [1]", "JSON", ".tflite"),
     "toml": (b'# a board\n\nname = "mine"\n', "TOML", "--target"),

@@ -27,7 +27,7 @@ output_option = partial(option, group="Output")
     examples=(
         "edgetool fit model.tflite",
         "edgetool fit model.tflite --core cortex-m4 --reserve 32KiB --fits-only",
-        "edgetool fit model.tflite --vendor nordic --max-latency 50ms --csv -o boards.csv",
+        "edgetool fit model.tflite --vendor nordic --max-latency 50ms --csv",
     ),
 )
 @click.argument("path", type=PATH, metavar="MODEL")
