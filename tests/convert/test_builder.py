@@ -68,7 +68,11 @@ def back(tmp_path: Path) -> Any:
         ("def build(): raise SystemExit(3)", UnsupportedModelError, "SystemExit: 3"),
         ("def build(): raise KeyboardInterrupt", UnsupportedModelError, "KeyboardInterrupt: no message"),
         ("def build(): return build()", UnsupportedModelError, "RecursionError"),
-        ("import not_there_at_all", UnsupportedModelError, r"my_model\.py:2: importing my_model\.py.*named with it"),
+        (
+            "import not_there_at_all",
+            UnsupportedModelError,
+            r"my_model\.py:2: importing my_model\.py.*must be listed too",
+        ),
         ("def build(:", UnsupportedModelError, r"my_model\.py:2: importing my_model\.py failed: SyntaxError"),
         (
             "class E(Exception):\n    def __str__(self): raise OSError\ndef build(): raise E",
@@ -120,9 +124,9 @@ def test_names_that_hide_a_module_or_each_other_are_refused(tmp_path: Path) -> N
     for name in ("random.py", "a.py", "b/a.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"random\.py: has the name of Python's module random"):
+    with pytest.raises(UsageError, match=r"random\.py: has the same name as the Python module random"):
         set_up(tmp_path / "one", tmp_path / "random.py", [])
-    with pytest.raises(UsageError, match=r"b/a\.py: is called as .*a\.py is"):
+    with pytest.raises(UsageError, match=r"b/a\.py: has the same name as .*a\.py; rename"):
         set_up(tmp_path / "two", tmp_path / "a.py", [tmp_path / "b" / "a.py"])
 
 

@@ -82,7 +82,7 @@ def test_no_operator_is_left_that_only_asks_for_the_batch(models: Path, convert:
 
 
 def test_notes_tell_what_was_changed(models: Path, convert: Convert) -> None:
-    assert convert(models / "fixed_batch.keras").notes == ("the batch size of 16 became 1",)
+    assert convert(models / "fixed_batch.keras").notes == ("the batch size was changed from 16 to 1",)
     assert "mixed_float16" in convert(models / "half.keras").notes[0]
 
 
@@ -207,8 +207,8 @@ def test_names_are_the_models_own_in_the_order_of_the_tflite(models: Path, conve
 def test_another_order_than_the_models_is_told(models: Path, convert: Convert) -> None:
     conversion = convert(models / "permuted.keras")
     assert conversion.notes == (
-        f"the .tflite takes its inputs in the order {', '.join(conversion.input_names)}",
-        f"the .tflite gives its outputs in the order {', '.join(conversion.output_names)}",
+        f"the .tflite has its inputs in the order {', '.join(conversion.input_names)}",
+        f"the .tflite has its outputs in the order {', '.join(conversion.output_names)}",
     )
     assert convert(models / "small.keras").notes == ()
 

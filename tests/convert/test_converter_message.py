@@ -90,7 +90,7 @@ def test_a_place_that_no_layer_made() -> None:
         (
             "WARNING: noise\nloc(\"StatefulPartitionedCall:1\"): error: 'tfl.concatenation' op quantization parameters "
             "violate the same scale constraint: !quant.uniform<i8:f32, 0.01> vs. !quant.uniform<i8:f32, 0.02>",
-            "no common scale for what meets in CONCATENATION of layer 'first' (Conv2D)",
+            "cannot find a common scale for the inputs of CONCATENATION of layer 'first' (Conv2D)",
             "--keep-float",
         ),
         ("<unknown>:0: error: something new", "something new", "another --quantize"),

@@ -116,8 +116,8 @@ def test_a_dictionary_says_what_is_made_known(tmp_path: Path) -> None:
         ("x = 1 / 0", UnsupportedModelError, r"own_layers\.py:1: importing own_layers\.py failed: ZeroDivisionError"),
         ("def f(:", UnsupportedModelError, r"own_layers\.py:1: .*SyntaxError"),
         ("raise SystemExit(3)", UnsupportedModelError, "SystemExit: 3"),
-        ("from keras.layers import Dense", UsageError, "defines no class and no function"),
-        ("CUSTOM_OBJECTS = [3]", UsageError, "is no dictionary"),
+        ("from keras.layers import Dense", UsageError, "does not define any class or function"),
+        ("CUSTOM_OBJECTS = [3]", UsageError, "is not a dictionary"),
     ],
 )
 def test_what_is_wrong_with_the_module_is_told(tmp_path: Path, text: str, kind: type[Exception], said: str) -> None:
@@ -128,9 +128,9 @@ def test_what_is_wrong_with_the_module_is_told(tmp_path: Path, text: str, kind: 
 def test_the_path_must_be_a_module_of_its_own_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_code(tmp_path / "none.py")
-    with pytest.raises(UsageError, match="name of Python's module random"):
+    with pytest.raises(UsageError, match="same name as the Python module random"):
         read_code(module(tmp_path, "", "random.py"))
-    with pytest.raises(UsageError, match="no Python file"):
+    with pytest.raises(UsageError, match="is not a Python file"):
         read_code(module(tmp_path, "", "own_layers.txt"))
 
 
@@ -147,7 +147,9 @@ def test_code_that_fails_while_loading_is_told_with_file_and_line(tmp_path: Path
 
 def test_a_module_that_imports_what_is_not_there(tmp_path: Path) -> None:
     path = module(tmp_path, "import no_such_module\n")
-    with pytest.raises(UnsupportedModelError, match=r"no_such_module.*install what it imports.*own_layers.py"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"no_such_module.*install the modules that it imports.*own_layers.py"
+    ):
         read_code(path)
 
 
@@ -157,5 +159,5 @@ def test_a_module_that_ends_the_process_is_named(tmp_path: Path) -> None:
     path = module(tmp_path, "import os\nos._exit(0)\n")
     (tmp_path / "work").mkdir()
     request = ConvertRequest(tmp_path / "made.keras", trust_model_code=True, custom_objects=path)
-    with pytest.raises(ChildDiedError, match=r"own_layers.py: code of the model ended the process.*os._exit"):
+    with pytest.raises(ChildDiedError, match=r"own_layers.py: code in the model terminated the process.*os._exit"):
         convert_model(request, workdir=tmp_path / "work")

@@ -50,9 +50,9 @@ def refused(path: Path, *, most_bytes: int = 2**23) -> str:
 
 
 HEADERS = {
-    "more than the file has": (npy(array_of(shape="(1025,)")), "cut short"),
-    "a product that overflows": (npy(array_of(shape="(4294967296, 4294967296)")), "cut short"),
-    "huge and nothing": (npy(array_of(shape="(0, 999999999999999999)")), "a shape that no array has"),
+    "more than the file has": (npy(array_of(shape="(1025,)")), "truncated"),
+    "a product that overflows": (npy(array_of(shape="(4294967296, 4294967296)")), "truncated"),
+    "huge and nothing": (npy(array_of(shape="(0, 999999999999999999)")), "has an invalid shape"),
     "a negative size": (npy(array_of(shape="(-1, 3)")), "damaged"),
     "a size of many digits": (npy(array_of(shape=f"({'9' * 5000},)")), "damaged"),
     "an expression": (npy(array_of(shape="(3 ** 9,)")), "damaged"),
@@ -61,10 +61,13 @@ HEADERS = {
     "no shape": (npy("{'descr': '<f4', 'fortran_order': False, }"), "damaged"),
     "a key twice": (npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False}"), "damaged"),
     "a key of its own": (npy(array_of().replace("}", "'x': 1}")), "damaged"),
-    "objects": (npy(array_of("|O")), "holds Python objects, not numbers"),
-    "records": (npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }"), "holds records"),
-    "dates": (npy(array_of("<M8[s]")), "holds <M8[s] and not numbers"),
-    "text without a size": (npy(array_of("<U0", "(99999999999,)")), "holds <U0 and not numbers"),
+    "objects": (npy(array_of("|O")), "contains Python objects instead of numbers"),
+    "records": (
+        npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }"),
+        "contains records instead of numbers",
+    ),
+    "dates": (npy(array_of("<M8[s]")), "contains <M8[s] instead of numbers"),
+    "text without a size": (npy(array_of("<U0", "(99999999999,)")), "contains <U0 instead of numbers"),
     "a width that there is not": (npy(array_of("<f3")), "damaged"),
     "a long header": (npy(array_of() + " " * 20_000), "has a header of 20,"),
     "a header of four gigabytes": (npy("", version=(2, 0))[:8] + b"\xff" * 8, "has a header of 4,294,967,295 bytes"),
@@ -122,14 +125,14 @@ def test_an_archive_that_lies_about_a_size(tmp_path: Path) -> None:
     for size in (100, 2**27):  # less than there is, and more
         lying = whole[:place] + struct.pack("<I", size) + whole[place + 4 :]
         (tmp_path / "a.npz").write_bytes(lying)
-        assert "damaged or cut short" in refused(tmp_path / "a.npz")
+        assert "damaged or truncated" in refused(tmp_path / "a.npz")
 
 
 def test_archives_of_odd_members(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     for names, said in (
-        (["x.npy", "../../x.txt"], r"'../../x.txt', which is no array"),
-        ([f"{i}.npy" for i in range(1001)], "holds 1,001 arrays"),
+        (["x.npy", "../../x.txt"], r"'../../x.txt', which is not an array"),
+        ([f"{i}.npy" for i in range(1001)], "contains 1,001 arrays"),
     ):
         with zipfile.ZipFile(path, "w") as archive:
             for name in names:
@@ -139,7 +142,7 @@ def test_archives_of_odd_members(tmp_path: Path) -> None:
         archive.writestr("x.npy", npy(array_of()))
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("x.npy", npy(array_of()))
-    assert "1 of them with a name of their own" in refused(path)
+    assert "contains 2 arrays but only 1 distinct names" in refused(path)
     blob = bytearray(path.read_bytes())
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         blob[blob.index(mark) + flags] |= 1  # encrypted
@@ -203,7 +206,7 @@ def test_pipes_links_and_folders_are_no_data(tmp_path: Path, name: str) -> None:
         (b"1,2,\x00\n", "which is not a number"),
         (b"1,2,1_0\n", "'1_0', which is not a number"),
         (b'1,2,"3\n4,5,6\n', "which is not a number"),
-        (b"1,2,\xff\n", "is not text in UTF-8"),
+        (b"1,2,\xff\n", "is not UTF-8 text"),
         (b"1," * 100_000 + b"1\n", "has 100001 values"),
     ],
 )
@@ -235,10 +238,10 @@ def png(width: int, height: int, *, data: bytes = b"", kind: int = 2) -> bytes:
         ("a.png", png(1, 100_000_000), "1x100000000 pixels"),
         ("a.png", png(2**31 - 1, 2**31 - 1), "cannot be read as an image"),
         ("a.png", png(64, 64), "cannot be read as an image"),
-        ("a.png", b"", "is no PNG, JPEG or BMP image"),
-        ("a.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n", "is no PNG, JPEG or BMP image"),
+        ("a.png", b"", "is not a PNG, JPEG or BMP image"),
+        ("a.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n", "is not a PNG, JPEG or BMP image"),
         ("a.bmp", b"BM" + bytes(12) + struct.pack("<IiiHHIIiiII", 40, 2**30, -(2**30), 1, 24, 0, 0, 0, 0, 0, 0), ""),
-        ("a.jpg", b"GIF89a" + struct.pack("<HH", 65535, 65535) + bytes(20), "is no PNG, JPEG or BMP image"),
+        ("a.jpg", b"GIF89a" + struct.pack("<HH", 65535, 65535) + bytes(20), "is not a PNG, JPEG or BMP image"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Image size")

@@ -47,13 +47,13 @@ def test_without_labels_an_output_like_the_input_reproduces_it(tmp_path: Path) -
     [
         ({"x": X[:0], "y": X[:0]}, "no samples"),
         ({"x": X, "y": X[:3]}, r"labels y of shape \(3, 6\)"),
-        ({"x": X, "y": X * np.nan}, "NaN or infinity"),
-        ({"x": np.where(X == 7, np.inf, X), "y": X}, r"sample 1: holds infinity at index \(1,\)"),
+        ({"x": X, "y": X * np.nan}, "NaN or infinite"),
+        ({"x": np.where(X == 7, np.inf, X), "y": X}, r"sample 1: contains infinity at index \(1,\)"),
         ({"x": X, "y": np.array(["a"] * 4)}, "type <U1"),
         ({"x": X, "y": np.float32(1)}, r"shape \(\)"),
         ({"x": X[:, :5], "y": X}, r"shape \(4, 5\)"),
         ({"x": X, "y_first": X, "y_second": X}, "labels for 2 outputs"),
-        ({"taken": X, "other": X}, "holds taken, other"),
+        ({"taken": X, "other": X}, "contains taken, other"),
     ],
 )
 def test_data_that_does_not_fit_is_refused(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
@@ -63,5 +63,5 @@ def test_data_that_does_not_fit_is_refused(tmp_path: Path, arrays: dict[str, Any
 
 def test_labels_are_missed_where_nothing_can_be_reproduced(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=X)
-    with pytest.raises(CalibrationError, match="no array 'y'"):
+    with pytest.raises(CalibrationError, match="no array named 'y'"):
         read_training_data(tmp_path / "data.npz", INPUT, OUTPUTS[1:], None)

@@ -42,10 +42,13 @@ def many_arrays(file: Any) -> None:
 
 # What is wrong with a file, and how it is told.
 HOSTILE: dict[str, tuple[Change, str]] = {
-    "never written": (lambda file: file.create_dataset("w", (MANY,), "f4"), "w claims 268435456 bytes, .* holds 0"),
+    "never written": (
+        lambda file: file.create_dataset("w", (MANY,), "f4"),
+        "w declares 268435456 bytes, .* contains only 0",
+    ),
     "hardly written": (
         lambda file: file.create_dataset("w", (MANY,), "f4", chunks=(1024,)).__setitem__(0, 1.0),
-        "w claims 268435456 bytes, .* holds 4096",
+        "w declares 268435456 bytes, .* contains only 4096",
     ),
     "beyond a .tflite": (lambda file: file.create_dataset("w", (2**40,), "f4", chunks=(1024,)), "than a .tflite"),
     "beyond 64 bits": (lambda file: file.create_dataset("w", (2**31, 2**31), "f4", chunks=(9, 9)), "than a .tflite"),
@@ -53,9 +56,9 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "a soft link": (lambda file: file.__setitem__("w", h5py.SoftLink("/nowhere")), "w is a link"),
     "data elsewhere": (
         lambda file: file.create_dataset("w", (4,), "f4", external=[("secret.bin", 0, 16)]),
-        "w keeps its data in another file",
+        "w stores its data in another file",
     ),
-    "virtual data": (virtual, "w keeps its data in another file"),
+    "virtual data": (virtual, "w stores its data in another file"),
     "a filter of others": (lambda file: filtered(file, 32015), "w is stored with the filter"),
 }
 
@@ -96,7 +99,7 @@ def test_so_it_is_inside_an_archive(tmp_path: Path, name: str, method: int) -> N
 
 def test_arrays_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hdf5_check, "EXPANDING_BYTES", 2**40)  # this is about their sum
-    with pytest.raises(UnsupportedModelError, match="its arrays claim 10737418240 bytes up to /w4"):
+    with pytest.raises(UnsupportedModelError, match="its arrays up to /w4 declare a total of 10737418240 bytes"):
         read_source(h5(tmp_path / "a.h5", many_arrays))
 
 
@@ -129,7 +132,7 @@ def test_attributes_that_are_too_large_are_refused(tmp_path: Path, monkeypatch: 
         file[where].attrs["names"] = np.bytes_(b"[" * 2000)
 
     monkeypatch.setattr(hdf5_check, "ATTRIBUTE_LIMIT_BYTES", 1000)
-    with pytest.raises(UnsupportedModelError, match=f"attribute 'names' of {where} claims 2000 bytes"):
+    with pytest.raises(UnsupportedModelError, match=f"attribute 'names' of {where} declares 2000 bytes"):
         read_source(h5(tmp_path / "a.h5", change))
 
 
@@ -144,5 +147,5 @@ def test_many_texts_of_any_length_are_refused(tmp_path: Path, monkeypatch: pytes
     count = 4
     read_source(h5(tmp_path / "a.h5", change))
     count = 5
-    with pytest.raises(UnsupportedModelError, match="attribute 'names' of / claims 5 texts of any length"):
+    with pytest.raises(UnsupportedModelError, match="attribute 'names' of / declares 5 variable-length strings"):
         read_source(h5(tmp_path / "b.h5", change))

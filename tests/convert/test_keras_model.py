@@ -87,7 +87,7 @@ def test_a_leading_layer_that_gives_a_size_gives_the_input_its(first: Any) -> No
     without.set_weights(model.get_weights())
     found = float_model(keras, model, PATH)
     assert found.specs[0].shape == (8, 6, 3)
-    assert "takes it as 8x6 (height x width)" in found.notes[0]
+    assert "expects 8x6 (height x width)" in found.notes[0]
     np.testing.assert_allclose(results(model)[0], results(without)[0], rtol=1e-6)
 
 
@@ -119,8 +119,8 @@ def test_an_input_that_is_not_only_resized_keeps_its_size_open() -> None:
     ("layer", "said"),
     [
         (lambda: layers.Resizing(4, 4, interpolation="bicubic", name="smaller"), r"'smaller' \(Resizing\).*bicubic"),
-        (lambda: layers.Resizing(4, 4, antialias=True, name="smaller"), "bilinear with antialias"),
-        (lambda: layers.RandomCrop(4, 4, name="crop"), r"'crop' \(RandomCrop\).*training only"),
+        (lambda: layers.Resizing(4, 4, antialias=True, name="smaller"), "bilinear interpolation with antialias"),
+        (lambda: layers.RandomCrop(4, 4, name="crop"), r"'crop' \(RandomCrop\).*only during training"),
     ],
 )
 def test_what_has_no_operator_is_refused_by_name(layer: Any, said: str) -> None:

@@ -41,8 +41,8 @@ def test_keys_of_keras_2_go_and_the_layers_are_told() -> None:
     assert t["layer"]["config"] == {"name": "c", "units": 3}
     assert d["groups"] == 1  # Conv2D has groups in Keras 3
     assert notes == (
-        "dropped what only Keras 2 knows (groups) from DepthwiseConv2D: a, b",
-        "dropped what only Keras 2 knows (time_major, implementation) from LSTM: c",
+        "dropped Keras 2-only keys (groups) from DepthwiseConv2D: a, b",
+        "dropped Keras 2-only keys (time_major, implementation) from LSTM: c",
     )
 
 
@@ -122,7 +122,7 @@ def test_a_fixed_batch_becomes_one_everywhere() -> None:
     assert outer[1]["build_config"] == {"input_shape": [1, 16]}
     assert first_layer(outer[2])["batch_shape"] == [1, 4]
     assert outer[3]["config"]["target_shape"] == [16, 2]
-    assert notes == ("the batch size of 16 became 1",)
+    assert notes == ("the batch size was changed from 16 to 1",)
 
 
 @pytest.mark.parametrize("batch", [None, 1])

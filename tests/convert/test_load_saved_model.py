@@ -95,7 +95,7 @@ def test_one_of_them_is_taken_by_name(several: Path) -> None:
 
 def test_open_sizes_are_given(several: Path) -> None:
     assert load(several, "image", [[None, [8, 6, 3]]]).specs[0].shape == (8, 6, 3)
-    with pytest.raises(UsageError, match=r"does not run with inputs of \(1, 2, 2, 3\): .*12 values") as caught:
+    with pytest.raises(UsageError, match=r"fails with inputs of shape \(1, 2, 2, 3\): .*12 values") as caught:
         load(several, "image", [("image", (2, 2, 3))])
     assert caught.value.where == "--input-shape"
 
@@ -105,10 +105,10 @@ def test_open_sizes_are_given(several: Path) -> None:
     [
         ("image", r"\(None, None, 3\).*--input-shape image=SIZE,SIZE,3"),
         ("text", "input 'text' is of type string"),
-        ("any_rank", "input 'x' has no known rank"),
-        ("scalar", "input 'x' is a scalar without a batch"),
+        ("any_rank", "input 'x' has an unknown rank"),
+        ("scalar", "input 'x' is a scalar without a batch dimension"),
         ("eight", r"fixed to a batch of 8, \(8, 4\).*tf.TensorSpec\(\(None, 4\)\)"),
-        ("nothing", "takes no inputs"),
+        ("nothing", "has no inputs"),
     ],
 )
 def test_what_cannot_be_taken_is_told(several: Path, signature: str, said: str) -> None:

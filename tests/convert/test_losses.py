@@ -49,10 +49,10 @@ def test_the_loss_follows_output_and_labels(
 @pytest.mark.parametrize(
     ("targets", "shape", "activation", "said"),
     [
-        (CLASSES + 1, (4,), "softmax", "outside 0 to 3"),
-        (CLASSES - 1, (4,), "softmax", "outside 0 to 3"),
-        (CLASSES + 0.5, (4,), "softmax", "outside 0 to 3"),
-        (BITS + 1, (1,), "sigmoid", "outside 0 to 1"),
+        (CLASSES + 1, (4,), "softmax", "outside the range 0 to 3"),
+        (CLASSES - 1, (4,), "softmax", "outside the range 0 to 3"),
+        (CLASSES + 0.5, (4,), "softmax", "outside the range 0 to 3"),
+        (BITS + 1, (1,), "sigmoid", "outside the range 0 to 1"),
         (REALS[:, :3], (4,), "softmax", r"shape \(4, 3\) for an output of 4 numbers"),
         (CLASSES, (6, 6, 5), "softmax", r"numbers of shape \(6, 6, 5\)"),
     ],
@@ -65,7 +65,7 @@ def test_labels_that_do_not_fit_are_refused(targets: Any, shape: tuple[int, ...]
 def test_a_named_loss_takes_targets_in_its_own_form() -> None:
     assert loss_by_name("sparse_categorical_crossentropy", CLASSES, (4,), "linear", "").targets.dtype == np.int32
     assert loss_by_name("huber", ROWS, (4,), "linear", "").targets.shape == (4, 4)
-    with pytest.raises(CalibrationError, match="the loss mse takes 4 numbers"):
+    with pytest.raises(CalibrationError, match="loss mse requires 4 numbers"):
         loss_by_name("mse", CLASSES, (4,), "linear", "y.npz")
 
 
@@ -74,5 +74,5 @@ def test_an_unknown_loss_is_wrong_usage_and_the_known_ones_are_named() -> None:
     get = lambda name: known[name] if name in known else (_ for _ in ()).throw(ValueError(name))  # noqa: E731
     keras = SimpleNamespace(losses=SimpleNamespace(get=get, serialize=None, Huber=None, **known))
     check_loss_name(keras, "huber")
-    with pytest.raises(UsageError, match=r"loss: Keras has no loss 'los'; use one of huber, mean_squared_error$"):
+    with pytest.raises(UsageError, match=r"loss: Keras has no loss named 'los'; use one of huber, mean_squared_error$"):
         check_loss_name(keras, "los")

@@ -27,7 +27,7 @@ def test_what_the_system_could_not_deny_is_told(tmp_path: Path, monkeypatch: pyt
     missing = ["the network", "files outside its folder"]
     (first, told) = notes_of({"notes": ["a"], child.UNCONFINED: missing}, tmp_path, monkeypatch)
     assert first == "a"
-    assert "could reach the network and files outside its folder" in told
+    assert "with access to the network and files outside its folder" in told
 
 
 @pytest.mark.parametrize("trusted", [False, True])

@@ -85,10 +85,10 @@ def test_truncated_hdf5_is_told(tmp_path: Path, keep: float) -> None:
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        ({"layer_names": ["dense"]}, "weights only"),
-        ({}, "without a Keras model"),
+        ({"layer_names": ["dense"]}, "only weights"),
+        ({}, "does not contain a Keras model"),
         ({"model_config": "{oops"}, "not valid JSON"),
-        ({"model_config": "[1]"}, "no JSON object"),
+        ({"model_config": "[1]"}, "not a JSON object"),
         ({"model_config": "[" * 100_000}, "not valid JSON"),
     ],
 )
@@ -109,7 +109,7 @@ def test_hdf5_that_reaches_out_of_itself_is_refused(tmp_path: Path) -> None:
     path = write_hdf5(tmp_path / "b.h5", model_config=json.dumps(CONFIG))
     with h5py.File(path, "r+") as file:
         file.create_dataset("model_weights/raw", (64,), "u1", external=[(str(secret), 0, 64)])
-    with pytest.raises(UnsupportedModelError, match="raw keeps its data in another file"):
+    with pytest.raises(UnsupportedModelError, match="raw stores its data in another file"):
         read_source(path)
 
 
@@ -118,7 +118,7 @@ def test_hdf5_that_claims_more_than_a_tflite_can_hold_is_refused(tmp_path: Path)
     path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG))
     with h5py.File(path, "r+") as file:
         file.create_dataset("model_weights/bomb", (1 << 40,), "f4", chunks=(1024,))
-    with pytest.raises(UnsupportedModelError, match="bomb claims"):
+    with pytest.raises(UnsupportedModelError, match="bomb declares"):
         read_source(path)
 
 
@@ -136,7 +136,7 @@ def test_keras_archives_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({"readme__txt": "x"}, "without config.json"),
+        ({"readme__txt": "x"}, "has no config.json"),
         ({"config__json": "{}"}, "no weights"),
         ({"config__json": "nope", "model__weights__h5": ""}, "not valid JSON"),
         ({"config__json": "{}", "model__weights__h5": "none"}, "HDF5 file is damaged"),
@@ -151,7 +151,7 @@ def test_a_configuration_bomb_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.keras", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("config.json", " " * (65 * 2**20))
         archive.writestr("model.weights.h5", "")
-    with pytest.raises(UnsupportedModelError, match=r"config\.json claims"):
+    with pytest.raises(UnsupportedModelError, match=r"config\.json declares"):
         read_source(tmp_path / "a.keras")
 
 
@@ -181,14 +181,14 @@ def test_any_cut_and_any_flip_of_an_archive_is_our_own_error_or_fine(tmp_path: P
 def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.h5")
     for path in (tmp_path / "pipe.h5", Path("/dev/zero")):
-        with pytest.raises(UsageError, match="is no file"):
+        with pytest.raises(UsageError, match="is not a regular file"):
             read_source(path)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "saved_model.pb").write_bytes(b"x")
     assert read_source(tmp_path / "model").kind == "saved_model"
     (tmp_path / "model" / "variables").mkdir()
     os.mkfifo(tmp_path / "model" / "variables" / "variables.index")
-    with pytest.raises(InvalidModelError, match=r"variables/variables\.index in it is no file"):
+    with pytest.raises(InvalidModelError, match=r"variables/variables\.index in it is not a regular file"):
         read_source(tmp_path / "model")
 
 

@@ -90,7 +90,9 @@ def test_a_builder_makes_the_same_file_each_time(built: Trained, tmp_path: Path)
 
 
 def test_a_model_that_needs_its_code_is_refused_where_it_is_made(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModelError, match=r"own made cannot be loaded without its code.*'mine'.*'Own'"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"the model returned by own cannot be loaded without its code.*'mine'.*'Own'"
+    ):
         build(tmp_path, "own")
 
 
@@ -102,7 +104,7 @@ def test_pruning_and_training_give_the_same_file_each_time(built: Trained, data:
     assert first.parameters == (27 * 4 + 4) + 4 * 4 + (4 * 3 + 3)
     assert first.original_parameters == built.parameters
     assert [layer for layer, _ in first.left_alone] == ["dense"]
-    assert first.notes == ("fine-tuned with the loss sparse_categorical_crossentropy",)
+    assert first.notes == ("fine-tuned with loss sparse_categorical_crossentropy",)
     assert len(first.history) == 4
     assert first.history[-1] < 0.8 * first.history[0]
 
@@ -130,8 +132,8 @@ def test_a_full_disk_is_told(built: Trained, tmp_path: Path) -> None:
         ("lambda.keras", UnsupportedModelError, r"layer 'doubler' \(Lambda\).*--trust-model-code"),
         ("lambda.h5", UnsupportedModelError, r"layer 'doubler' \(Lambda\).*--trust-model-code"),
         ("own_class.keras", UnsupportedModelError, r"layer 'mine' \(Own\).*not part of Keras"),
-        ("plain", UnsupportedModelError, "a SavedModel cannot be pruned.*give .h5 or .keras"),
-        ("small.weights.h5", InvalidModelError, "weights only"),
+        ("plain", UnsupportedModelError, "a SavedModel cannot be pruned.*use .h5 or .keras"),
+        ("small.weights.h5", InvalidModelError, "only weights"),
     ],
 )
 def test_what_cannot_be_pruned_is_refused(
@@ -143,7 +145,7 @@ def test_what_cannot_be_pruned_is_refused(
 
 def test_a_tflite_file_cannot_be_pruned(tmp_path: Path) -> None:
     (tmp_path / "a.tflite").write_bytes(b"\0\0\0\0TFL3")
-    with pytest.raises(UnsupportedModelError, match=r"a .tflite file cannot be pruned.*give .h5 or .keras"):
+    with pytest.raises(UnsupportedModelError, match=r"a .tflite file cannot be pruned.*use .h5 or .keras"):
         prune(tmp_path / "a.tflite", tmp_path)
 
 
@@ -170,7 +172,7 @@ def test_impossible_pruning_is_wrong_usage(options: dict[str, Any], said: str) -
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"learning_rate": float("inf")}, "learning_rate"),
         ({"batch_size": 0}, "batch_size"),
-        ({"mean": (1.0,), "scale": (1.0,)}, "exclude each other"),
+        ({"mean": (1.0,), "scale": (1.0,)}, "are mutually exclusive"),
         ({"std": (0.0,)}, "--std"),
     ],
 )

@@ -81,7 +81,7 @@ def test_ends_of_integers(kind: DType, inner: DType, io: str) -> None:
     trimmed, notes = trim_ends(model, io)
     assert codes(trimmed) == ["LEAKY_RELU"]
     assert types(trimmed) == [inner, inner]
-    assert [note.endswith("was taken out") for note in notes] == [True, True]
+    assert [note.endswith("was removed") for note in notes] == [True, True]
     assert "input 'in0': QUANTIZE from " in notes[0]
     assert trimmed.signatures[0].inputs[0][0] == "in0"
     assert trimmed.signatures[0].outputs == (("out0", trimmed.main.outputs[0]),)
@@ -108,7 +108,7 @@ def test_an_input_may_be_kept() -> None:
     model = outer(UINT8)
     trimmed, notes = trim_ends(model, "int8", keep_inputs=[0])
     assert types(trimmed) == [UINT8, INT8]
-    assert not notes[0].endswith("was taken out")
+    assert not notes[0].endswith("was removed")
 
 
 def test_equal_quantize_operators_are_one_end() -> None:

@@ -176,7 +176,9 @@ def test_long_chains_of_legal_operators_become_tables_and_short_ones_stay() -> N
     done = legal(chain.model([x], [result]))
     assert codes(done.model) == TABLE
     assert table_in(done.model) == expected_codes(lambda v: abs(v / (1 + math.exp(-v))), SOURCE)
-    assert done.sentences({})[0].startswith("ABS became one lookup table of 256 values")
+    assert done.sentences({})[0].startswith(
+        "ABS was merged with the preceding operators into one 256-entry lookup table"
+    )
 
 
 def test_a_root_that_may_be_negative_does_not_stop_the_device() -> None:

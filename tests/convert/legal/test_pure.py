@@ -110,7 +110,7 @@ def test_a_permutation_is_the_same_in_fewer_axes_and_in_steps(permutation: list[
 
 
 def test_a_sentence_for_each_kind() -> None:
-    rules = [Rewrite("split", "became two", lambda *_: None), Rewrite("near", "became one", lambda *_: None)]
+    rules = [Rewrite("split", "replaced by two", lambda *_: None), Rewrite("near", "merged into one", lambda *_: None)]
     done = [
         Applied("split", "TILE", ("model_head/up_1/Tile", "before/Relu")),
         Applied("near", "GELU", (), error=0.001),
@@ -121,14 +121,14 @@ def test_a_sentence_for_each_kind() -> None:
     ]
     layers = {"model_head": "Functional", "model_head/up_1": "UpSampling1D", "up_2": "UpSampling1D", "before": "ReLU"}
     assert sentences(done, rules, layers) == (
-        "3 TILE (model_head/up_1, up_2) became two",
-        "2 GELU became one, with an error of up to 0.01",
-        "PACK became two",
+        "3 TILE (model_head/up_1, up_2) were replaced by two",
+        "2 GELU were merged into one, with an error of up to 0.01",
+        "PACK was replaced by two",
     )
-    assert sentences(done, rules, {})[0] == "3 TILE became two"
+    assert sentences(done, rules, {})[0] == "3 TILE were replaced by two"
     many = [Applied("split", "TILE", (f"up_{i}/Tile",)) for i in range(8)]
     assert sentences(many, rules, {f"up_{i}": "UpSampling1D" for i in range(8)}) == (
-        "8 TILE (up_0, up_1, up_2, up_3, up_4, 3 more) became two",
+        "8 TILE (up_0, up_1, up_2, up_3, up_4, 3 more) were replaced by two",
     )
     tidy = Applied("tidy", "RESHAPE", ("x/Reshape",))
     assert sentences([tidy], [Rewrite("tidy", "", lambda *_: None)], {"x": "Reshape"}) == ()

@@ -101,7 +101,7 @@ def test_embedding(dtype: str) -> None:
 
 def test_an_embedding_that_int8_cannot_index_is_refused() -> None:
     model = sequential((7,), layers.Embedding(128, 6, name="words"))
-    with pytest.raises(UnsupportedModelError, match=r"layer 'words' \(Embedding\) takes 128 indices as float32"):
+    with pytest.raises(UnsupportedModelError, match=r"layer 'words' \(Embedding\) accepts 128 indices as float32"):
         outputs(model, inputs_of(model, 1), plan(model))
     assert_exact(sequential((7,), layers.Embedding(128, 6), dtype="int32"))
 
@@ -214,5 +214,5 @@ def test_a_threshold_in_16_bits_is_refused() -> None:
 def test_a_mask_value_that_may_get_lost_is_told() -> None:
     model = sequential(SERIES, layers.Masking(-1.0, name="skip"), layers.GlobalAveragePooling1D())
     (note,) = plan(model).notes
-    assert "'skip' (Masking) looks for -1 " in note
+    assert "'skip' (Masking) compares quantized values with -1, " in note
     assert plan(model, "float32").notes == plan(sequential(SERIES, layers.Masking())).notes == ()

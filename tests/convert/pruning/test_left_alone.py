@@ -83,35 +83,35 @@ LEFT_ALONE: list[tuple[Callable[[], Any], dict[str, str]]] = [
     (
         sigmoid_in_the_middle,
         {
-            "a": "activation 'sigmoid' of 'a' (Conv2D) does not map 0 to 0, so that a removed channel would leave a "
+            "a": "activation 'sigmoid' of 'a' (Conv2D) does not map 0 to 0, so a removed channel would leave a "
             "constant in 'b' (Conv2D)",
-            "b": "0.5 of 1 channels is less than one",
+            "b": "0.5 of 1 channels rounds down to zero",
         },
     ),
     (
         sigmoid_layer,
         {
-            "a": "'squash' (Activation) does not map 0 to 0, so that a removed channel would leave a constant in "
+            "a": "'squash' (Activation) does not map 0 to 0, so a removed channel would leave a constant in "
             "'b' (Conv2D)",
-            "b": "0.5 of 1 channels is less than one",
+            "b": "0.5 of 1 channels rounds down to zero",
         },
     ),
     (softmax_in_the_middle, {"a": "activation 'softmax' of 'a' (Conv2D) may mix channels"}),
     (grouped, {"a": "feeds 'b' (Conv2D), a grouped convolution", "b": "it is a grouped convolution"}),
     (
         normalized_by_layer,
-        {"a": "feeds 'norm' (LayerNormalization), through which channels cannot be followed"},
+        {"a": "feeds 'norm' (LayerNormalization), through which channels cannot be tracked"},
     ),
     (
         mixed_by_dense,
         {
-            "a": "'b' (Dense) works along another axis than that of its channels",
-            "b": "0.5 of 1 channels is less than one",
+            "a": "'b' (Dense) operates along an axis other than the channel axis",
+            "b": "0.5 of 1 channels rounds down to zero",
         },
     ),
     (shared_with_the_input, {"a": "tied by 'a' (Conv2D) to the model's input 'picture'"}),
     (shared_reshape, {"a": "'fold' (Reshape) is shared by calls with different channels"}),
-    (shared_normalization, {"a": "feeds 'shift' (BatchNormalization), which normalizes along another axis"}),
+    (shared_normalization, {"a": "feeds 'shift' (BatchNormalization), which normalizes along a different axis"}),
 ]
 
 
@@ -121,7 +121,7 @@ def test_layers_that_stay_are_named_with_the_reason(build: Callable[[], Any], ex
     assert pruned.removed == {}
     assert reasons(pruned) == expected
     assert [left.reason for left in pruned.left_alone if left.layer == "head"] == [ENDS]
-    assert pruned.notes == ("no channel can be removed at this level: every layer is left alone",)
+    assert pruned.notes == ("no channel can be removed at this level, so no layer was pruned",)
     assert pruned.parameters == pruned.original_parameters
 
 
@@ -144,10 +144,10 @@ def test_code_of_the_users_own_freezes_what_goes_in() -> None:
     assert pruned.removed == {}
     assert_same(outputs(pruned.model, samples(model)), outputs(model, samples(model)), tolerance=0)
     found = reasons(pruned)
-    assert found["a"] == "feeds 'own' (Own), through which channels cannot be followed"
+    assert found["a"] == "feeds 'own' (Own), through which channels cannot be tracked"
     assert found["b"] == "activation 'wave' of 'b' (Conv2D) may mix channels"
-    assert found["c"] == "feeds 'shift' (Lambda), through which channels cannot be followed"
-    assert found["d"].endswith("(Sin), through which channels cannot be followed")
+    assert found["c"] == "feeds 'shift' (Lambda), through which channels cannot be tracked"
+    assert found["d"].endswith("(Sin), through which channels cannot be tracked")
 
 
 def recurrence() -> Any:
@@ -159,8 +159,8 @@ def recurrence() -> Any:
 
 def test_recurrent_layers_are_named() -> None:
     assert reasons(checked(recurrence())) == {
-        "gru": "Bidirectional layers keep their units",
-        "lstm": "LSTM layers keep their units",
+        "gru": "the units of Bidirectional layers are not pruned",
+        "lstm": "the units of LSTM layers are not pruned",
     }
 
 

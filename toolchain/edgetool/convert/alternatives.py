@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-_IN_FIRMWARE = "compute it in the firmware, and give the model its result"
-_BEFORE = "do it before the model, in the firmware"
-_NO_VOLUMES = "TFLM has no operators on volumes: use 2D layers with the frames as channels, or TimeDistributed"
-_CONDITION = "multiply by 0 and 1 in place of a condition (x * mask + y * (1 - mask))"
-_ROUNDED = "leave it to the firmware, after the model's output"
-_BITS = "use +, * and comparisons on numbers, or compute it in the firmware"
-_DYNAMIC = "give every input a fixed size (--input-shape), so that sizes are known when converting"
-_SORTED = "end the model before it and sort in the firmware; the largest value alone is GlobalMaxPooling or argmax"
-_RANDOM = "draw the numbers in the firmware and give them to the model as an input"
-_COMPLEX = (
-    "compute the spectrum in the firmware (TFLM's signal library, or CMSIS-DSP), and give the model its magnitudes"
+_IN_FIRMWARE = "compute it in the firmware and pass the result to the model"
+_BEFORE = "do it in the firmware, before the model"
+_NO_VOLUMES = "TFLM has no 3D operators: use 2D layers with the frames as channels, or TimeDistributed"
+_CONDITION = "multiply by 0 or 1 instead of using a condition (x * mask + y * (1 - mask))"
+_ROUNDED = "do it in the firmware, after the model"
+_BITS = "use addition, multiplication and comparisons on numbers, or compute it in the firmware"
+_DYNAMIC = "give every input a fixed size (--input-shape), so that all sizes are known at conversion time"
+_SORTED = (
+    "cut the model off before it and sort in the firmware; for the largest value only, use GlobalMaxPooling or argmax"
 )
-_STRINGS = "map strings to numbers before the model: microcontrollers' models take numbers only"
+_RANDOM = "generate the random numbers in the firmware and pass them to the model as an input"
+_COMPLEX = (
+    "compute the spectrum in the firmware (TFLM's signal library, or CMSIS-DSP) and pass its magnitudes to the model"
+)
+_STRINGS = "map strings to numbers before the model: models on microcontrollers accept only numbers"
 
 # By the class of a Keras layer, for layers that have no equal graph: of others the operator that is left tells more.
 LAYERS = {
-    "Bidirectional": "use --rnn unrolled, or the layer in one direction",
+    "Bidirectional": "use --rnn unrolled, or make the layer unidirectional",
     "Conv3DTranspose": _NO_VOLUMES,
     "ConvLSTM3D": _NO_VOLUMES,
     "Hashing": _STRINGS,
     "HashedCrossing": _STRINGS,
-    "IntegerLookup": "look the index up in the firmware, and give it to Embedding",
+    "IntegerLookup": "look up the index in the firmware and pass it to Embedding",
     "StringLookup": _STRINGS,
     "TextVectorization": _STRINGS,
 }
@@ -34,16 +36,16 @@ OPERATORS = {
     "BIDIRECTIONAL_SEQUENCE_LSTM": "use --rnn unrolled",
     "BITCAST": _BITS,
     "BITWISE_XOR": _BITS,
-    "BUCKETIZE": "compare with the boundaries in the firmware, and give the model the index",
+    "BUCKETIZE": "compare with the boundaries in the firmware and pass the index to the model",
     "COMPLEX_ABS": _COMPLEX,
     "CONV_3D": _NO_VOLUMES,
     "CONV_3D_TRANSPOSE": _NO_VOLUMES,
     "CUMSUM": "multiply by a triangular matrix of ones (a Dense layer with fixed weights)",
-    "DILATE": "use Conv2DTranspose, or UpSampling2D with zeros between",
+    "DILATE": "use Conv2DTranspose, or UpSampling2D followed by a mask that sets the inserted values to zero",
     "ELU": "use relu or leaky_relu",
     "EXP": "use softmax or sigmoid, or leave the layer in float with --keep-float",
     "FLOOR": _ROUNDED,
-    "GELU": "use silu or relu, or allow a cheaper form with --allow-approximation",
+    "GELU": "use silu or relu, or allow an approximation with --allow-approximation",
     "HASHTABLE": _STRINGS,
     "HASHTABLE_FIND": _STRINGS,
     "IMAG": _COMPLEX,
@@ -52,26 +54,26 @@ OPERATORS = {
     "LSTM": "use --rnn unrolled",
     "MULTINOMIAL": _RANDOM,
     "NEG": "subtract from zero, or leave the layer in float with --keep-float",
-    "NON_MAX_SUPPRESSION_V4": "end the model before it, and suppress boxes in the firmware",
-    "NON_MAX_SUPPRESSION_V5": "end the model before it, and suppress boxes in the firmware",
-    "ONE_HOT": "use Embedding on the index, or encode in the firmware",
+    "NON_MAX_SUPPRESSION_V4": "cut the model off before it and run non-maximum suppression in the firmware",
+    "NON_MAX_SUPPRESSION_V5": "cut the model off before it and run non-maximum suppression in the firmware",
+    "ONE_HOT": "apply Embedding to the index, or do the encoding in the firmware",
     "POW": "use squares and products",
     "RANDOM_STANDARD_NORMAL": _RANDOM,
     "RANDOM_UNIFORM": _RANDOM,
     "RANGE": _DYNAMIC,
     "RANK": _DYNAMIC,
     "REAL": _COMPLEX,
-    "REDUCE_ANY": "leave masks out (mask_zero=False, no Masking), or pad sequences to one length",
-    "REDUCE_PROD": "sum logarithms, or multiply step by step",
-    "REVERSE_SEQUENCE": "pad sequences to one length, or give the model the reversed one",
+    "REDUCE_ANY": "remove masks (mask_zero=False, no Masking), or pad all sequences to the same length",
+    "REDUCE_PROD": "sum logarithms, or multiply the values one by one",
+    "REVERSE_SEQUENCE": "pad all sequences to the same length, or pass the reversed sequence to the model",
     "RFFT2D": _COMPLEX,
     "RIGHT_SHIFT": _BITS,
     "RNN": "use --rnn unrolled",
-    "SCATTER_ND": "write the places in the firmware, or multiply by a fixed matrix",
+    "SCATTER_ND": "do the scatter in the firmware, or multiply by a fixed matrix",
     "SEGMENT_SUM": "use a pooling layer",
     "SELECT": _CONDITION,
     "SIGN": "use clip(x * large, -1, 1)",
-    "SPARSE_TO_DENSE": "give the model the dense tensor",
+    "SPARSE_TO_DENSE": "pass the dense tensor to the model",
     "SQRT": "use squares, or leave the layer in float with --keep-float",
     "STABLEHLO_SORT": _SORTED,
     "TILE": "use UpSampling2D, or Concatenate of the same tensor",
@@ -92,9 +94,9 @@ OPERATIONS = {
     "BitwiseOr": _BITS,
     "BitwiseXor": _BITS,
     "CropAndResize": _BEFORE,
-    "Cumprod": "multiply step by step, or sum logarithms",
+    "Cumprod": "multiply the values one by one, or sum logarithms",
     "Digamma": _IN_FIRMWARE,
-    "Einsum": "write it as matmul, transpose and reshape",
+    "Einsum": "express it with matmul, transpose and reshape",
     "Erf": "use gelu with approximate=True, or tanh",
     "Erfc": "use gelu with approximate=True, or tanh",
     "Erfinv": _IN_FIRMWARE,
@@ -103,8 +105,8 @@ OPERATIONS = {
     "FFT2D": _COMPLEX,
     "HashTableV2": _STRINGS,
     "IFFT": _COMPLEX,
-    "ImageProjectiveTransformV3": "augment when training: at inference the layer does nothing",
-    "Inv": "divide 1 by it",
+    "ImageProjectiveTransformV3": "remove the layer: it augments only during training and does nothing at inference",
+    "Inv": "divide instead: 1 / x",
     "IRFFT": _COMPLEX,
     "LeftShift": _BITS,
     "Lgamma": _IN_FIRMWARE,
@@ -116,7 +118,7 @@ OPERATIONS = {
     "MaxPoolWithArgmax": "use MaxPooling2D without the indices",
     "Multinomial": _RANDOM,
     "NonMaxSuppressionV3": OPERATORS["NON_MAX_SUPPRESSION_V4"],
-    "PartitionedCall": "replace the layer of the user's own by stock layers",
+    "PartitionedCall": "replace the custom layer with built-in layers",
     "Qr": _IN_FIRMWARE,
     "RandomStandardNormal": _RANDOM,
     "RandomUniform": _RANDOM,
@@ -126,7 +128,7 @@ OPERATIONS = {
     "RightShift": _BITS,
     "ScaleAndTranslate": "use interpolation='bilinear' or 'nearest', without antialias",
     "SelfAdjointEigV2": _IN_FIRMWARE,
-    "Sinh": "build it of exponentials",
+    "Sinh": "build it from exponentials",
     "StatelessMultinomial": _RANDOM,
     "StatelessRandomGetKeyCounter": _RANDOM,
     "StatelessRandomNormalV2": _RANDOM,
@@ -137,14 +139,14 @@ OPERATIONS = {
     "StringToHashBucketFast": _STRINGS,
     "StringToNumber": _STRINGS,
     "Svd": _IN_FIRMWARE,
-    "Tan": "divide sin by cos",
+    "Tan": "use sin(x) / cos(x)",
     "TensorScatterAdd": "multiply by a fixed matrix",
     "TopKV2": _SORTED,
     "UniqueV2": _IN_FIRMWARE,
     "Where": _CONDITION,
-    "Xdivy": "divide, after adding a small number",
+    "Xdivy": "add a small constant to the divisor, then divide",
 }
-UNKNOWN = "build it of layers whose operators the runtime has ('edgetool inspect' lists a model's operators)"
+UNKNOWN = "build it from layers whose operators the runtime supports ('edgetool inspect' lists a model's operators)"
 
 
 def alternative_to(operator: str, layer_class: str = "") -> str:

@@ -29,25 +29,26 @@ def check_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
     for entry in entries:
         reason = _reason(entry, seen)
         if reason is not None:
-            raise UnsupportedModelError(f"{entry.filename!r} in the archive {reason}", where=str(path), fix=AGAIN)
+            raise UnsupportedModelError(f"entry {entry.filename!r} {reason}", where=str(path), fix=AGAIN)
         seen.add(entry.filename)
     claimed_bytes = sum(entry.file_size for entry in entries)
     if claimed_bytes > TOTAL_LIMIT_BYTES:
         raise UnsupportedModelError(
-            f"its files claim {claimed_bytes} bytes, more than any model that can be converted", where=str(path)
+            f"its files declare a total of {claimed_bytes} bytes, more than any model that can be converted",
+            where=str(path),
         )
 
 
 def _reason(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
     """What is wrong with an entry, after the names before it."""
     if leads_out(entry.filename) or "\\" in entry.filename:
-        return "leads out of it"
+        return "points outside the archive"
     if entry.filename in seen:
-        return "is there twice"
+        return "occurs twice"
     if entry.flag_bits & ENCRYPTED:
         return "is encrypted"
     if entry.compress_type not in METHODS:
-        return "is compressed in a way that Keras does not write"
+        return "uses a compression method that Keras does not use"
     if entry.file_size > max(EXPANDING_BYTES, MOST_EXPANSION * entry.compress_size):
-        return f"claims {entry.file_size} bytes in {entry.compress_size}"
+        return f"declares {entry.file_size} bytes but occupies only {entry.compress_size}"
     return None

@@ -19,7 +19,7 @@ from edgetool.errors import OutputError, UnsupportedModelError, UsageError
 
 FRAMES_SHOWN = 5
 MESSAGE_LENGTH = 300
-NAME_FILES = "run it by itself; files that it imports or reads must be named with it"
+NAME_FILES = "run it on its own; files that it imports or reads must be listed too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ def set_up(folder: Path, source: Path, files: list[Path]) -> Workshop:
     for path in (source, *files):
         name = path.resolve().name
         if name in originals:
-            raise UsageError(f"is called as {originals[name]} is", where=str(path), fix="rename one of the two")
+            raise UsageError(f"has the same name as {originals[name]}", where=str(path), fix="rename one of the two")
         if path.suffix == ".py" and (path.stem in sys.modules or path.stem in sys.stdlib_module_names):
-            raise UsageError(f"has the name of Python's module {path.stem}", where=str(path), fix="rename it")
+            raise UsageError(f"has the same name as the Python module {path.stem}", where=str(path), fix="rename it")
         originals[name] = path
     try:
         folder.mkdir()
@@ -56,7 +56,9 @@ def set_up(folder: Path, source: Path, files: list[Path]) -> Workshop:
                 shutil.copyfile(path, folder / name)
     except (OSError, shutil.Error) as error:
         raise OutputError(
-            f"the builder's files cannot be copied: {error}", where=str(folder), fix="make room and check the files"
+            f"the builder's files cannot be copied: {error}",
+            where=str(folder),
+            fix="free some disk space and check the files",
         ) from error
     return Workshop(folder, source, originals)
 
@@ -78,7 +80,7 @@ def call_builder(keras: Any, workshop: Workshop, function: str, parameters: Mapp
         raise UnsupportedModelError(
             f"function {function} returned {_type_name(model)}, not a Keras model",
             where=str(workshop.source),
-            fix="return a keras.Model (of Keras 3)",
+            fix="return a Keras 3 model (keras.Model)",
         )
     return model
 
@@ -119,7 +121,7 @@ def told(workshop: Workshop, doing: str, *, missing: str = NAME_FILES) -> Iterat
         raise UnsupportedModelError(
             f"{doing} failed: {type(error).__name__}: {message_of(error)}",
             where=lines[-1].partition(" in ")[0] if lines else str(workshop.source),
-            fix=missing if isinstance(error, ImportError | FileNotFoundError) else "run it by itself to find out why",
+            fix=missing if isinstance(error, ImportError | FileNotFoundError) else "run it on its own to find out why",
             details=lines[-FRAMES_SHOWN:],
         ) from error
     if os.getpid() != process:  # it forked, and this is the copy: the answer is not this one's to give
@@ -136,7 +138,7 @@ def lines_of(error: BaseException, workshop: Workshop) -> tuple[str, ...]:
     if isinstance(error, SyntaxError) and error.filename:
         place = _original(Path(error.filename), workshop)
         if place is not None:
-            lines.append(f"{place}:{error.lineno} in the text: {(error.text or '').strip()}")
+            lines.append(f"{place}:{error.lineno} in the source: {(error.text or '').strip()}")
     return tuple(lines)
 
 
@@ -153,7 +155,7 @@ def message_of(error: BaseException) -> str:
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except Exception as failure:  # the user's own class, whose __str__ fails
-        return f"its message cannot be had ({type(failure).__name__})"
+        return f"its message is not available ({type(failure).__name__})"
     return lines[0][:MESSAGE_LENGTH].rstrip(".") if lines else "no message"
 
 
@@ -161,7 +163,7 @@ def _imported(workshop: Workshop) -> ModuleType:
     file = workshop.folder / workshop.source.resolve().name
     spec = importlib.util.spec_from_file_location(workshop.source.stem, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{workshop.source.name} is no Python module")
+        raise ImportError(f"{workshop.source.name} is not a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

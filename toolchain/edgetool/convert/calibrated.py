@@ -155,9 +155,9 @@ def tensors_of(calibrated: bytes, layers: LayerMap, wanted: Sequence[str]) -> tu
     if missing:
         known = sorted({layer for layer, _ in made})
         raise UsageError(
-            f"there is no operator of a layer {missing[0]!r} to leave in float",
+            f"no operator belongs to layer {missing[0]!r}, so there is nothing to keep in float",
             where="--keep-float",
-            fix=f"the layers with operators are {', '.join(known[:20]) or 'not known for this model'}",
+            fix=f"the layers with operators are {', '.join(known[:20]) or 'unknown for this model'}",
         )
     return tuple(dict.fromkeys(name for names in found.values() for name in names))
 

@@ -21,7 +21,7 @@ IMAGE_SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp"])
 IMAGE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 IMAGE_LIMIT_PIXELS = 64 * 2**20
 LABELS = "y"
-KINDS = "give .npy, .npz, .csv, or a directory of images (.png, .jpg, .bmp) or .npy files"
+KINDS = "use .npy, .npz or .csv, or a directory of images (.png, .jpg, .bmp) or .npy files"
 
 
 def read_samples(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
@@ -30,7 +30,7 @@ def read_samples(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
         return _from_directory(path, specs)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise CalibrationError(f"unknown kind of calibration data {path.suffix!r}", where=str(path), fix=KINDS)
+        raise CalibrationError(f"unknown file type {path.suffix!r} for calibration data", where=str(path), fix=KINDS)
     return reader(path, specs)
 
 
@@ -47,14 +47,16 @@ def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[st
     """The content of an .npz: x (or one array per input name), and the labels y of the first output, or y_NAME of the
     output called NAME. CalibrationError says what is wrong and where."""
     if path.suffix.lower() != ".npz":
-        raise CalibrationError("evaluation data is an .npz file with x and y", where=str(path), fix="use numpy.savez")
+        raise CalibrationError(
+            "evaluation data must be an .npz file with x and y", where=str(path), fix="use numpy.savez"
+        )
     arrays = load_npz(path)
     found = find_labels(path, arrays, specs, outputs)
     if found is None:
         raise CalibrationError(
-            f"has no labels: no array {LABELS!r}",
+            f"has no labels: there is no array named {LABELS!r}",
             where=str(path),
-            fix="save it with numpy.savez(x=, y=); labels of one output may be called "
+            fix="save it with numpy.savez(x=, y=); labels for a single output may be named "
             + _listed([f"{LABELS}_{output}" for output in outputs]),
         )
     name, output = found
@@ -64,10 +66,10 @@ def read_evaluation(path: Path, specs: Sequence[InputSpec], outputs: Sequence[st
         raise CalibrationError(
             f"has labels {name} of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
             where=str(path),
-            fix=f"give {name} one integer or one row of class probabilities per sample",
+            fix=f"{name} must contain one integer or one row of class probabilities per sample",
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise CalibrationError("has labels that are NaN or infinity", where=str(path), fix=f"repair {name}")
+        raise CalibrationError("has labels that are NaN or infinite", where=str(path), fix=f"correct {name}")
     return LabelledSamples(samples, labels, output)
 
 
@@ -80,7 +82,9 @@ def find_labels(
     found = [name for name in arrays if name in named and name not in inputs]
     if len(found) > 1:
         raise CalibrationError(
-            f"has labels for {len(found)} outputs ({', '.join(found)})", where=str(path), fix="give those of one output"
+            f"has labels for {len(found)} outputs ({', '.join(found)})",
+            where=str(path),
+            fix="provide labels for one output only",
         )
     if found:
         return found[0], named[found[0]]
@@ -109,21 +113,21 @@ def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSp
     inputs = [spec.name for spec in specs]
     if set(arrays) & set(inputs) and set(arrays) != set(inputs):
         raise CalibrationError(
-            f"holds {_listed(list(arrays))}, but the model's inputs are {_listed(inputs)}",
+            f"contains {_listed(list(arrays))}, but the model's inputs are {_listed(inputs)}",
             where=str(path),
-            fix="name every array as its input",
+            fix="name each array after its input",
         )
     if len(arrays) != len(specs):
         raise CalibrationError(
-            f"holds {len(arrays)} arrays ({', '.join(arrays)}) for {len(specs)} inputs",
+            f"contains {len(arrays)} arrays ({', '.join(arrays)}) for {len(specs)} inputs",
             where=str(path),
-            fix=f"give one array each for {_listed(inputs)}",
+            fix=f"provide one array for each of {_listed(inputs)}",
         )
     notes: tuple[str, ...] = ()
     names = inputs if set(arrays) == set(inputs) else list(arrays)
     if names != inputs and len(specs) > 1:
         pairs = _listed([f"{name} for {spec.name}" for name, spec in zip(names, specs, strict=True)])
-        notes = (f"{path.name}: arrays were matched to inputs by their order ({pairs})",)
+        notes = (f"{path.name}: arrays were matched to inputs in order ({pairs})",)
     columns = [arrays[name] for name in names]
     for array, spec, name in zip(columns, specs, names, strict=True):
         if array.ndim != len(spec.shape) + 1 or array.shape[1:] != spec.shape:
@@ -138,7 +142,7 @@ def from_arrays(path: Path, arrays: Mapping[str, Array], specs: Sequence[InputSp
         raise CalibrationError(
             f"has different numbers of samples per input: {', '.join(map(str, counts))}",
             where=str(path),
-            fix="give every input as many samples",
+            fix="provide the same number of samples for every input",
         )
     return SampleSet(
         counts[0],
@@ -160,9 +164,9 @@ def _from_directory(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
     images = [file for file in files if file.suffix.lower() in IMAGE_SUFFIXES]
     arrays = [file for file in files if file.suffix.lower() == ".npy"]
     if images and arrays:
-        raise CalibrationError("holds images and .npy files", where=str(path), fix="keep one kind")
+        raise CalibrationError("contains both images and .npy files", where=str(path), fix="use only one of the two")
     if not images and not arrays:
-        raise CalibrationError("holds no images and no .npy files", where=str(path), fix=KINDS)
+        raise CalibrationError("contains no images and no .npy files", where=str(path), fix=KINDS)
     if arrays:
         return SampleSet(len(arrays), lambda index: [load_npy(arrays[index])], lambda index: str(arrays[index]))
     return _images(images, path, specs[0])
@@ -171,9 +175,9 @@ def _from_directory(path: Path, specs: Sequence[InputSpec]) -> SampleSet:
 def _images(files: Sequence[Path], path: Path, spec: InputSpec) -> SampleSet:
     if len(spec.shape) not in (2, 3) or (len(spec.shape) == 3 and spec.shape[-1] not in IMAGE_MODES):
         raise CalibrationError(
-            f"input {spec.name!r} of shape {spec.shape} takes no images",
+            f"input {spec.name!r} of shape {spec.shape} does not accept images",
             where=str(path),
-            fix="images need (height, width, 1, 3 or 4 channels); give other data as .npy",
+            fix="images require shape (height, width, channels) with 1, 3 or 4 channels; save other data as .npy",
         )
     notes = (f"{path.name}: images were resized to {spec.shape[1]}x{spec.shape[0]}, pixel values 0 to 255",)
     return SampleSet(len(files), lambda index: [_image(files[index], spec)], lambda index: str(files[index]), notes)
@@ -195,9 +199,9 @@ def _image(file: Path, spec: InputSpec) -> Array:
                 )
             if image.mode.startswith(("I", "F")):
                 raise CalibrationError(
-                    f"has pixels of more than 8 bits (mode {image.mode})",
+                    f"has more than 8 bits per channel (mode {image.mode})",
                     where=str(file),
-                    fix="save it with 8 bits",
+                    fix="save it with 8 bits per channel",
                 )
             pixels = image.convert(IMAGE_MODES[spec.shape[2] if len(spec.shape) == 3 else 1])
             if pixels.size != (width, height):
@@ -207,7 +211,9 @@ def _image(file: Path, spec: InputSpec) -> Array:
         raise
     except UnidentifiedImageError as error:
         raise CalibrationError(
-            f"is no {', '.join(IMAGE_FORMATS[:-1])} or {IMAGE_FORMATS[-1]} image", where=str(file), fix="save it as one"
+            f"is not a {', '.join(IMAGE_FORMATS[:-1])} or {IMAGE_FORMATS[-1]} image",
+            where=str(file),
+            fix="save it in one of these formats",
         ) from error
     except Exception as error:  # Pillow's decoders raise many kinds on damaged files
         raise CalibrationError(
@@ -220,7 +226,7 @@ def _only_input(path: Path, specs: Sequence[InputSpec]) -> None:
         raise CalibrationError(
             f"the model has {len(specs)} inputs",
             where=str(path),
-            fix=f"give an .npz with arrays named {_listed([spec.name for spec in specs])}",
+            fix=f"provide an .npz file with arrays named {_listed([spec.name for spec in specs])}",
         )
 
 

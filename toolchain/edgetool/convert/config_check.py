@@ -11,35 +11,35 @@ from edgetool.convert.tf_keras_needs import ALLOWED, CALLS, TF_KERAS, TFMOT_MODU
 from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS as QUANTIZED
 from edgetool.errors import UnsupportedModelError
 
-TRUST = "use --trust-model-code if you trust whoever made the file"
+TRUST = "use --trust-model-code if you trust the source of the file"
 DEFINE = (
-    "give its code with --custom-objects module.py and --trust-model-code, "
-    "or write a SavedModel with model.export() where it is defined"
+    "provide its code with --custom-objects module.py and --trust-model-code, "
+    "or export a SavedModel with model.export() in the program that defines it"
 )
-EXPORT = "write a SavedModel with model.export() from the Keras that made it"
+EXPORT = "export a SavedModel with model.export() using the Keras version that created it"
 OPERATIONS_OF_KERAS = f"use keras.ops, or {EXPORT}"
 CLUSTERED = (
-    "its weights are clustered in a way that only tensorflow-model-optimization can take off",
+    "its weights are clustered in a way that only tensorflow-model-optimization can undo",
     "save tfmot.clustering.keras.strip_clustering(model)",
 )
-OUTSIDE = "do it outside the model, and give the model what comes of it"
+OUTSIDE = "do it outside the model and pass the result in"
 
 # Class -> why a file with it runs code that the file or its author brings.
 CARRIES_CODE = {
-    "Lambda": "it holds Python code",
-    "__lambda__": "it holds Python code",
+    "Lambda": "it contains Python code",
+    "__lambda__": "it contains Python code",
     "TFSMLayer": "it loads another SavedModel",
-    "TorchModuleWrapper": "it holds pickled Python objects",
-    "JaxLayer": "it holds Python functions",
-    "FlaxLayer": "it holds Python functions",
-    "Map": "it takes a function",
-    "Scan": "it takes a function",
-    "AssociativeScan": "it takes a function",
-    "VectorizedMap": "it takes a function",
-    "WhileLoop": "it takes functions",
-    "ForiLoop": "it takes a function",
-    "Cond": "it takes functions",
-    "Switch": "it takes functions",
+    "TorchModuleWrapper": "it contains pickled Python objects",
+    "JaxLayer": "it contains Python functions",
+    "FlaxLayer": "it contains Python functions",
+    "Map": "it takes a function as an argument",
+    "Scan": "it takes a function as an argument",
+    "AssociativeScan": "it takes a function as an argument",
+    "VectorizedMap": "it takes a function as an argument",
+    "WhileLoop": "it takes functions as arguments",
+    "ForiLoop": "it takes a function as an argument",
+    "Cond": "it takes functions as arguments",
+    "Switch": "it takes functions as arguments",
 }
 # Class -> why no flag helps, and what to use instead.
 UNSUPPORTED = {
@@ -49,25 +49,25 @@ UNSUPPORTED = {
         "it is a raw TensorFlow operation, which Keras 3 cannot rebuild",
         f"use keras.ops, or {EXPORT}",
     ),
-    "ClassMethod": ("it is a raw TensorFlow call, which no Keras rebuilds safely", OPERATIONS_OF_KERAS),
-    "InstanceMethod": ("it is a raw TensorFlow call, which no Keras rebuilds safely", OPERATIONS_OF_KERAS),
-    "InstanceProperty": ("it is a raw TensorFlow call, which no Keras rebuilds safely", OPERATIONS_OF_KERAS),
-    "ThresholdedReLU": ("Keras 3 has no such layer", "use ReLU(threshold=...)"),
-    "LocallyConnected1D": ("Keras 3 has no such layer", f"use Conv1D, or {EXPORT}"),
-    "LocallyConnected2D": ("Keras 3 has no such layer", f"use Conv2D, or {EXPORT}"),
-    "RandomHeight": ("Keras 3 has no such layer", "remove it: outside training it does nothing"),
-    "RandomWidth": ("Keras 3 has no such layer", "remove it: outside training it does nothing"),
-    "DenseFeatures": ("Keras 3 has no such layer", f"give its columns as inputs of their own, and {OUTSIDE}"),
-    "CuDNNLSTM": ("Keras 3 has no such layer", "use LSTM"),
-    "CuDNNGRU": ("Keras 3 has no such layer", "use GRU(reset_after=True)"),
+    "ClassMethod": ("it is a raw TensorFlow call, which no Keras version can rebuild safely", OPERATIONS_OF_KERAS),
+    "InstanceMethod": ("it is a raw TensorFlow call, which no Keras version can rebuild safely", OPERATIONS_OF_KERAS),
+    "InstanceProperty": ("it is a raw TensorFlow call, which no Keras version can rebuild safely", OPERATIONS_OF_KERAS),
+    "ThresholdedReLU": ("this layer does not exist in Keras 3", "use ReLU(threshold=...)"),
+    "LocallyConnected1D": ("this layer does not exist in Keras 3", f"use Conv1D, or {EXPORT}"),
+    "LocallyConnected2D": ("this layer does not exist in Keras 3", f"use Conv2D, or {EXPORT}"),
+    "RandomHeight": ("this layer does not exist in Keras 3", "remove it: it has no effect at inference"),
+    "RandomWidth": ("this layer does not exist in Keras 3", "remove it: it has no effect at inference"),
+    "DenseFeatures": ("this layer does not exist in Keras 3", f"provide its columns as separate inputs, and {OUTSIDE}"),
+    "CuDNNLSTM": ("this layer does not exist in Keras 3", "use LSTM"),
+    "CuDNNGRU": ("this layer does not exist in Keras 3", "use GRU(reset_after=True)"),
     "ClusterWeights": CLUSTERED,
     "ClusterWeightsMHA": CLUSTERED,
     "ClusterWeightsRNN": CLUSTERED,
-    "StringLookup": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
-    "IntegerLookup": ("it needs a hash table, which TensorFlow Lite Micro does not have", OUTSIDE),
-    "TextVectorization": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
-    "Hashing": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
-    "HashedCrossing": ("it works on strings, which TensorFlow Lite Micro does not have", OUTSIDE),
+    "StringLookup": ("it operates on strings, which TensorFlow Lite Micro does not support", OUTSIDE),
+    "IntegerLookup": ("it requires a hash table, which TensorFlow Lite Micro does not support", OUTSIDE),
+    "TextVectorization": ("it operates on strings, which TensorFlow Lite Micro does not support", OUTSIDE),
+    "Hashing": ("it operates on strings, which TensorFlow Lite Micro does not support", OUTSIDE),
+    "HashedCrossing": ("it operates on strings, which TensorFlow Lite Micro does not support", OUTSIDE),
 }
 # What Keras writes for plain values.
 VALUES = frozenset(
@@ -103,7 +103,9 @@ def check_config(
             reason, instead = UNSUPPORTED[name]
             raise UnsupportedModelError(f"{where} cannot be converted: {reason}{_called(name, node)}", fix=instead)
         if name in QUANTIZED:
-            raise UnsupportedModelError(f"{where} is trained for quantization, which Keras 3 cannot load", fix=TF_KERAS)
+            raise UnsupportedModelError(
+                f"{where} comes from quantization-aware training, which Keras 3 cannot load", fix=TF_KERAS
+            )
         if name in OPERATIONS - LAYERS and kind == "h5" and name not in PARTS:
             raise UnsupportedModelError(
                 f"{where} is an operation outside a layer, which Keras cannot load from .h5",
@@ -113,7 +115,7 @@ def check_config(
         if code is None:
             continue
         if not trust_model_code:
-            raise UnsupportedModelError(f"{where} is refused: {code}", fix=TRUST if name in CARRIES_CODE else DEFINE)
+            raise UnsupportedModelError(f"{where} was rejected: {code}", fix=TRUST if name in CARRIES_CODE else DEFINE)
         trusted.setdefault(layer, f"{where} was loaded with --trust-model-code: {code}")
     return tuple(trusted.values())
 
@@ -123,22 +125,22 @@ def _check_allowed(where: str, node: dict[str, Any]) -> None:
     name, module = node["class_name"], node.get("module")
     alias = _alias(name, node)
     if alias is not None:
-        raise UnsupportedModelError(f"{where} is refused: {alias}", fix=EXPORT)
+        raise UnsupportedModelError(f"{where} was rejected: {alias}", fix=EXPORT)
     call = forbidden_call(node)
     if call is not None:
         raise UnsupportedModelError(
-            f"{where} is refused: it calls {call}, which is none of the TensorFlow functions that only compute",
+            f"{where} was rejected: it calls {call}, which is not on the list of side-effect-free TensorFlow functions",
             fix=f"use a Keras layer, or {EXPORT}",
         )
     own = TFMOT_MODULE if name in QUANTIZED | TFMOT_PARTS else "tf_keras."
     if not (_is_keras(module, tf_keras=True) or (isinstance(module, str) and module.startswith(own))):
-        raise UnsupportedModelError(f"{where} is refused: its class comes from {module}", fix=EXPORT)
+        raise UnsupportedModelError(f"{where} was rejected: its class comes from {module}", fix=EXPORT)
 
 
 def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | None, dict[str, Any]]]:
     """Every serialized object in a configuration, with the name of the layer around it."""
     if depth > DEPTH_LIMIT:
-        raise UnsupportedModelError(f"the configuration is nested more than {DEPTH_LIMIT} deep")
+        raise UnsupportedModelError(f"the configuration is nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(value, list):
         for item in value:
             yield from _objects(item, layer, depth + 1)
@@ -148,7 +150,7 @@ def _objects(value: Any, layer: str | None, depth: int) -> Iterator[tuple[str | 
             layer = _layer_name(name, value) or layer
             yield layer, value
         elif name is not None:
-            raise UnsupportedModelError(f"a class_name that is no string in {_where(layer, 'the model')}")
+            raise UnsupportedModelError(f"{_where(layer, 'the model')} has a class_name that is not a string")
         for key in FUNCTION_KEYS:
             if isinstance(value.get(key), str) and value[key] not in FUNCTIONS:
                 yield layer, {"class_name": "function", "config": value[key], "module": "builtins"}
@@ -180,7 +182,11 @@ def _code(name: str, node: dict[str, Any], *, tf_keras: bool) -> str | None:
         stock = function in FUNCTIONS and _is_keras(module, tf_keras=tf_keras)
         return None if stock else f"its function {function!r} is not part of Keras"
     if name in LAYERS or name in PARTS or name in OPERATIONS:
-        return None if _is_keras(module, tf_keras=tf_keras) else f"its class comes from {module}, which is not Keras"
+        return (
+            None
+            if _is_keras(module, tf_keras=tf_keras)
+            else f"its class comes from {module}, which is not part of Keras"
+        )
     return None if module is not None and APPLICATION_LAYERS.get(name) == module else "its class is not part of Keras"
 
 
@@ -189,7 +195,7 @@ def _alias(name: str, node: dict[str, Any]) -> str | None:
     registered = node.get("registered_name")
     plain = registered.rpartition(">")[2] if isinstance(registered, str) else registered  # of "package>name"
     own = (None, name, node.get("config") if name == "function" else None)
-    return None if plain in own else f"it is registered under another name, {registered!r}"
+    return None if plain in own else f"it is registered under a different name, {registered!r}"
 
 
 def _is_keras(module: Any, *, tf_keras: bool) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgetool.convert.request import Array
 
 WORKER = "edgetool.convert.worker"
-ADVICE = "try another --quantize, a smaller model, fewer samples, or higher limits"
+ADVICE = "try another --quantize, a smaller model or fewer samples, or raise the limits"
 
 
 def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Progress | None = None) -> Conversion:
@@ -101,7 +101,7 @@ def _dense_per_tensor(request: ConvertRequest) -> bool:
 def _notes(request: ConvertRequest) -> tuple[str, ...]:
     notes = []
     if _dense_per_tensor(request) and not request.dense_per_tensor:
-        notes.append("dense weights have one scale per tensor: CMSIS-NN takes no other with int16 activations")
+        notes.append("dense weights have one scale per tensor: CMSIS-NN supports only this with int16 activations")
     return tuple(notes)
 
 

@@ -90,7 +90,7 @@ def explain(message: str, layers: Mapping[str, str], outputs: Mapping[str, str] 
         return Explained(reason[:MOST], fix, tuple(f"{line}; {advice}" for line, advice in others))
     for explained in _others(message, layers, outputs or {}):
         return explained
-    return Explained(_first_error(message), "replace the layers named, or try another --quantize")
+    return Explained(_first_error(message), "replace the named layers, or try another --quantize")
 
 
 def _others(message: str, layers: Mapping[str, str], outputs: Mapping[str, str]) -> Iterator[Explained]:
@@ -101,8 +101,8 @@ def _others(message: str, layers: Mapping[str, str], outputs: Mapping[str, str])
         where = _of(_layer(place, layers) or made, layers)
         if _SAME_SCALE in match["what"]:
             yield Explained(
-                f"its quantizer finds no common scale for what meets in {match['name'].upper()}{where}",
-                "leave that layer in float (--keep-float), or use --quantize int16x8",
+                f"its quantizer cannot find a common scale for the inputs of {match['name'].upper()}{where}",
+                "keep that layer in float (--keep-float), or use --quantize int16x8",
             )
         yield Explained(
             f"{match['name']}{where} {match['what']}"[:MOST], "replace that layer, or try another --quantize"
@@ -111,23 +111,26 @@ def _others(message: str, layers: Mapping[str, str], outputs: Mapping[str, str])
         tensor = match["tensor"].rstrip(".,")
         where = _of(layer_of(tensor, layers), layers)
         yield Explained(
-            f"no calibration sample reached {tensor!r}{where}, so that its range is unknown"[:MOST],
-            "give samples that use every part of the model (--calibration)",
+            f"no calibration sample reached {tensor!r}{where}, so its range is unknown"[:MOST],
+            "provide samples that exercise every part of the model (--calibration)",
         )
     if match := _UNPREPARED.search(message):
         why = _SOURCE.sub("", match["why"]).strip()
         yield Explained(
             f"the converted {match['name']} (operator {match['index']}) cannot be {match['verb']}d: {why}"[:MOST],
-            "replace the layer that it comes from; a size that is not fixed is often the reason (--input-shape)",
+            "replace the layer that it comes from, or fix unknown sizes, a common cause, with --input-shape",
         )
     if CALLED in message:
         what, where = explain_call(ValueError(message))
-        yield Explained(f"{where} cannot be traced: {what}"[:MOST], "check its call for the input's shape and type")
+        yield Explained(
+            f"{where} cannot be traced: {what}"[:MOST],
+            "check how its call method handles the shape and type of its input",
+        )
 
 
 def _sentence(item: Refused, layers: Mapping[str, str]) -> str:
     types = f" of {item.types}" if item.types else ""
-    needed = f", which layer {item.layer!r} ({layers[item.layer]}) needs" if item.layer is not None else ""
+    needed = f", which layer {item.layer!r} ({layers[item.layer]}) requires" if item.layer is not None else ""
     return f"TensorFlow Lite has no built-in operator for {item.operator}{types}{needed}"
 
 

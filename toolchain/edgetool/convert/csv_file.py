@@ -42,18 +42,18 @@ def read_csv(path: Path, spec: InputSpec) -> SampleSet:
                     raise CalibrationError(
                         f"has {bad[:40]!r}, which is not a number",
                         where=where,
-                        fix="give numbers with a decimal point; a header has no number in it",
+                        fix="write numbers with a decimal point; a header row must not contain numbers",
                     )
                 if len(row) != width:
                     raise CalibrationError(
-                        f"has {len(row)} values, but input {spec.name!r} of shape {spec.shape} takes {width}",
+                        f"has {len(row)} values, but input {spec.name!r} of shape {spec.shape} requires {width}",
                         where=where,
-                        fix="give one flattened sample per row, separated by commas",
+                        fix="write one flattened sample per row, with values separated by commas",
                     )
                 rows.append(np.array(numbers).reshape(spec.shape))
                 lines.append(number)
     except UnicodeDecodeError as error:
-        raise CalibrationError("is not text in UTF-8", where=str(path), fix="save it as UTF-8") from error
+        raise CalibrationError("is not UTF-8 text", where=str(path), fix="save it as UTF-8") from error
     except csv.Error as error:
         raise CalibrationError(f"cannot be read as CSV ({error})", where=str(path), fix="repair it") from error
     return SampleSet(
@@ -69,9 +69,9 @@ def _rows(text: str, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
     first = next((line for line in lines if line.strip()), "")
     if "," in first and ";" in first:
         raise CalibrationError(
-            "has commas and semicolons in its first row",
+            "mixes commas and semicolons in its first row",
             where=str(path),
-            fix="separate the values by commas, with a point for decimals",
+            fix="separate values with commas and use a decimal point",
         )
     separator = next((mark for mark in ",;\t" if mark in first), ",")
     for number, cells in enumerate(csv.reader(lines, delimiter=separator), start=1):

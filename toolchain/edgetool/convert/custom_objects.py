@@ -17,7 +17,7 @@ from edgetool.errors import EdgetoolError, UnsupportedModelError, UsageError
 
 CUSTOM_OBJECTS = "--custom-objects module.py"
 OPTION = "--custom-objects"
-INSTALL = "install what it imports beside edgetool, or put that file into the folder of"
+INSTALL = "install the modules that it imports in edgetool's environment, or put them into the folder of"
 # A dictionary of this name in the module says what is made known; without it, all that is public in it is.
 DECLARED = "CUSTOM_OBJECTS"
 LIBRARIES = frozenset(["keras", "numpy", "tensorflow", "tf_keras", *sys.stdlib_module_names])
@@ -45,7 +45,7 @@ class Code:
             raise UnsupportedModelError(
                 f"its code fails while loading {doing}: {type(error).__name__}: {message_of(error)}",
                 where=lines[-1].partition(" in ")[0],
-                fix="load the model with it by itself to find out why",
+                fix="load the model with it outside edgetool to find out why",
                 details=lines,
             ) from error
 
@@ -71,19 +71,19 @@ def _workshop(path: Path) -> Workshop:
         names = [entry.name for entry in resolved.parent.iterdir()]
     except OSError as error:
         raise UsageError(
-            f"cannot be read: {error.strerror or error}", where=f"{OPTION} {path}", fix="give the path of a Python file"
+            f"cannot be read: {error.strerror or error}", where=f"{OPTION} {path}", fix="specify a readable Python file"
         ) from error
     if resolved.suffix != ".py":
-        raise UsageError("is no Python file", where=f"{OPTION} {path}", fix="give a .py file")
+        raise UsageError("is not a Python file", where=f"{OPTION} {path}", fix="specify a .py file")
     if resolved.stem in sys.modules or resolved.stem in sys.stdlib_module_names:
-        raise UsageError(f"has the name of Python's module {resolved.stem}", where=str(path), fix="rename it")
+        raise UsageError(f"has the same name as the Python module {resolved.stem}", where=str(path), fix="rename it")
     return Workshop(resolved.parent, path, {name: path.parent / name for name in names})
 
 
 def _imported(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is no Python module")
+        raise ImportError(f"{path.name} is not a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -94,12 +94,14 @@ def _objects(module: ModuleType, path: Path) -> dict[str, Any]:
     declared = getattr(module, DECLARED, None)
     if declared is not None:
         if not isinstance(declared, dict) or not all(isinstance(key, str) for key in declared):
-            raise UsageError(f"{DECLARED} is no dictionary with names", where=str(path), fix="map names to classes")
+            raise UsageError(
+                f"{DECLARED} is not a dictionary with string keys", where=str(path), fix="map names to classes"
+            )
         return dict(declared)
     found = {name: item for name, item in vars(module).items() if not name.startswith("_") and _is_own(item)}
     if not found:
         raise UsageError(
-            "defines no class and no function", where=str(path), fix=f"define them, or list them in {DECLARED}"
+            "does not define any class or function", where=str(path), fix=f"define them, or list them in {DECLARED}"
         )
     return found
 

@@ -22,10 +22,10 @@ def open_data(path: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:  # the latter for a name that no file can have
         said = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
-        raise CalibrationError(said, where=str(path), fix="give a readable file") from error
+        raise CalibrationError(said, where=str(path), fix="specify a readable file") from error
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise CalibrationError("is a pipe or a device, not a file", where=str(path), fix="give a regular file")
+            raise CalibrationError("is a pipe or a device, not a file", where=str(path), fix="specify a regular file")
         yield stream
 
 

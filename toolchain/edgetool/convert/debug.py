@@ -161,7 +161,7 @@ def debug_quantization(
         return (names, together) if together is not None and together > (alone or 0.0) + WORTH_DB else ([name], alone)
 
     for entry in [entry for entry in told if entry["name"] not in ("", *fixed)][:TRIED]:
-        progress(f"leaving {entry['name']} in float")
+        progress(f"keeping {entry['name']} in float")
         entry["kept_float"], entry["kept_float_sqnr_db"] = kept(entry["name"])
     return {"layers": told, "sqnr_db": own, "samples": len(samples)}
 

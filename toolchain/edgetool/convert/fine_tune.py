@@ -59,9 +59,9 @@ def prepare_lesson(keras: Any, model: Any, described: FloatModel, request: FineT
         chosen = Chosen(NUMBERS, False, data.targets)
     else:
         chosen = loss_by_rule(data.targets, shape, activation, where)
-    notes = [*data.notes, f"fine-tuned with the loss {chosen.name}"]
+    notes = [*data.notes, f"fine-tuned with loss {chosen.name}"]
     if not model.trainable_variables:
-        notes.append("every layer is frozen: fine-tuning changed nothing")
+        notes.append("every layer is frozen, so fine-tuning changed nothing")
     return Lesson(data, chosen, tuple(notes))
 
 
@@ -101,7 +101,7 @@ def _head(keras: Any, model: Any, lesson: Lesson) -> Any:
     if all(tensor.shape[0] is None for tensor in model.inputs):
         return keras.Model(model.inputs, model.outputs[lesson.data.output])
     inputs = [keras.Input(tensor.shape[1:], dtype=tensor.dtype) for tensor in model.inputs]
-    with _trainable(lesson, "its batch is fixed"):
+    with _trainable(lesson, "its batch size is fixed"):
         outputs = keras.tree.flatten(model(packed(keras, model, inputs)))
     return keras.Model(inputs, outputs[lesson.data.output])
 
@@ -130,6 +130,6 @@ def _trainable(lesson: Lesson, step: str) -> Iterator[None]:
     except Exception as error:
         what, where = explain(error)
         raise ConversionError(
-            f"the model cannot be trained with the loss {lesson.chosen.name} ({step}): {where}: {what}",
-            fix="give another loss, or leave out fine-tuning",
+            f"the model cannot be trained with loss {lesson.chosen.name} ({step}): {where}: {what}",
+            fix="use another loss, or omit fine-tuning",
         ) from error

@@ -65,13 +65,13 @@ def input_spec(name: str, shape: Declared, dtype: str, path: Path) -> InputSpec:
     """An input with its batch removed. UnsupportedModelError for what has none, an open size, or holds no numbers."""
     if not shape:
         raise UnsupportedModelError(
-            f"input {name!r} is a scalar without a batch", where=str(path), fix="give it a batch dimension"
+            f"input {name!r} is a scalar without a batch dimension", where=str(path), fix="add a batch dimension"
         )
     if dtype not in NUMERIC:
         raise UnsupportedModelError(
             f"input {name!r} is of type {dtype}",
             where=str(path),
-            fix="use an input of float32, int32 or another number",
+            fix="use an input of float32, int32 or another numeric type",
         )
     return InputSpec(name, fixed(name, shape[1:], str(path)), dtype)
 

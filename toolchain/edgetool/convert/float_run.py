@@ -64,8 +64,8 @@ def check_traced(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path
         off = off if same.all() else math.inf
         if off > TRACED_TOLERANCE * largest:
             notes.append(
-                f"output {name!r} of the model as rewritten for conversion is off by {off:.2g} (its largest value is "
-                f"{largest:.2g}): a rewrite is not exact here"
+                f"after rewriting for conversion, output {name!r} differs by {off:.2g} (its largest value is "
+                f"{largest:.2g}): a rewrite is not exact for this model"
             )
     return tuple(notes)
 
@@ -86,7 +86,7 @@ def _call(tf: Any, model: FloatModel, samples: Sequence[Array], rows: slice, log
     except Exception as error:
         what, where = explain(error)
         raise ConversionError(
-            f"the float model does not run on sample {rows.start}: {where}: {what}",
-            fix="check the model with model.predict, or skip the comparison",
+            f"the float model fails on sample {rows.start}: {where}: {what}",
+            fix="run the model with model.predict to check it, or skip the comparison",
             details=child.log_tail(log),
         ) from error

@@ -49,7 +49,7 @@ def convert_loaded(
         found = _converted(tf, loaded.unrolled(), samples, options, workdir, progress)
     except (ConversionError, UnsupportedModelError):
         raise refused from None
-    told = f"the recurrent layers are unrolled, since one operator for each does not work: {refused.what}"
+    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {refused.what}"
     return replace(found, notes=(told, *found.notes))
 
 

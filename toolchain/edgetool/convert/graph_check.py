@@ -14,9 +14,9 @@ from edgetool.errors import InvalidModelError, UnsupportedModelError
 # What a protocol buffer can be.
 LIMIT_BYTES = 2**31 - 1
 AGAIN = "export it again"
-TRUST = "use --trust-model-code if you trust whoever made it"
+TRUST = "use --trust-model-code if you trust its source"
 # Which operations reach out, by name, and what they do.
-FILES, PYTHON, OTHERS = "reads or writes files", "calls Python or native code", "talks to other processes"
+FILES, PYTHON, OTHERS = "reads or writes files", "calls Python or native code", "communicates with other processes"
 REACHES_OUT = {
     re.compile(pattern): does
     for pattern, does in (
@@ -65,7 +65,7 @@ def check_graphs(path: Path) -> None:
                     reason = FILES
                 if reason is not None:
                     raise UnsupportedModelError(
-                        f"the graph reaches out of itself with {node.op} ({node.name!r}), which {reason}",
+                        f"the graph accesses external resources with {node.op} ({node.name!r}), which {reason}",
                         where=str(path),
                         fix=TRUST,
                     )
@@ -77,7 +77,7 @@ def _read(path: Path) -> Any:
 
     file = path / "saved_model.pb"
     if file.stat().st_size > LIMIT_BYTES:
-        raise InvalidModelError("saved_model.pb is larger than TensorFlow reads", where=str(path), fix=AGAIN)
+        raise InvalidModelError("saved_model.pb is larger than TensorFlow can read", where=str(path), fix=AGAIN)
     model = saved_model_pb2.SavedModel()
     try:
         model.ParseFromString(file.read_bytes())
@@ -101,7 +101,7 @@ def _assets(graph: Any) -> Iterator[str]:
 def _check_asset(name: str, path: Path) -> None:
     """Refuse a file of the model's that lies elsewhere."""
     if leads_out(name):
-        raise UnsupportedModelError(f"its asset {name!r} lies outside the SavedModel", where=str(path), fix=AGAIN)
+        raise UnsupportedModelError(f"its asset {name!r} is outside the SavedModel", where=str(path), fix=AGAIN)
 
 
 def _reason(node: Any) -> str | None:

@@ -54,7 +54,8 @@ def check_hdf5(file: Any, path: Path, prefix: str = "") -> None:
             total_bytes += entry.nbytes
             if total_bytes > TOTAL_LIMIT_BYTES:
                 raise UnsupportedModelError(
-                    f"its arrays claim {total_bytes} bytes up to {where}, more than any model that can be converted",
+                    f"its arrays up to {where} declare a total of {total_bytes} bytes, more than any model that can be "
+                    "converted",
                     where=str(path),
                     fix=AGAIN,
                 )
@@ -62,16 +63,18 @@ def check_hdf5(file: Any, path: Path, prefix: str = "") -> None:
 
 def _check_dataset(entry: Any, where: str, path: Path) -> None:
     if entry.external or entry.is_virtual:
-        raise UnsupportedModelError(f"{where} keeps its data in another file", where=str(path), fix=AGAIN)
+        raise UnsupportedModelError(f"{where} stores its data in another file", where=str(path), fix=AGAIN)
     size_bytes = entry.nbytes
     if size_bytes > ARRAY_LIMIT_BYTES:
         raise UnsupportedModelError(
-            f"{where} claims {size_bytes} bytes, more than a .tflite file can hold", where=str(path)
+            f"{where} declares {size_bytes} bytes, more than a .tflite file can contain", where=str(path)
         )
     stored_bytes = entry.id.get_storage_size()
     if size_bytes > max(EXPANDING_BYTES, MOST_EXPANSION * stored_bytes):
         raise UnsupportedModelError(
-            f"{where} claims {size_bytes} bytes, of which the file holds {stored_bytes}", where=str(path), fix=AGAIN
+            f"{where} declares {size_bytes} bytes, but the file contains only {stored_bytes}",
+            where=str(path),
+            fix=AGAIN,
         )
     properties = entry.id.get_create_plist()
     for index in range(properties.get_nfilters()):
@@ -79,7 +82,7 @@ def _check_dataset(entry: Any, where: str, path: Path) -> None:
         if code not in FILTERS:
             told = name.decode("utf-8", "replace") or f"number {code}"
             raise UnsupportedModelError(
-                f"{where} is stored with the filter {told!r}, which is not one of HDF5's own",
+                f"{where} is stored with the filter {told!r}, which is not one of HDF5's standard filters",
                 where=str(path),
                 fix=AGAIN,
             )
@@ -91,10 +94,10 @@ def _check_attributes(entry: Any, where: str, path: Path) -> None:
         count = attribute.get_space().get_simple_extent_npoints()
         if count > TEXTS_LIMIT and attribute.dtype.hasobject:
             raise UnsupportedModelError(
-                f"attribute {name!r} of {where} claims {count} texts of any length", where=str(path), fix=AGAIN
+                f"attribute {name!r} of {where} declares {count} variable-length strings", where=str(path), fix=AGAIN
             )
         size_bytes = count * attribute.get_type().get_size()
         if size_bytes > ATTRIBUTE_LIMIT_BYTES:
             raise UnsupportedModelError(
-                f"attribute {name!r} of {where} claims {size_bytes} bytes", where=str(path), fix=AGAIN
+                f"attribute {name!r} of {where} declares {size_bytes} bytes", where=str(path), fix=AGAIN
             )

@@ -27,7 +27,7 @@ def resolve(names: Sequence[str], declared: Sequence[Declared], given: Given, wh
     for wanted, values in given:
         name = _named(wanted, names, where)
         if name in sizes:
-            raise UsageError(f"input {name!r} is given twice", where=OPTION, fix="give each input once")
+            raise UsageError(f"input {name!r} is specified twice", where=OPTION, fix="specify each input once")
         sizes[name] = tuple(values)
     return tuple(
         _merged(name, shape, sizes[name]) if name in sizes else shape
@@ -40,9 +40,9 @@ def _named(wanted: str | None, names: Sequence[str], where: str) -> str:
         if len(names) == 1:
             return names[0]
         raise UsageError(
-            f"{where} has {len(names)} inputs: which one has this shape?",
+            f"{where} has {len(names)} inputs, so the shape must name one",
             where=OPTION,
-            fix=f"give NAME=SIZES for any of {', '.join(names)}",
+            fix=f"use NAME=SIZES with one of {', '.join(names)}",
         )
     if wanted not in names:
         raise UsageError(f"{where} has no input {wanted!r}", where=OPTION, fix=f"it has {', '.join(names)}")
@@ -55,13 +55,13 @@ def _merged(name: str, declared: Declared, sizes: tuple[int, ...]) -> tuple[int,
     agree = len(sizes) == len(declared) and all(own in (None, size) for own, size in zip(declared, sizes, strict=True))
     if not agree:
         raise UsageError(
-            f"input {name!r} is {text(declared)} in the model, not {text(sizes)}",
+            f"input {name!r} has shape {text(declared)} in the model, not {text(sizes)}",
             where=OPTION,
-            fix="give the sizes without batch, and where the model has one the same",
+            fix="omit the batch dimension, and keep the sizes that the model fixes",
         )
     if min(sizes, default=1) < 1 or prod(sizes) > LIMIT_ELEMENTS:
         raise UsageError(
-            f"input {name!r} cannot be {text(sizes)}", where=OPTION, fix="give sizes that a device can hold"
+            f"input {name!r} cannot have shape {text(sizes)}", where=OPTION, fix="use sizes that fit on a device"
         )
     return sizes
 
@@ -78,7 +78,7 @@ def fixed(name: str, shape: Declared, where: str) -> tuple[int, ...]:
         )
     if 0 in known:
         raise UnsupportedModelError(
-            f"input {name!r} of shape {text(known)} holds nothing", where=where, fix="remove it from the model"
+            f"input {name!r} of shape {text(known)} is empty", where=where, fix="remove it from the model"
         )
     return known
 

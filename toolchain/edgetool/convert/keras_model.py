@@ -24,7 +24,7 @@ from edgetool.errors import UnsupportedModelError, UsageError
 # What TensorFlow takes as a name in a graph.
 _GRAPH_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 CHUNK = 32  # samples per call of a model that takes any batch
-EXPORT = "build it with keras.Input, or write a SavedModel with model.export()"
+EXPORT = "build it with keras.Input, or export a SavedModel with model.export()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ def float_model(keras: Any, model: Any, path: Path, input_shapes: Given = ()) ->
     its inputs are unknown or of no fixed shape, UsageError when the shapes given do not fit the model.
     """
     if not all_layers(keras, model) and not model.variables:
-        raise UnsupportedModelError("the model has no layers", where=str(path), fix="give one that computes something")
+        raise UnsupportedModelError(
+            "the model has no layers", where=str(path), fix="provide a model with at least one layer"
+        )
     if getattr(model, "inputs", None) and getattr(model, "outputs", None):
         return _symbolic(keras, model, path, input_shapes)
     return _by_calling(keras, model, path, input_shapes)
@@ -95,7 +97,7 @@ def _by_calling(keras: Any, model: Any, path: Path, input_shapes: Given) -> Floa
     structure = _call_structure(model, input_shapes) if getattr(model, "built", False) else None
     if structure is None:  # one that was never built has no weights to convert, whatever shape is given
         raise UnsupportedModelError(
-            "the model does not say what its inputs are: it was never built, or it is a class of its own",
+            "the model does not declare its inputs: it was never built, or it is a subclassed model",
             where=str(path),
             fix=EXPORT,
         )
@@ -183,9 +185,9 @@ def _check_runs(keras: Any, model: Any, call: Callable[[Sequence[Any]], Any], sp
         what, where = explain(error)
         where = f"layer {failed[0]!r}" if failed and not where.startswith("layer '") else where
         raise UsageError(
-            f"the model does not run with inputs of {', '.join(str(spec.shape) for spec in specs)}: {where}: {what}",
+            f"the model fails with inputs of shape {', '.join(str(spec.shape) for spec in specs)}: {where}: {what}",
             where=OPTION,
-            fix="give shapes that all its layers take",
+            fix="use input shapes that all of its layers accept",
         ) from error
 
 

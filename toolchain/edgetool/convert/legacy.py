@@ -45,11 +45,11 @@ class _Changes:
 
     def sentences(self) -> tuple[str, ...]:
         dropped = tuple(
-            f"dropped what only Keras 2 knows ({', '.join(keys)}) from {name}: {_listed(list(self.layers[name]))}"
+            f"dropped Keras 2-only keys ({', '.join(keys)}) from {name}: {_listed(list(self.layers[name]))}"
             for name, keys in self.keys.items()
         )
         wrappers = tuple(
-            f"took off the {WRAPPED_FOR[kind]} wrappers of {_listed(list(names))}"
+            f"removed the {WRAPPED_FOR[kind]} wrappers from {_listed(list(names))}"
             for kind, names in self.unwrapped.items()
         )
         return (*dropped, *wrappers, *self.notes)
@@ -64,7 +64,7 @@ def modernise(config: Node, *, legacy: bool) -> tuple[Node, tuple[str, ...]]:
     changes = _Changes()
     batch = _fixed_batch(config)
     if batch is not None:
-        changes.notes[f"the batch size of {batch} became 1"] = None
+        changes.notes[f"the batch size was changed from {batch} to 1"] = None
     result = _rewritten(config, legacy, batch, changes)
     result.pop("compile_config", None)
     return result, changes.sentences()
@@ -112,8 +112,8 @@ def _translate(node: Node, changes: _Changes) -> None:
         changes.unwrapped.setdefault(before, {})[name] = None
     for key, value in meaningful(node).items():
         raise UnsupportedModelError(
-            f"layer {name!r} ({node['class_name']}) cannot be converted: Keras 3 has no {key}={value!r}",
-            fix="replace the layer, or write a SavedModel from the Keras that made it",
+            f"layer {name!r} ({node['class_name']}) cannot be converted: Keras 3 does not support {key}={value!r}",
+            fix="replace the layer, or export a SavedModel using the Keras version that created it",
         )
     for key in droppable(node):
         del node["config"][key]
@@ -123,7 +123,9 @@ def _translate(node: Node, changes: _Changes) -> None:
         step(node)
     connect(node)
     if node["class_name"] != old:
-        changes.notes[f"{old} {name!r} was loaded as {node['class_name']}, which does the same outside training"] = None
+        changes.notes[f"{old} {name!r} was loaded as {node['class_name']}, which behaves identically at inference"] = (
+            None
+        )
 
 
 def _use_float32(config: Node, changes: _Changes) -> None:
@@ -134,7 +136,7 @@ def _use_float32(config: Node, changes: _Changes) -> None:
         name = policy["config"].get("name")
     if isinstance(name, str) and name in MIXED_POLICIES:
         config["dtype"] = "float32"
-        changes.notes[f"layers of dtype policy {name} became float32"] = None
+        changes.notes[f"layers with dtype policy {name} were changed to float32"] = None
 
 
 def _fixed_batch(config: Node) -> int | None:

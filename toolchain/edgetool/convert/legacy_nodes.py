@@ -98,7 +98,7 @@ def _tensors(entry: Node, value: Any, first: dict[str, int], keywords: Node) -> 
         return [_tensors(entry, item, first, keywords) for item in value]
     raise UnsupportedModelError(
         f"layer {entry['name']!r} ({entry.get('class_name')}) cannot be converted: one of its inputs is a constant",
-        fix="put the constant into a layer, or write a SavedModel from the Keras that made it",
+        fix="put the constant into a layer, or export a SavedModel using the Keras version that created it",
     )
 
 

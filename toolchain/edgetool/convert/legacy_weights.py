@@ -61,7 +61,7 @@ def _copy_layers(old: Group, new: Group, before: Node, after: Node) -> None:
         if one["class_name"] == CLUSTERING_WRAPPER:
             name = _inside(one).get("name", CLUSTERING_WRAPPER)
             raise UnsupportedModelError(
-                f"layer {name!r} ({CLUSTERING_WRAPPER}) is clustered, and a .keras file does not name its weights",
+                f"layer {name!r} ({CLUSTERING_WRAPPER}) is clustered, but a .keras file does not name its weights",
                 fix=STRIP_CLUSTERING,
             )
         target = new.create_group(f"{kind}_{number}" if number else kind)
@@ -182,7 +182,8 @@ def _without_clusters(group: Group, names: list[str], wrapped: set[str]) -> list
         clustered = [weight for weight in own if found is not None and _base(weight) == found["weight"]]
         if len(clustered) != 1:
             raise UnsupportedModelError(
-                f"layer {_unclustered(wrapper)!r} is clustered: which of its weights is not told", fix=STRIP_CLUSTERING
+                f"layer {_unclustered(wrapper)!r} is clustered, but the file does not say which of its weights",
+                fix=STRIP_CLUSTERING,
             )
         (weight,) = (group[weight] for weight in clustered)
         centroids = group[name][()]

@@ -40,7 +40,7 @@ def import_libraries() -> tuple[Any, Any]:
     version = tuple(int(part) for part in re.findall(r"\d+", keras.__version__)[:2])
     if version < MINIMUM_KERAS:
         raise MissingExtraError(
-            f"Keras {keras.__version__} is too old: it does not guard against hostile files", fix=CONVERT_EXTRA
+            f"Keras {keras.__version__} is too old: it does not protect against malicious files", fix=CONVERT_EXTRA
         )
     return tf, keras
 
@@ -52,7 +52,7 @@ def _imported(name: str) -> Any:
         raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
     except Exception as error:  # a memory limit shows as any of several kinds
         raise ConversionError(
-            f"{name} does not load: {error}", fix="raise the memory limit, or install it again"
+            f"{name} cannot be imported: {error}", fix="raise the memory limit, or reinstall it"
         ) from error
 
 
@@ -103,11 +103,11 @@ def load_keras_file(
 def _why(library: Any, needed: tuple[str, str, str] | None, refused: EdgetoolError | None, *, quantized: bool) -> str:
     told = f"the model was loaded with tf_keras {library.__version__}"
     if quantized:
-        return f"{told}: it was trained for quantization, and the ranges that it learned are used"
+        return f"{told}: it comes from quantization-aware training, and its learned ranges are used"
     if needed is not None:
         layer, name, reason = needed
         return f"{told}: layer {layer!r} ({name}): {reason}"
-    return f"{told}: {refused.what}" if refused is not None else f"{told}: its own classes are made for it"
+    return f"{told}: {refused.what}" if refused is not None else f"{told}: its custom classes are written for tf_keras"
 
 
 def _with_keras(
@@ -135,9 +135,9 @@ def _with_keras(
 
 def _fix(source: Source, what: str) -> str:
     if "could not locate" in what.lower() or "unknown layer" in what.lower():
-        return f"give the code of its classes with {CUSTOM_OBJECTS}, or write a SavedModel with model.export()"
-    again = "save the model again with a current Keras, or write a SavedModel with model.export()"
-    return f"{again}; {TF_KERAS} lets edgetool try the old one" if source.legacy and not is_installed() else again
+        return f"provide the code of its classes with {CUSTOM_OBJECTS}, or export a SavedModel with model.export()"
+    again = "save the model again with a current Keras version, or export a SavedModel with model.export()"
+    return f"{again}; {TF_KERAS} lets edgetool try the old version" if source.legacy and not is_installed() else again
 
 
 def _hard_sigmoid(keras: Any) -> Any:
@@ -159,7 +159,7 @@ def _check_order(model: Any, config: Mapping[str, Any], path: Path) -> None:
     known = set(loaded)
     if [name for name in written if name in known] != [name for name in loaded if name in set(written)]:
         raise UnsupportedModelError(
-            "Keras 3 orders the layers of this model otherwise than Keras 2 did, and would mix up their weights",
+            "Keras 3 orders this model's layers differently from Keras 2, and would mix up their weights",
             where=str(path),
-            fix="write a SavedModel with model.export() from the Keras that made it",
+            fix="export a SavedModel with model.export() using the Keras version that created it",
         )

@@ -50,7 +50,9 @@ def load_saved_model(
     arguments = [_argument(name, spec, path) for name, spec in sorted(function.structured_input_signature[1].items())]
     names = [argument.name for argument in arguments]
     if not names:
-        raise UnsupportedModelError("the signature takes no inputs", where=str(path), fix="export one that does")
+        raise UnsupportedModelError(
+            "the signature has no inputs", where=str(path), fix="export a signature with inputs"
+        )
     results = sorted(function.structured_outputs)
     shapes = resolve(names, [argument.shape for argument in arguments], input_shapes, str(path))
     specs = tuple(
@@ -94,7 +96,9 @@ def _chosen(signatures: Mapping[str, Any], wanted: str | None, path: Path) -> An
         raise UsageError(
             f"{path} has no signature {wanted!r}; it has {there}",
             where="--signature",
-            fix=f"give one of {', '.join(sorted(signatures))}" if signatures else f"export it with one: {EXPORT}",
+            fix=f"use one of {', '.join(sorted(signatures))}"
+            if signatures
+            else f"export it with a signature: {EXPORT}",
         )
     if SERVING in signatures:
         return signatures[SERVING]
@@ -102,14 +106,14 @@ def _chosen(signatures: Mapping[str, Any], wanted: str | None, path: Path) -> An
         return next(iter(signatures.values()))
     if signatures:
         raise UnsupportedModelError(
-            f"the SavedModel has several signatures and none is {SERVING!r}: {there}",
+            f"the SavedModel has several signatures and none is named {SERVING!r}: {there}",
             where=str(path),
             fix="choose one with --signature",
         )
     raise UnsupportedModelError(
-        "the SavedModel has no signature, so nobody can tell what its inputs are",
+        "the SavedModel has no signature, so its inputs are unknown",
         where=str(path),
-        fix=f"write it with model.export(), or {EXPORT}",
+        fix=f"export it with model.export(), or {EXPORT}",
     )
 
 
@@ -131,21 +135,22 @@ def _argument(name: str, spec: Any, path: Path) -> _Argument:
         raise UnsupportedModelError(f"input {name!r} is sparse or ragged", where=str(path), fix="use a dense input")
     if spec.shape.rank is None:
         raise UnsupportedModelError(
-            f"input {name!r} has no known rank",
+            f"input {name!r} has an unknown rank",
             where=str(path),
-            fix=f"export it with a shape, None for its batch: {EXPORT}",
+            fix=f"export it with a shape, using None for the batch dimension: {EXPORT}",
         )
     shape: Declared = tuple(spec.shape.as_list())
     if not shape:
         raise UnsupportedModelError(
-            f"input {name!r} is a scalar without a batch", where=str(path), fix="give it a batch dimension"
+            f"input {name!r} is a scalar without a batch dimension", where=str(path), fix="add a batch dimension"
         )
     if shape[0] not in (None, 1):
         free = ", ".join(map(str, (None, *shape[1:])))
         raise UnsupportedModelError(
-            f"input {name!r} is fixed to a batch of {shape[0]}, {shape}: a microcontroller takes one sample at a time",
+            f"input {name!r} is fixed to a batch of {shape[0]}, {shape}: a microcontroller processes one sample at a "
+            "time",
             where=str(path),
-            fix=f"export it with tf.TensorSpec(({free})), or with a first dimension of 1 where it is no batch",
+            fix=f"export it with tf.TensorSpec(({free})), or with a first dimension of 1 if that is not a batch",
         )
     return _Argument(name, shape[1:], spec.dtype.name)
 
@@ -159,7 +164,7 @@ def _check_runs(tf: Any, call: Any, shapes: Sequence[tuple[int, ...]], dtypes: S
     except Exception as error:
         what, _ = explain(error)
         raise UsageError(
-            f"the model does not run with inputs of {', '.join(map(str, shapes))}: {what}",
+            f"the model fails with inputs of shape {', '.join(map(str, shapes))}: {what}",
             where=OPTION,
-            fix="give a shape that all its layers take",
+            fix="use input shapes that all of its layers accept",
         ) from error

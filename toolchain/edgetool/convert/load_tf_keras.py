@@ -19,9 +19,9 @@ from edgetool.errors import MissingExtraError, UnsupportedModelError
 
 LIBRARY = "tf_keras"
 OPTIMIZATION = "tensorflow_model_optimization"
-REPLACE = "replace the layer, or write a SavedModel from the Keras that made it"
+REPLACE = "replace the layer, or export a SavedModel using the Keras version that created it"
 # tensorflow-model-optimization 0.8 cannot load the .keras files of its own quantized layers.
-AS_HDF5 = "save the model as .h5, or write a SavedModel from the Keras that made it"
+AS_HDF5 = "save the model as .h5, or export a SavedModel using the Keras version that created it"
 
 
 def is_installed(name: str = LIBRARY) -> bool:
@@ -35,12 +35,14 @@ def check_installed(config: Mapping[str, Any], path: Path) -> None:
     if not is_installed():
         fix = TFMOT if needs_tfmot(config) else TF_KERAS
         raise MissingExtraError(
-            f"layer {layer!r} ({name}) needs tf-keras: {reason}",
+            f"layer {layer!r} ({name}) requires tf-keras: {reason}",
             where=str(path),
             fix=f"{fix}; or {REPLACE}",
         )
     if needs_tfmot(config) and not is_installed(OPTIMIZATION):
-        raise MissingExtraError(f"layer {layer!r} ({name}) needs its library: {reason}", where=str(path), fix=TFMOT)
+        raise MissingExtraError(
+            f"layer {layer!r} ({name}) requires the library that defines it: {reason}", where=str(path), fix=TFMOT
+        )
 
 
 def load_with_tf_keras(
@@ -85,4 +87,4 @@ def _imported(name: str, fix: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtraError(f"{name} does not load: {error}", fix=fix) from error
+        raise MissingExtraError(f"{name} cannot be imported: {error}", fix=fix) from error

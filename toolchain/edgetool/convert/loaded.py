@@ -45,14 +45,12 @@ def load(
     if config is None:
         if custom_objects is not None:
             raise UsageError(
-                "a SavedModel holds its layers as graphs", where="--custom-objects", fix="leave the module out"
+                "a SavedModel stores its layers as graphs", where="--custom-objects", fix="omit --custom-objects"
             )
         model = load_saved_model(tf, source.path, trust_model_code=trust, signature=signature, input_shapes=shapes)
         return Loaded(model, keras, Lowering({}, (), (), ()), model.notes)
     if signature is not None:
-        raise UsageError(
-            "a Keras file has no signatures", where="--signature", fix="leave it out, or give a SavedModel"
-        )
+        raise UsageError("a Keras file has no signatures", where="--signature", fix="omit it, or use a SavedModel")
     loaded = load_keras_file(
         keras,
         source,

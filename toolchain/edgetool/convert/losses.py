@@ -48,7 +48,9 @@ def loss_by_rule(targets: Array, shape: tuple[int | None, ...], activation: str,
     in_range = bool((numbers >= 0).all() and (numbers <= 1).all())
     if activation == "sigmoid":
         if whole and not in_range:
-            raise CalibrationError("y has labels outside 0 to 1", where=where, fix="give 0 or 1 for a sigmoid output")
+            raise CalibrationError(
+                "y has labels outside the range 0 to 1", where=where, fix="use 0 or 1 for a sigmoid output"
+            )
         return Chosen(BINARY if in_range else NUMBERS, False, numbers)
     if numbers[0].size == 1:
         return Chosen(BINARY if whole and in_range and activation == "linear" else NUMBERS, logits, numbers)
@@ -64,9 +66,9 @@ def loss_by_name(name: str, targets: Array, shape: tuple[int | None, ...], activ
         numbers = _as_numbers(targets, shape)
         if numbers is None:
             raise CalibrationError(
-                f"has labels of shape {targets.shape}, but the loss {name} takes {_text(shape)} per sample",
+                f"has labels of shape {targets.shape}, but loss {name} requires {_text(shape)} per sample",
                 where=where,
-                fix=f"give y in the output's shape, or use {CLASSES}",
+                fix=f"provide labels in the output's shape, or use {CLASSES}",
             )
         made = numbers
     return Chosen(name, activation not in PROBABILITIES, made)
@@ -82,7 +84,7 @@ def check_loss_name(keras: Any, name: str) -> None:
         names = sorted(
             item for item in dir(keras.losses) if item.islower() and item[0] != "_" and item not in NO_LOSSES
         )
-        raise UsageError(f"Keras has no loss {name!r}", where="loss", fix=f"use one of {', '.join(names)}")
+        raise UsageError(f"Keras has no loss named {name!r}", where="loss", fix=f"use one of {', '.join(names)}")
 
 
 def keras_loss(keras: Any, chosen: Chosen) -> Any:
@@ -124,13 +126,13 @@ def class_targets(targets: Array, shape: tuple[int | None, ...], where: str) -> 
         raise CalibrationError(
             f"has labels of shape {targets.shape} for an output of {_text(shape)} per sample",
             where=where,
-            fix="give one integer class per sample, or y in the output's shape (labels for the output NAME are called "
+            fix="use one integer class per sample, or labels in the output's shape (name the labels for output NAME "
             "y_NAME)",
         )
     values = inner.astype(np.float64)
     if not np.array_equal(values, np.floor(values)) or values.min() < 0 or values.max() >= classes:
         raise CalibrationError(
-            f"y has labels outside 0 to {classes - 1}", where=where, fix="give one integer class per sample"
+            f"y has labels outside the range 0 to {classes - 1}", where=where, fix="use one integer class per sample"
         )
     return np.asarray(inner.astype(np.int32))
 

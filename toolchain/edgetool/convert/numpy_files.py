@@ -80,7 +80,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     with open_data(path) as stream, _told(path):
         start = stream.read(len(NPY_START))
         if start == NPY_START:
-            raise _BadArrayError("is a single array", "name it .npy")
+            raise _BadArrayError("is a single array", "rename it to .npy")
         if not start.startswith(ZIP_START):
             raise _BadArrayError("is not an .npz file", "save the arrays with numpy.savez")
         with zipfile.ZipFile(cast(BinaryIO, _Cautious(stream))) as archive:
@@ -99,7 +99,7 @@ class _Cautious:
     def read(self, size: int = -1) -> bytes:
         """At most a chunk."""
         if size > CHUNK_BYTES:
-            raise zipfile.BadZipFile("its table of contents is too large")
+            raise zipfile.BadZipFile("its zip directory is too large")
         return self._read(size)
 
 
@@ -109,9 +109,9 @@ def _check_members(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
     names = [info.filename for info in members]
     for info in members:
         if not info.filename.endswith(".npy"):
-            raise _BadArrayError(f"holds {info.filename!r}, which is no array", fix)
+            raise _BadArrayError(f"contains {info.filename!r}, which is not an array", fix)
     if len(members) > MAX_MEMBERS or len(set(names)) < len(names):
-        raise _BadArrayError(f"holds {len(names):,} arrays, {len(set(names)):,} of them with a name of their own", fix)
+        raise _BadArrayError(f"contains {len(names):,} arrays but only {len(set(names)):,} distinct names", fix)
     total = sum(info.file_size for info in members)
     if total > max(FREE_BYTES, MAX_RATIO * archive_bytes):
         raise _BadArrayError(
@@ -147,7 +147,7 @@ def _read_header(stream: BinaryIO, most_bytes: int) -> _Header:
     text = stream.read(header_bytes)
     found = _HEADER.fullmatch(text)
     if found is None and b"'descr': [" in text:
-        raise _BadArrayError("holds records, not numbers", "save an array of numbers")
+        raise _BadArrayError("contains records instead of numbers", "save an array of numbers")
     if found is None or None in found.groups():
         raise EOFError
     shape = tuple(int(size) for size in found["shape"].split(b",") if size.strip())
@@ -158,7 +158,7 @@ def _read_header(stream: BinaryIO, most_bytes: int) -> _Header:
         len(start) + length + header_bytes,
     )
     if len(shape) > MAX_DIMENSIONS or any(size >= MAX_DIMENSION for size in shape):
-        raise _BadArrayError("has a shape that no array has")
+        raise _BadArrayError("has an invalid shape")
     if header.length_bytes + header.data_bytes > most_bytes:
         raise EOFError
     return header
@@ -166,9 +166,9 @@ def _read_header(stream: BinaryIO, most_bytes: int) -> _Header:
 
 def _dtype(descr: str) -> np.dtype[Any]:
     if _OBJECTS.fullmatch(descr):
-        raise _BadArrayError("holds Python objects, not numbers", "save an array of numbers")
+        raise _BadArrayError("contains Python objects instead of numbers", "save an array of numbers")
     if not _PLAIN.fullmatch(descr):
-        raise _BadArrayError(f"holds {descr} and not numbers", "save it as float32")
+        raise _BadArrayError(f"contains {descr} instead of numbers", "save it as float32")
     dtype: npt.DTypeLike = descr
     return np.dtype(dtype)
 
@@ -192,5 +192,5 @@ def _told(path: Path) -> Iterator[None]:
         zlib.error,
     ) as error:
         raise CalibrationError(
-            f"cannot be read as {path.suffix}: it is damaged or cut short", where=str(path), fix="save it again"
+            f"cannot be read as {path.suffix}: it is damaged or truncated", where=str(path), fix="save it again"
         ) from error

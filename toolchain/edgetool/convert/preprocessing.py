@@ -67,8 +67,8 @@ def without_resizing(
             if None in shape:
                 does = GIVES_SIZE[type(layer).__name__]
                 notes.append(
-                    f"input {name!r} takes any size in Keras, where layer {layer.name!r} {does} it: the .tflite takes "
-                    f"it as {layer.height}x{layer.width} (height x width), and the firmware {does} it"
+                    f"input {name!r} accepts any size in Keras, because layer {layer.name!r} {does} it; the "
+                    f".tflite expects {layer.height}x{layer.width} (height x width), so the firmware must do this"
                 )
             idle.add(id(layer))
             layer.call = _unchanged(layer)
@@ -119,10 +119,10 @@ def _check_crop(layer: Any, where: str) -> None:
     if all(_with_size(layer, shape) is not None for shape in shapes):
         return
     raise UnsupportedModelError(
-        f"layer {layer.name!r} (RandomCrop) crops in training only: at inference it gives {shapes[0]} to layers that "
-        f"were built for {layer.height}x{layer.width}",
+        f"layer {layer.name!r} (RandomCrop) crops only during training: at inference it passes {shapes[0]} to layers "
+        f"built for {layer.height}x{layer.width}",
         where=where,
-        fix="put a CenterCrop or a Resizing in its place",
+        fix="replace it with CenterCrop or Resizing",
     )
 
 
@@ -133,10 +133,10 @@ def _check_interpolation(layer: Any, where: str) -> None:
     if how in OPERATORS and not antialias:
         return
     raise UnsupportedModelError(
-        f"layer {layer.name!r} (Resizing) interpolates by {how}{' with antialias' if antialias else ''}, for which "
+        f"layer {layer.name!r} (Resizing) uses {how} interpolation{' with antialias' if antialias else ''}, for which "
         "TensorFlow Lite has no operator",
         where=where,
-        fix="resize before the model, or use bilinear or nearest without antialias",
+        fix="resize before the model, or use bilinear or nearest interpolation without antialias",
     )
 
 

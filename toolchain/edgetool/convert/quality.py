@@ -112,7 +112,7 @@ def accuracy(outputs: Reals, labels: Reals, *, original: Reals | None = None) ->
     Raises CalibrationError when the labels do not fit the outputs.
     """
     if not len(outputs) or len(outputs) != len(labels):
-        raise CalibrationError(f"{len(labels)} labels for {len(outputs)} samples", fix="give one label per sample")
+        raise CalibrationError(f"{len(labels)} labels for {len(outputs)} samples", fix="provide one label per sample")
     expected = class_indices(labels, outputs.shape[1:])
     return float(np.mean(_classes(outputs, outputs if original is None else original) == expected))
 
@@ -124,9 +124,10 @@ def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | 
     """
     if len(output_shape) > 1 or 0 in output_shape:
         raise CalibrationError(
-            f"no accuracy for an output of shape {(len(labels), *output_shape)} and labels of shape {labels.shape}",
+            f"cannot compute accuracy for an output of shape {(len(labels), *output_shape)} with labels of "
+            f"shape {labels.shape}",
             where=where,
-            fix="evaluate a classifier: one row of scores per sample (labels for the output NAME are called y_NAME)",
+            fix="evaluate a classifier with one row of scores per sample (name the labels for output NAME y_NAME)",
         )
     classes = max((2, *output_shape))
     if labels.ndim == 2 and labels.shape[1] == classes:
@@ -136,12 +137,12 @@ def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | 
         raise CalibrationError(
             f"y has {flat.shape[1]} columns for a model with {classes} classes",
             where=where,
-            fix="give one integer per sample",
+            fix="use one integer per sample",
         )
     values = flat[:, 0]
     if not np.array_equal(values, np.floor(values)) or values.min() < 0 or values.max() >= classes:
         raise CalibrationError(
-            f"y has labels outside 0 to {classes - 1}", where=where, fix="give one integer class per sample"
+            f"y has labels outside the range 0 to {classes - 1}", where=where, fix="use one integer class per sample"
         )
     return np.asarray(values.astype(np.int64))
 

@@ -106,19 +106,19 @@ class ConvertRequest:
             raise UsageError(
                 f"{_with_article(self.quantize)} model has no scales",
                 where="--dense-per-tensor",
-                fix="leave it out, or use --quantize int8",
+                fix="omit it, or use --quantize int8",
             )
         for given, option in ((self.keep_float, "--keep-float"), (self.debug_quantization, "--debug-quantization")):
             if given and self.quantize != "int8":
                 # TensorFlow quantizes int16x8 with an older quantizer, which has neither.
                 raise UsageError(
-                    f"{_with_article(self.quantize)} model has no layers to measure or to leave in float",
+                    f"{_with_article(self.quantize)} model has no quantized layers to measure or to keep in float",
                     where=option,
-                    fix="leave it out, or use --quantize int8",
+                    fix="omit it, or use --quantize int8",
                 )
         if self.custom_objects is not None and not self.trust_model_code:
             raise UsageError(
-                f"{self.custom_objects} is code that would run",
+                f"{self.custom_objects} contains code that would be executed",
                 where="--custom-objects",
                 fix="add --trust-model-code if you trust it",
             )
@@ -126,14 +126,14 @@ class ConvertRequest:
             raise UsageError(
                 f"{self.samples} is not between 1 and {MAX_SAMPLES}",
                 where="--samples",
-                fix=f"{DEFAULT_SAMPLES} is a good number",
+                fix=f"{DEFAULT_SAMPLES} is a good choice",
             )
         if self.seed < 0:
             raise UsageError(f"{self.seed} is negative", where="--seed", fix="use 0 or more")
         normalised = check_normalisation(self.mean, self.std, self.scale, self.offset)
         if normalised and self.calibration is None and self.evaluate is None:
             raise UsageError(
-                "--mean, --std, --scale and --offset apply to calibration or evaluation data, and there is none",
+                "--mean, --std, --scale and --offset apply to calibration or evaluation data, but none was specified",
                 fix="add --calibration or --evaluate",
             )
 
@@ -199,17 +199,19 @@ def check_normalisation(
 ) -> bool:
     """Whether any is given. UsageError where they exclude each other or are no such numbers."""
     if (mean is not None or std is not None) and (scale is not None or offset is not None):
-        raise UsageError("--mean/--std and --scale/--offset exclude each other", fix="give one of the pairs")
+        raise UsageError("--mean/--std and --scale/--offset are mutually exclusive", fix="use only one of the pairs")
     given = {"mean": mean, "std": std, "scale": scale, "offset": offset}
     for name, values in given.items():
         if values is None:
             continue
         if not values or not all(math.isfinite(value) for value in values):
-            raise UsageError("needs finite numbers", where=f"--{name}", fix="give one, or one per channel")
+            raise UsageError("requires finite numbers", where=f"--{name}", fix="use one number, or one per channel")
         if name == "scale" and 0 in values:
-            raise UsageError("0 would erase the data", where="--scale", fix="give a number other than 0")
+            raise UsageError("0 would set all data to the same value", where="--scale", fix="use a number other than 0")
         if name == "std" and min(values) <= 0:
-            raise UsageError(f"{min(values):g} is no standard deviation", where="--std", fix="give a number above 0")
+            raise UsageError(
+                f"{min(values):g} is not a valid standard deviation", where="--std", fix="use a number greater than 0"
+            )
     return any(values is not None for values in given.values())
 
 

@@ -68,15 +68,15 @@ def run_on_model(
         if _EXITED.search(error.what) and message.get("trust_model_code"):
             code = message.get("custom_objects")
             raise child.ChildDiedError(
-                f"code of the model ended the process {doing}" + (f" while {step}" if step else ""),
+                f"code in the model terminated the process {doing}" + (f" while {step}" if step else ""),
                 where=code or str(path),
-                fix="take out what exits Python (os._exit), or run that code by itself to find it",
+                fix="remove the code that exits Python (os._exit), or run that code separately to find it",
                 details=error.details,
             ) from error
         if step != files.READING:
             raise
         raise InvalidModelError(
-            "the file is so damaged that reading it crashed or did not end",
+            "the file is so badly damaged that reading it crashed or never finished",
             where=str(path),
             fix="copy or save it again",
             details=error.details,
@@ -89,6 +89,6 @@ def _unconfined(missing: Sequence[str]) -> tuple[str, ...]:
     if not missing:
         return ()
     return (
-        f"the model was read in a process that could reach {' and '.join(missing)}: "
-        f"this {platform.system()} ({platform.machine()}) cannot deny it",
+        f"the model was read in a process with access to {' and '.join(missing)}, because "
+        f"this system ({platform.system()}, {platform.machine()}) cannot block it",
     )

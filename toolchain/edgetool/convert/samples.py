@@ -74,7 +74,7 @@ class Normalisation:
                 raise CalibrationError(
                     f"{len(numbers)} values for the channels of input {spec.name!r} of shape {_text(spec.shape)}",
                     where="--mean/--std or --scale/--offset",
-                    fix="give one value, or one per index of the last axis",
+                    fix="use one value, or one per index of the last axis",
                 )
         scale, offset = (np.array(part if len(part) > 1 else part[0]) for part in (self.scale, self.offset))
         return np.asarray(values.astype(np.float64) * scale + offset)
@@ -83,31 +83,33 @@ class Normalisation:
 def _same_length(mean: Sequence[float] | None, std: Sequence[float] | None) -> tuple[Sequence[float], Sequence[float]]:
     means, stds = mean or (0.0,), std or (1.0,)
     if len(means) != len(stds) and 1 not in (len(means), len(stds)):
-        raise CalibrationError(f"{len(means)} means and {len(stds)} standard deviations", fix="give as many of each")
+        raise CalibrationError(
+            f"{len(means)} means and {len(stds)} standard deviations", fix="provide the same number of each"
+        )
     return means, stds
 
 
 def prepared(values: Array, spec: InputSpec, normalisation: Normalisation | None, where: str) -> Array:
     """One sample as the model takes it: its shape and type, finite. CalibrationError names the sample."""
     if values.dtype.kind not in "fiub":
-        raise CalibrationError(f"holds {values.dtype} and not numbers", where=where, fix="save it as float32")
+        raise CalibrationError(f"contains {values.dtype} instead of numbers", where=where, fix="save it as float32")
     if values.shape == (1, *spec.shape):
         values = values[0]
     if values.shape != spec.shape:
         raise CalibrationError(
-            f"has shape {_text(values.shape)}, but input {spec.name!r} takes {_text(spec.shape)}",
+            f"has shape {_text(values.shape)}, but input {spec.name!r} requires {_text(spec.shape)}",
             where=where,
-            fix="give every sample in the input's shape",
+            fix="save every sample in the input's shape",
         )
     if values.dtype.kind == "f":
-        _check_finite(values, where, "holds")
+        _check_finite(values, where, "contains")
     if spec.is_float:
         if normalisation is not None:
             values = normalisation.apply(values, spec)
         with np.errstate(over="ignore"):
             result = values.astype(spec.dtype)
         if result.dtype.kind == "f":
-            _check_finite(result, where, f"does not fit {spec.dtype}: becomes")
+            _check_finite(result, where, f"does not fit {spec.dtype}: conversion results in")
         return result
     return _whole(values, spec, where)
 
@@ -118,7 +120,7 @@ def _whole(values: Array, spec: InputSpec, where: str) -> Array:
     same = np.array_equal(result.astype(np.float64), values.astype(np.float64))
     if not same:
         raise CalibrationError(
-            f"holds values that input {spec.name!r} of type {spec.dtype} cannot take",
+            f"contains values that input {spec.name!r} of type {spec.dtype} cannot represent",
             where=where,
             fix=f"save it as {spec.dtype}",
         )
@@ -131,7 +133,7 @@ def _check_finite(values: Array, where: str, verb: str) -> None:
         return
     position = tuple(int(index[0]) for index in np.nonzero(~finite))
     kind = "NaN" if np.isnan(values[position]) else "infinity"
-    raise CalibrationError(f"{verb} {kind} at index {_text(position)}", where=where, fix="remove or repair it")
+    raise CalibrationError(f"{verb} {kind} at index {_text(position)}", where=where, fix="remove or correct it")
 
 
 def store(
@@ -145,7 +147,7 @@ def store(
     Raises CalibrationError naming the sample. Holds one sample in memory at a time.
     """
     if samples.count == 0:
-        raise CalibrationError("holds no samples", where=samples.where(0), fix="give at least one")
+        raise CalibrationError("contains no samples", where=samples.where(0), fix="provide at least one")
     stored = [
         np.lib.format.open_memmap(file, mode="w+", dtype=np.dtype(spec.dtype), shape=(samples.count, *spec.shape))
         for file, spec in zip(files, specs, strict=True)
@@ -165,7 +167,7 @@ def check_varied(arrays: Sequence[Array], specs: Sequence[InputSpec], where: str
             continue
         low, high = float(array.min()), float(array.max())
         if high - low < SMALLEST_RANGE:
-            values = f"is {low:g} everywhere" if low == high else f"varies by less than {SMALLEST_RANGE:g}"
+            values = f"is {low:g} in all samples" if low == high else f"varies by less than {SMALLEST_RANGE:g}"
             raise CalibrationError(f"input {spec.name!r} {values}: it has no range to quantize", where=where, fix=fix)
 
 

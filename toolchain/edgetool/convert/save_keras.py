@@ -28,14 +28,15 @@ def save_keras(model: Any, path: Path) -> None:
         raise OutputError(
             f"the model cannot be written: {error.strerror or error}",
             where=str(path),
-            fix="make room, or set TMPDIR to a folder with more",
+            fix="free some disk space, or set TMPDIR to a folder with more space",
         ) from error
     except MemoryError:
         raise
     except Exception as error:  # Keras raises what a layer's get_config raises
         what, where = explain(error)
         raise UnsupportedModelError(
-            f"Keras cannot save {where}: {what}", fix="use Keras's own layers, or give yours a get_config"
+            f"Keras cannot save {where}: {what}",
+            fix="use built-in Keras layers, or define get_config in the custom ones",
         ) from error
     finally:
         dated.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ TEXT_LIMIT_BYTES = {CONFIG: CONFIG_LIMIT_BYTES, METADATA: 2**20}
 # Reading a configuration takes milliseconds; libhdf5 can loop for ever on a damaged file.
 READ_SECONDS = 20
 CONVERT_EXTRA = "pip install 'edgetool[convert]'"
-FORMATS = "give a whole model as .h5, .keras or a SavedModel directory"
+FORMATS = "provide a complete model as .h5, .keras or a SavedModel directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def read_source(path: Path) -> Source:
         start = _start_of(path)
     except OSError as error:
         raise UsageError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix="give the path of a readable file"
+            f"cannot be read: {error.strerror or error}", where=str(path), fix="specify a readable file"
         ) from error
     if not start:
         raise InvalidModelError("the file is empty", where=str(path), fix=FORMATS)
@@ -84,7 +84,9 @@ def read_source(path: Path) -> Source:
 
 def _start_of(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):
-        raise UsageError("is no file", where=str(path), fix=FORMATS)  # reading a pipe or a device may never end
+        raise UsageError(
+            "is not a regular file", where=str(path), fix=FORMATS
+        )  # reading a pipe or a device may never end
     with path.open("rb") as stream:
         return stream.read(HEAD_BYTES)
 
@@ -92,16 +94,16 @@ def _start_of(path: Path) -> bytes:
 def _read_directory(path: Path) -> Source:
     if not (path / "saved_model.pb").is_file():
         raise InvalidModelError(
-            "a directory without saved_model.pb is no SavedModel",
+            "the directory is not a SavedModel: it has no saved_model.pb",
             where=str(path),
-            fix="write it with model.export()",
+            fix="export the model with model.export()",
         )
     if not _start_of(path / "saved_model.pb"):
-        raise InvalidModelError("saved_model.pb is empty", where=str(path), fix="write it with model.export()")
+        raise InvalidModelError("saved_model.pb is empty", where=str(path), fix="export the model with model.export()")
     for inner in path.rglob("*"):
         if inner.exists() and not (inner.is_file() or inner.is_dir()):  # reading a pipe or a device may never end
             raise InvalidModelError(
-                f"{inner.relative_to(path)} in it is no file", where=str(path), fix="export it again"
+                f"{inner.relative_to(path)} in it is not a regular file", where=str(path), fix="export it again"
             )
     return Source(path, "saved_model", None, "")
 
@@ -149,7 +151,7 @@ def _hdf5(opened: Any, path: Path) -> Iterator[Any]:
         raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
     except ImportError as error:
         raise ConversionError(
-            f"h5py does not load: {_short(error)}", fix="raise the memory limit, or install it again"
+            f"h5py cannot be imported: {_short(error)}", fix="raise the memory limit, or reinstall it"
         ) from error
     try:
         with time_limit(READ_SECONDS), h5py.File(opened, "r") as file:
@@ -165,11 +167,11 @@ def _without_config(file: Any, path: Path) -> InvalidModelError:
     weights = "layer_names" in file.attrs or any(name in file for name in ("layers", "_layer_checkpoint_dependencies"))
     if weights:
         return InvalidModelError(
-            "it holds weights only, without the model",
+            "it contains only weights, not the model",
             where=str(path),
-            fix="save the whole model with model.save('model.keras')",
+            fix="save the complete model with model.save('model.keras')",
         )
-    return InvalidModelError("an HDF5 file without a Keras model in it", where=str(path), fix=FORMATS)
+    return InvalidModelError("the HDF5 file does not contain a Keras model", where=str(path), fix=FORMATS)
 
 
 def _read_zip(path: Path) -> Source:
@@ -178,12 +180,14 @@ def _read_zip(path: Path) -> Source:
             entries = archive.infolist()
             sizes = {entry.filename: entry.file_size for entry in entries}
             if CONFIG not in sizes:
-                raise InvalidModelError(f"a zip file without {CONFIG} is no .keras file", where=str(path), fix=FORMATS)
+                raise InvalidModelError(
+                    f"the zip file is not a .keras file: it has no {CONFIG}", where=str(path), fix=FORMATS
+                )
             if WEIGHTS not in sizes:
                 raise InvalidModelError("the .keras file has no weights", where=str(path), fix="save the model again")
             for name, size in sizes.items():
                 if size > TEXT_LIMIT_BYTES.get(name, ARRAY_LIMIT_BYTES):
-                    raise UnsupportedModelError(f"{name} claims {size} bytes", where=str(path))
+                    raise UnsupportedModelError(f"{name} declares {size} bytes", where=str(path))
             check_entries(entries, path)
             config = _parsed(archive.read(CONFIG), path)
             metadata = _parsed(archive.read(METADATA), path) if METADATA in sizes else {}
@@ -216,7 +220,7 @@ def _parsed(text: Any, path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(value, dict):
         raise InvalidModelError(
-            "its model configuration is no JSON object", where=str(path), fix="save the model again"
+            "its model configuration is not a JSON object", where=str(path), fix="save the model again"
         )
     return value
 

@@ -17,8 +17,8 @@ CALLS = {
     "TensorFlowOpLayer": "it is a raw TensorFlow operation",
 }
 LOCAL = {
-    "LocallyConnected1D": "Keras 3 has no such layer",
-    "LocallyConnected2D": "Keras 3 has no such layer",
+    "LocallyConnected1D": "this layer does not exist in Keras 3",
+    "LocallyConnected2D": "this layer does not exist in Keras 3",
 }
 # What tensorflow-model-optimization puts around layers that are trained for quantization.
 TRAINED_FOR_INTEGERS = frozenset(["QuantizeAnnotate", "QuantizeLayer", "QuantizeWrapper", "QuantizeWrapperV2"])
@@ -52,9 +52,9 @@ def needs_tf_keras(config: Any) -> Iterator[tuple[str, str, str]]:
         elif name in LOCAL:
             yield layer, name, LOCAL[name]
         elif name in TRAINED_FOR_INTEGERS:
-            yield layer, name, "it was trained for quantization with tensorflow-model-optimization"
+            yield layer, name, "it comes from quantization-aware training with tensorflow-model-optimization"
         elif name == "BatchNormalization" and (inner.get("renorm") or inner.get("virtual_batch_size")):
-            yield layer, name, "it keeps statistics that Keras 3 does not have"
+            yield layer, name, "it keeps statistics that Keras 3 does not support"
 
 
 def needs_tfmot(config: Any) -> bool:

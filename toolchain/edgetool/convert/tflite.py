@@ -82,8 +82,8 @@ def convert(
         made = convert_calibrated(tf, converter, layers, options.keep_float)
         if made.calibrated is None and (options.keep_float or options.debug):
             raise UnsupportedModelError(
-                "the model was trained for quantization: its ranges are its own, and nothing is calibrated",
-                fix="leave out --debug-quantization and --keep-float",
+                "the model comes from quantization-aware training: it contains its ranges, so no calibration is done",
+                fix="omit --debug-quantization and --keep-float",
             )
         told = None
         if options.debug and made.calibrated is not None:
@@ -100,7 +100,7 @@ def convert(
         message = str(error).strip() or "\n".join(child.log_tail(workdir))
         explained = explain(message, layers.classes, _makers(model, layers))
         raise ConversionError(
-            f"TensorFlow's converter refused the model: {explained.reason}",
+            f"TensorFlow's converter rejected the model: {explained.reason}",
             fix=explained.fix,
             details=explained.details or child.log_tail(workdir),
         ) from error
@@ -111,7 +111,7 @@ def _joined_notes(joined: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     if not joined:
         return ()
     named = ", ".join(f"{label} ({layer})" if layer else label for label, layer in joined)
-    return (f"the inputs of {named} get a QUANTIZE each: TensorFlow's quantizer finds no common scale for them",)
+    return (f"a QUANTIZE is inserted before each input of {named}: TensorFlow's quantizer cannot find a common scale",)
 
 
 def _makers(model: FloatModel, layers: LayerMap) -> dict[str, str]:
@@ -151,8 +151,8 @@ def _check_loops(graph: Any) -> None:
         for node in nodes:
             if node.op in LOOPS:
                 raise UnsupportedModelError(
-                    f"the graph runs in a loop ({node.name!r}), which TensorFlow's integer conversion leaves in float "
-                    "or crashes at",
+                    f"the graph contains a loop ({node.name!r}), which TensorFlow's integer conversion leaves in float "
+                    "or crashes on",
                     fix="unroll the loop (unroll=True in recurrent layers), or use --quantize float32",
                 )
 
@@ -203,7 +203,7 @@ def order_of(content: bytes, model: FloatModel) -> Order:
     missing = [spec.name for spec, name in zip(model.specs, inputs, strict=True) if name not in set(names_in.values())]
     if missing:
         raise UnsupportedModelError(
-            f"the converted graph lost the inputs {', '.join(missing)}: nothing depends on them",
+            f"the converted graph lost the inputs {', '.join(missing)}: no output depends on them",
             fix="remove them from the model",
         )
     return Order(

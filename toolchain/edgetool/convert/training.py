@@ -38,7 +38,9 @@ class BuildRequest:
         for name, value in self.parameters.items():
             if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
                 raise UsageError(
-                    f"{value!r} is no value for a builder", where=name, fix="give a number, a text or true or false"
+                    f"{value!r} is not a valid builder parameter",
+                    where=name,
+                    fix="use a number, a string, true or false",
                 )
 
 
@@ -67,11 +69,11 @@ class FineTuneRequest:
 
     def __post_init__(self) -> None:
         if not 1 <= self.epochs <= MOST_EPOCHS:
-            raise UsageError(f"{self.epochs} is not between 1 and {MOST_EPOCHS:,}", where="epochs", fix="3 is a start")
+            raise UsageError(f"{self.epochs} is not between 1 and {MOST_EPOCHS:,}", where="epochs", fix="try 3")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise UsageError(f"{self.learning_rate:g} is not above 0", where="learning_rate", fix="0.001 is a start")
+            raise UsageError(f"{self.learning_rate:g} is not greater than 0", where="learning_rate", fix="try 0.001")
         if self.batch_size < 1:
-            raise UsageError(f"{self.batch_size} is less than 1", where="batch_size", fix="32 is a good number")
+            raise UsageError(f"{self.batch_size} is less than 1", where="batch_size", fix="try 32")
         check_normalisation(self.mean, self.std, self.scale, self.offset)
 
 
@@ -98,7 +100,11 @@ class PruneRequest:
     def __post_init__(self) -> None:
         _check_seed(self.seed)
         if not 0 <= self.level < 1:  # NaN is not, either
-            raise UsageError(f"{self.level:g} is not from 0 to below 1", where="level", fix="0.5 removes every second")
+            raise UsageError(
+                f"{self.level:g} is not in the range 0 to less than 1",
+                where="level",
+                fix="0.5 removes half of the channels",
+            )
         if self.method not in METHODS:
             raise UsageError(f"unknown method {self.method!r}", where="method", fix=f"use {' or '.join(METHODS)}")
 
@@ -143,7 +149,7 @@ def build_model(
         "seed": request.seed,
         "trust_model_code": True,
     }
-    advice = f"run {request.function} by itself and see what it does"
+    advice = f"run {request.function} on its own to see what it does"
     return _trained(message, request.source, "building the model", advice, workdir, limits, progress)
 
 
@@ -170,7 +176,7 @@ def prune_model(
         "seed": request.seed,
         "trust_model_code": request.trust_model_code,
     }
-    advice = "prune or train less, or give it higher limits"
+    advice = "prune or train less, or raise the limits"
     return _trained(message, request.path, "pruning the model", advice, workdir, limits, progress)
 
 
@@ -220,4 +226,4 @@ def fine_tune_request(message: Mapping[str, Any]) -> FineTuneRequest:
 
 def _check_seed(seed: int) -> None:
     if not 0 <= seed < 2**32:  # what numpy's and TensorFlow's generators take
-        raise UsageError(f"{seed} is not from 0 to 2^32 - 1", where="seed", fix="use 0")
+        raise UsageError(f"{seed} is not in the range 0 to 2^32 - 1", where="seed", fix="use 0")

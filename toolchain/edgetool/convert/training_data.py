@@ -44,7 +44,9 @@ def read_training_data(
     All of it is held in memory, since it is read in another order in every epoch.
     """
     if path.suffix.lower() != ".npz":
-        raise CalibrationError("training data is an .npz file with x and y", where=str(path), fix="use numpy.savez")
+        raise CalibrationError(
+            "training data must be an .npz file with x and y", where=str(path), fix="use numpy.savez"
+        )
     arrays = load_npz(path)
     found = find_labels(path, arrays, specs, [output.name for output in outputs])
     labels = None if found is None else arrays.pop(found[0])
@@ -52,24 +54,24 @@ def read_training_data(
     inputs = _stacked(samples, specs, normalisation)
     if found is None or labels is None:
         if len(specs) != 1 or specs[0].shape != outputs[0].shape or not specs[0].is_float:
-            raise CalibrationError("has no labels: no array 'y'", where=str(path), fix=SAVE)
-        note = f"{path.name} has no y: {outputs[0].name} was trained to reproduce {specs[0].name}"
+            raise CalibrationError("has no labels: there is no array named 'y'", where=str(path), fix=SAVE)
+        note = f"{path.name} has no array y: {outputs[0].name} was trained to reproduce {specs[0].name}"
         return TrainingData(inputs, inputs[0], 0, reproduces=True, notes=(*samples.notes, note))
     name, output = found
     if labels.dtype.kind not in "fiub" or labels.ndim < 1 or len(labels) != samples.count:
         raise CalibrationError(
             f"has labels {name} of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
             where=str(path),
-            fix=f"give {name} one number, or one array of the output's shape, per sample",
+            fix=f"{name} must contain one number, or one array of the output's shape, per sample",
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise CalibrationError("has labels that are NaN or infinity", where=str(path), fix=f"repair {name}")
+        raise CalibrationError("has labels that are NaN or infinite", where=str(path), fix=f"correct {name}")
     return TrainingData(inputs, labels, output, reproduces=False, notes=samples.notes)
 
 
 def _stacked(samples: SampleSet, specs: Sequence[InputSpec], normalisation: Normalisation | None) -> tuple[Array, ...]:
     if samples.count == 0:
-        raise CalibrationError("holds no samples", where=samples.where(0), fix="give at least one")
+        raise CalibrationError("contains no samples", where=samples.where(0), fix="provide at least one")
     stacked = [np.empty((samples.count, *spec.shape), np.dtype(spec.dtype)) for spec in specs]
     for index in range(samples.count):
         for values, spec, target in zip(samples.get(index), specs, stacked, strict=True):

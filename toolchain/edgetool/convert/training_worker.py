@@ -64,9 +64,9 @@ def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) 
         load_keras_model(keras, saved, config, _folder(workdir, "again"), trust_model_code=True)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(
-            f"the model that {function} made cannot be loaded without its code: {error.what}",
+            f"the model returned by {function} cannot be loaded without its code: {error.what}",
             where=str(source),
-            fix="build it of Keras's own layers",
+            fix="build it from built-in Keras layers",
             details=error.details,
         ) from error
 
@@ -113,7 +113,7 @@ def _check_prunable(path: Path) -> None:
     if path.suffix.lower() == ".tflite" or path.is_dir():
         kind = "a SavedModel" if path.is_dir() else "a .tflite file"
         raise UnsupportedModelError(
-            f"{kind} cannot be pruned: it has no layers any more", where=str(path), fix="give .h5 or .keras"
+            f"{kind} cannot be pruned: it no longer has Keras layers", where=str(path), fix="use .h5 or .keras"
         )
 
 

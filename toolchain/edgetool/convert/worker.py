@@ -82,8 +82,8 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             *converted.notes,
             *traced,
             *samples.notes,
-            *_order_note("takes its inputs", order.inputs, names),
-            *_order_note("gives its outputs", order.outputs, results),
+            *_order_note("has its inputs", order.inputs, names),
+            *_order_note("has its outputs", order.outputs, results),
         ],
     }
 
@@ -98,8 +98,8 @@ def _order_note(verb: str, order: Sequence[int], names: Sequence[str]) -> tuple[
 def _origin(request: dict[str, Any]) -> tuple[str, str]:
     """Where the samples come from, and what to do when they do not vary."""
     if request["calibration"]:
-        return request["calibration"], "give real inputs, which differ"
-    return "--samples", "use more, or give real inputs with --calibration"
+        return request["calibration"], "use real inputs, which vary"
+    return "--samples", "use more samples, or real inputs with --calibration"
 
 
 def _samples(request: dict[str, Any], model: FloatModel) -> SampleSet:

@@ -125,7 +125,7 @@ def _in_int16(draft: Draft, operator: Operator, context: Context) -> Applied | N
 
 APPROXIMATE = Rewrite(
     "approximation",
-    "was approximated by x * LOGISTIC(x * (a + b * x^2))",
+    "approximated by x * LOGISTIC(x * (a + b * x^2))",
     approximate,
     frozenset({"GELU"}),
 )

@@ -34,7 +34,7 @@ def _zero_bias(draft: Draft, operator: Operator, context: Context) -> Applied | 
 RULES = (
     Rewrite(
         "zero-bias",
-        "got a bias of zeros, which TensorFlow Lite Micro's int16 kernel needs",
+        "given a zero bias, which TensorFlow Lite Micro's int16 kernel requires",
         _zero_bias,
         frozenset({"TRANSPOSE_CONV"}),
     ),

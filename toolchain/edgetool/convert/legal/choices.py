@@ -148,31 +148,31 @@ def _bucketize(draft: Draft, operator: Operator, context: Context) -> Applied | 
 RULES = (
     Rewrite(
         "select-v2",
-        "became SELECT_V2: TensorFlow Lite Micro has no SELECT",
+        "replaced by SELECT_V2: TensorFlow Lite Micro does not support SELECT",
         _select,
         frozenset({"SELECT"}),
     ),
     Rewrite(
         "select-integers",
-        "became arithmetic: TensorFlow Lite Micro's SELECT_V2 takes no plain integers",
+        "replaced by arithmetic: TensorFlow Lite Micro's SELECT_V2 does not support unquantized integers",
         _select_integers,
         frozenset({"SELECT", "SELECT_V2"}),
     ),
     Rewrite(
         "reduce-any",
-        "became LOGICAL_NOT of REDUCE_ALL: TensorFlow Lite Micro has no REDUCE_ANY",
+        "replaced by LOGICAL_NOT and REDUCE_ALL: TensorFlow Lite Micro does not support REDUCE_ANY",
         _reduce_any,
         frozenset({"REDUCE_ANY"}),
     ),
     Rewrite(
         "one-hot",
-        "became EQUAL and SELECT_V2: TensorFlow Lite Micro has no ONE_HOT",
+        "replaced by EQUAL and SELECT_V2: TensorFlow Lite Micro does not support ONE_HOT",
         _one_hot,
         frozenset({"ONE_HOT"}),
     ),
     Rewrite(
         "bucketize",
-        "became comparisons that are added up: TensorFlow Lite Micro has no BUCKETIZE",
+        "replaced by a sum of comparisons: TensorFlow Lite Micro does not support BUCKETIZE",
         _bucketize,
         frozenset({"BUCKETIZE"}),
     ),

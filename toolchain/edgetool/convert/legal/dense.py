@@ -45,7 +45,7 @@ def _as_convolution(draft: Draft, operator: Operator, context: Context) -> Appli
 RULES = (
     Rewrite(
         "dense-as-convolution",
-        "became CONV_2D of one pixel: CMSIS-NN's dense kernel takes no int16 with a scale for each channel",
+        "replaced by a 1x1 CONV_2D: CMSIS-NN's dense kernel does not support per-channel int16",
         _as_convolution,
         frozenset({"FULLY_CONNECTED"}),
     ),

@@ -53,7 +53,7 @@ def trim_ends(model: Model, io_type: str, keep_inputs: Container[int] = ()) -> t
         kept = side == "input" and draft.inputs.index(end.tensor) in keep_inputs
         goes = inner.dtype is INTEGERS.get(io_type) and not kept
         if goes:
-            notes.append(f"{_told(draft, end, side)} was taken out")
+            notes.append(f"{_told(draft, end, side)} {'was' if len(end.operators) == 1 else 'were'} removed")
             (_trim_input if side == "input" else _trim_output)(draft, end)
             changed = True
         elif outer.dtype.name.lower() != io_type:

@@ -162,6 +162,6 @@ def expand(draft: Draft, operator: Operator, context: Context) -> Applied | None
 
 EXPAND = Rewrite(
     "expansion",
-    "became simpler operators that give the same values: TensorFlow Lite Micro does not have it",
+    "replaced by simpler operators that compute the same values: TensorFlow Lite Micro does not support this operator",
     expand,
 )

@@ -157,7 +157,7 @@ def parameters(tensor: Tensor) -> tuple[float, int]:
     """The one scale and zero point of a quantized tensor. ValueError without them."""
     own = tensor.per_tensor
     if own is None:
-        raise ValueError(f"tensor {tensor.index} has not one scale")
+        raise ValueError(f"tensor {tensor.index} does not have exactly one scale")
     return own
 
 

@@ -43,7 +43,9 @@ def readable_inputs(model: Model) -> tuple[Model, tuple[str, ...]]:
             narrow = NARROWER[tensor.dtype]
             _narrow(draft, tensor, casts, narrow)
             name = draft.model.argument_name(draft.subgraph, index) or tensor.name
-            notes.append(f"input {name!r} is {narrow.name.lower()}, not {tensor.dtype.name.lower()}: TFLM casts none")
+            notes.append(
+                f"input {name!r} is {narrow.name.lower()} instead of {tensor.dtype.name.lower()}: TFLM cannot cast it"
+            )
             changed = True
         elif tensor.dtype in CODES and tensor.quantization is None and _only_to_quantize(draft, casts):
             _quantize_directly(draft, tensor, casts)

@@ -156,6 +156,6 @@ def _settle(
 
 IN_FLOAT = Rewrite(
     "float island",
-    "was put in float32, between DEQUANTIZE and QUANTIZE: TensorFlow Lite Micro has no integer kernel for it",
+    "kept in float32, between DEQUANTIZE and QUANTIZE: TensorFlow Lite Micro has no integer kernel for this operator",
     in_float,
 )

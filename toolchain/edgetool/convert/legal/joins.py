@@ -54,7 +54,7 @@ def _concatenation(draft: Draft, operator: Operator, context: Context) -> Applie
 RULES = (
     Rewrite(
         "split-concatenation",
-        "became several: TensorFlow Lite Micro joins at most ten tensors at a time",
+        "split up: TensorFlow Lite Micro concatenates at most ten tensors at a time",
         _concatenation,
         frozenset({"CONCATENATION"}),
     ),

@@ -72,7 +72,7 @@ def _rewrite(draft: Draft, rules: tuple[Rewrite, ...], context: Context) -> list
         while dead := [operator for operator in dead_operators(draft) if operator.index not in already_dead]:
             for operator in dead:
                 draft.replace(operator)
-    raise InternalError(f"the rewrites of a model have not settled after {MAX_ROUNDS} rounds: {done[-1]}")
+    raise InternalError(f"the rewrites of a model did not converge after {MAX_ROUNDS} rounds: {done[-1]}")
 
 
 def _rewrite_one(draft: Draft, operator: Operator, rules: tuple[Rewrite, ...], context: Context) -> list[Applied]:

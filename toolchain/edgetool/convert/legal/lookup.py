@@ -144,12 +144,12 @@ def _plain(quantization: Quantization | None) -> Quantization | None:
 
 LOOK_UP = Rewrite(
     "lookup table",
-    "became a lookup table of 256 values, which is exact: TensorFlow Lite Micro has no int8 kernel for it",
+    "replaced by an exact 256-entry lookup table: TensorFlow Lite Micro has no int8 kernel for this operator",
     look_up,
 )
 SHORTEN = Rewrite(
     "one lookup table",
-    "became one lookup table of 256 values with the operators before it, which rounds only once",
+    "merged with the preceding operators into one 256-entry lookup table, which rounds only once",
     shorten,
     wanted=True,
 )

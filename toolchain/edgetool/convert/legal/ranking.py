@@ -50,7 +50,7 @@ def _top_k(draft: Draft, operator: Operator, context: Context) -> Applied | None
 RULES = (
     Rewrite(
         "top-k",
-        "became comparisons of all pairs: TensorFlow Lite Micro has no TOPK_V2",
+        "replaced by comparisons of all pairs: TensorFlow Lite Micro does not support TOPK_V2",
         _top_k,
         frozenset({"TOPK_V2"}),
     ),

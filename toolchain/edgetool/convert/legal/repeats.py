@@ -108,13 +108,13 @@ _CODES = frozenset({"TILE", "BROADCAST_TO"})
 RULES = (
     Rewrite(
         "repeat-broadcast",
-        "became BROADCAST_TO of at most five dimensions, which TensorFlow Lite Micro has",
+        "replaced by BROADCAST_TO with at most five dimensions, which TensorFlow Lite Micro supports",
         _broadcast,
         _CODES,
     ),
     Rewrite(
         "repeat-concatenate",
-        "became CONCATENATION of the tensor with itself: the runtime has no TILE and no BROADCAST_TO",
+        "replaced by CONCATENATION of the tensor with itself: the runtime supports neither TILE nor BROADCAST_TO",
         _concatenate,
         _CODES,
     ),

@@ -201,7 +201,8 @@ def _note(model: Model, start: Tensor, chain: _Chain) -> str:
     scale, offset = chain.affine.scale, chain.affine.offset
     shift = "" if offset == 0 else f" {'-' if offset < 0 else '+'} {abs(offset):.6g}"
     kind = start.dtype.name.lower()
+    verb = "was" if len(chain.operators) == 1 else "were"
     return (
-        f"input {name!r} has taken up the scale of {labels}: for an x of the original model its real value is "
-        f"x * {scale:.6g}{shift}, and its {kind} code the same as before"
+        f"{labels} {verb} folded into the scale of input {name!r}: an original input value x now corresponds to the "
+        f"real value x * {scale:.6g}{shift}; the {kind} code is unchanged"
     )

@@ -73,7 +73,7 @@ RULES = (
     Rewrite("remove-reshape", "", _remove, frozenset({"RESHAPE"}), wanted=True),
     Rewrite(
         "as-reshape",
-        "became RESHAPE, which takes every type",
+        "replaced by RESHAPE, which supports every type",
         _as_reshape,
         frozenset({"EXPAND_DIMS", "SQUEEZE"}),
     ),

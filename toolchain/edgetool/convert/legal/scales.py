@@ -60,7 +60,7 @@ def _clamps_nothing(tensor: Tensor, lowest: float, highest: float) -> bool:
 RULES = (
     Rewrite(
         "quantize-between",
-        "got a QUANTIZE beside it: TensorFlow Lite Micro's kernel needs input and output of one scale",
+        "given an additional QUANTIZE: TensorFlow Lite Micro's kernel requires the same scale for input and output",
         _quantize,
     ),
 )

@@ -11,7 +11,7 @@ MOST_LAYERS = 5
 
 
 def sentences(applied: Iterable[Applied], rules: Iterable[Rewrite], layers: Mapping[str, object]) -> tuple[str, ...]:
-    """ "2 TILE (up_sampling1d, repeat_vector) became CONCATENATION: TensorFlow Lite Micro has no TILE", and so on.
+    """ "2 TILE (up_sampling1d, repeat_vector) were replaced by CONCATENATION: the runtime does not support TILE".
 
     In the order in which the kinds first took place; those of one rule for different operators are told apart. Rules
     that say nothing are not told. layers: the scopes of the Keras layers that may be named.
@@ -32,7 +32,7 @@ def _sentence(says: str, label: str, group: list[Applied], known: Mapping[str, o
     if len(layers) > MOST_LAYERS:
         layers = [*layers[:MOST_LAYERS], f"{len(layers) - MOST_LAYERS} more"]
     who = f"{len(group)} {label}" if len(group) > 1 else label
-    return who + (f" ({', '.join(layers)})" if layers else "") + f" {says}{error}"
+    return who + (f" ({', '.join(layers)})" if layers else "") + f" {'were' if len(group) > 1 else 'was'} {says}{error}"
 
 
 def _layer(change: Applied, known: Mapping[str, object]) -> str | None:

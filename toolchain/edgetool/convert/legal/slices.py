@@ -136,13 +136,13 @@ def _unpack(draft: Draft, operator: Operator, context: Context) -> Applied | Non
 RULES = (
     Rewrite(
         "slice",
-        "became SLICE, or STRIDED_SLICE of fewer dimensions: TensorFlow Lite Micro's takes at most four",
+        "replaced by SLICE, or STRIDED_SLICE with fewer dimensions: TensorFlow Lite Micro supports at most four there",
         _strided_slice,
         frozenset({"STRIDED_SLICE"}),
     ),
     Rewrite(
         "unpack",
-        "became a SLICE for each output: TensorFlow Lite Micro's kernel does not take this type",
+        "replaced by one SLICE per output: TensorFlow Lite Micro's kernel does not support this type",
         _unpack,
         frozenset({"UNPACK"}),
     ),

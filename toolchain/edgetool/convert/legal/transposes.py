@@ -76,7 +76,7 @@ def _exchange(move: tuple[int, int, int, int]) -> tuple[list[int], list[int]]:
 RULES = (
     Rewrite(
         "transpose",
-        "became RESHAPE and TRANSPOSE of as many dimensions as TensorFlow Lite Micro takes",
+        "replaced by RESHAPE and a TRANSPOSE with no more dimensions than TensorFlow Lite Micro supports",
         _transpose,
         frozenset({"TRANSPOSE"}),
     ),

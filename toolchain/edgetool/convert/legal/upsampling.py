@@ -93,7 +93,7 @@ def _nearest(size: int, resized: int) -> Index:
 RULES = (
     Rewrite(
         "upsample",
-        "became RESIZE_NEAREST_NEIGHBOR: TensorFlow Lite Micro has no TILE",
+        "replaced by RESIZE_NEAREST_NEIGHBOR: TensorFlow Lite Micro does not support TILE",
         _upsample,
         frozenset({"TILE"}),
     ),

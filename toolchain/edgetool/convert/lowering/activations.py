@@ -17,7 +17,7 @@ def _relu(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     tf, slope, limit, threshold = context.tf, layer.negative_slope, layer.max_value, layer.threshold
     if threshold and context.options.quantize == "int16x8":
         # Measured: 10 dB from GREATER of 16 bits, on LiteRT too.
-        context.refuse("has a threshold, which int16x8 cannot compare with", "use threshold=0, or --quantize int8")
+        context.refuse("has a threshold, which int16x8 does not support", "use threshold=0, or --quantize int8")
     if not slope or (limit is None and not threshold):
         return None
 

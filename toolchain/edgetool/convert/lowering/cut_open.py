@@ -141,7 +141,7 @@ def _drop(cuts: Cuts, cut: LstmCut, obstacle: str) -> str:
             f"layer {cut.name!r} (LSTM) cannot become one operator: {obstacle}",
             fix="use --rnn auto or --rnn unrolled",
         )
-    return f"layer {cut.name!r} (LSTM) is unrolled: {obstacle}"
+    return f"layer {cut.name!r} (LSTM) was unrolled: {obstacle}"
 
 
 def _obstacle(calls: list[Passing]) -> str | None:
@@ -150,9 +150,9 @@ def _obstacle(calls: list[Passing]) -> str | None:
         return f"the model calls it {len(calls)} times"
     (passing,) = calls
     if any(not hasattr(value, "__array__") for value in passing.values):
-        return "another layer calls it in a graph of its own"
+        return "another layer calls it in a separate graph"
     if any(np.shape(value)[0] != 1 for value in passing.values):
-        return "another layer calls it with a batch"
+        return "another layer calls it with a batch size other than 1"
     return passing.obstacle
 
 
@@ -164,10 +164,10 @@ def _lstm_ends(cuts: Cuts, passed: dict[str, list[Passing]], notes: list[str], q
         said = np.concatenate([np.asarray(passing.values[1], np.float32) for passing in passed[name]])
         off = np.abs((outputs if said.ndim == outputs.ndim else outputs[:, -1]) - said).max()
         if not off <= SAME:
-            notes.append(_drop(cuts, cut, f"it computes something else than an LSTM: {off:.1g} off"))
+            notes.append(_drop(cuts, cut, f"its output differs from that of an LSTM by {off:.1g}"))
             continue
         if quantize in INTEGER and cell_bits(largest) is None:
-            notes.append(_drop(cuts, cut, f"its cell state reaches {largest:.0f}"))
+            notes.append(_drop(cuts, cut, f"its cell state reaches {largest:.0f}, which is too large for the operator"))
             continue
         shape = (1, *outputs.shape[1:])
         samples = outputs.reshape(len(outputs), *_long(shape, GIVEN_RANK)[1:])
@@ -182,7 +182,8 @@ def _state_ends(cuts: Cuts, passed: dict[str, list[Passing]], count: int) -> lis
         obstacle = _obstacle(calls[: len(calls) // count])
         if obstacle is not None:
             raise UnsupportedModelError(
-                f"layer {cut.name!r} cannot carry its state: {obstacle}", fix="call a stateful layer once, by itself"
+                f"layer {cut.name!r} cannot keep its state: {obstacle}",
+                fix="call a stateful layer only once, outside other layers",
             )
         columns = zip(*(passing.values for passing in calls), strict=True)
         samples = tuple(np.concatenate(column).astype(np.float32) for column in columns)

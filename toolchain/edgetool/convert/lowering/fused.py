@@ -155,7 +155,7 @@ def _cell_kind(cut: LstmCut, dtype: DType, largest: float) -> tuple[DType, Quant
     bits = cell_bits(largest)
     if bits is None:
         raise ConversionError(
-            f"the cell state of layer {cut.name!r} (LSTM) reaches {largest:.0f}: too much for the operator",
+            f"the cell state of layer {cut.name!r} (LSTM) reaches {largest:.0f}, which is too large for the operator",
             fix="use --rnn unrolled, or other calibration data",
         )
     return DType.INT16, Quantization((2.0 ** (bits - CELL_BITS),), (0,), 0)

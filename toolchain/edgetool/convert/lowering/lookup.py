@@ -36,7 +36,7 @@ def _embedding(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
         narrow = context.options.quantize == "int8" and layer.input_dim > INT8_INDICES
         if narrow and _source(inputs).dtype.is_floating:
             context.refuse(
-                f"takes {layer.input_dim} indices as {inputs.dtype.name}, and int8 cannot tell so many apart",
+                f"accepts {layer.input_dim} indices as {inputs.dtype.name}, and int8 cannot represent that many",
                 "declare the model's input with dtype='int32'",
             )
         outputs = tf.gather(tf.convert_to_tensor(layer.embeddings), whole(tf, inputs))

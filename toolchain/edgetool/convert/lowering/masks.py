@@ -27,8 +27,8 @@ def _any(context: FunctionContext) -> Callable[..., Any]:
 def _masking(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     if layer.mask_value and context.options.quantize in ("int8", "int16x8"):
         context.note(
-            f"layer {context.scope!r} (Masking) looks for {layer.mask_value:g} among quantized values: only 0 is sure "
-            "to be one of them"
+            f"layer {context.scope!r} (Masking) compares quantized values with {layer.mask_value:g}, but only 0 is "
+            "guaranteed to be exactly representable"
         )
     return None
 

@@ -24,7 +24,7 @@ def without_ports(model: Model, inputs: Iterable[str], outputs: Iterable[str]) -
     missing = (gone_in | gone_out) - tensors.keys()
     if missing:
         raise ConversionError(
-            f"TensorFlow's converter dropped {', '.join(sorted(missing))}, ends of a cut at a recurrent layer",
+            f"TensorFlow's converter dropped {', '.join(sorted(missing))}, which connect a recurrent layer",
             fix="use --rnn unrolled",
         )
     kept = replace(
@@ -53,7 +53,7 @@ def inner_inputs(draft: Draft, port: int) -> list[int]:
         return [port]
     if any(reader.code != "QUANTIZE" for reader in readers):
         raise ConversionError(
-            f"the value {draft.tensors[port].name!r} of a recurrent layer is used in float and in integers",
+            f"the value {draft.tensors[port].name!r} of a recurrent layer is used both as float and as integer",
             fix="use --io int8, or --rnn unrolled",
         )
     for reader in readers:

@@ -27,7 +27,7 @@ def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     In float it may stay a loop, which TFLM runs: TensorFlow leaves loops in float, or crashes when it calibrates them.
     """
     if context.options.rnn == "fused":
-        context.refuse("has no single operator: only LSTM has one", "use --rnn auto or --rnn unrolled")
+        context.refuse("cannot become a single operator: only LSTM can", "use --rnn auto or --rnn unrolled")
     if layer.stateful:
         return _carried(context, layer)
     may_loop = context.options.quantize not in INTEGER and context.options.rnn == "auto"
@@ -36,7 +36,7 @@ def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
 
 def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     """An LSTM: cut out, to become one operator, where nothing of it stands against that."""
-    obstacle = "--rnn unrolled asks for it" if context.options.rnn == "unrolled" else _obstacle(context, layer)
+    obstacle = "--rnn unrolled was specified" if context.options.rnn == "unrolled" else _obstacle(context, layer)
     demanded = context.options.rnn == "fused"
     if obstacle is not None:
         if demanded:
@@ -96,17 +96,17 @@ def _flipped(tf: Any, x: Any, axis: int) -> Any:
 def _obstacle(context: LowerContext, layer: Any) -> str | None:
     """Why this LSTM cannot be one operator, by what it is."""
     if context.options.quantize not in FUSED_SCHEMES:
-        return f"TensorFlow Lite has none for {context.options.quantize}"
+        return f"TensorFlow Lite has no such operator for {context.options.quantize}"
     cell = type(layer.cell)
     if cell.__name__ != "LSTMCell" or not cell.__module__.startswith(("keras.", "tf_keras.")):
-        return "its cell is one of the user's own"
+        return "it uses a custom cell"
     names = [getattr(function, "__name__", "") for function in (layer.activation, layer.recurrent_activation)]
     if names != ["tanh", "sigmoid"]:
         return f"its activations are {names[0]} and {names[1]}, not tanh and sigmoid"
     if layer.return_state:
-        return "it gives its state to other layers"
+        return "it passes its state to other layers"
     if getattr(layer, "time_major", False):
-        return "its first dimension is time"
+        return "its first dimension is the time step"
     return None
 
 
@@ -114,7 +114,7 @@ def _obstacle_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | No
     """Why it cannot, by how the model calls it."""
     given = dict(zip(("initial_state", "mask"), args, strict=False)) | kwargs
     if given.get("initial_state") is not None:
-        return "another layer gives its state"
+        return "another layer provides its state"
     if given.get("mask") is not None:
         return "its sequence is masked"
     return None
@@ -150,7 +150,7 @@ def _carried(context: LowerContext, layer: Any) -> Callable[..., Any]:
         mode = cuts.mode(name)
         if mode == "recording" and name not in cuts.lstms:
             eager = hasattr(sequence, "numpy")
-            obstacle = None if eager else "another layer calls it in a graph of its own"
+            obstacle = None if eager else "another layer calls it in a separate graph"
             cuts.record(name, *(state.numpy() for state in stored_states(layer) if eager), obstacle=obstacle)
         if mode != "open":
             return original(sequence, *args, **kwargs)
@@ -167,24 +167,24 @@ def _carried(context: LowerContext, layer: Any) -> Callable[..., Any]:
 def _only_loops(context: LowerContext, layer: Any) -> None:
     """A layer that cannot be unrolled: a loop, which only float can keep."""
     if layer.stateful or context.options.quantize in INTEGER:
-        context.refuse("of tf_keras runs in a loop only", "save the model with Keras 3, or use --quantize float32")
+        context.refuse("from tf_keras can only run in a loop", "save the model with Keras 3, or use --quantize float32")
 
 
 def _bidirectional(context: LowerContext, layer: Any) -> None:
     """Its two layers are lowered by themselves."""
     if layer.forward_layer.stateful:
         context.refuse(
-            "cannot carry a state from one invocation to the next: its backward layer starts at the end of a sequence "
-            "that never ends",
-            "make the layer inside not stateful, or leave the Bidirectional out",
+            "cannot keep its state from one invocation to the next: its backward layer needs the end of a sequence "
+            "that has no end",
+            "make the wrapped layer stateless, or use it without Bidirectional",
         )
 
 
 def _check_steps(context: LowerContext, steps: int | None) -> None:
     if steps is None:
-        context.refuse("takes sequences of no fixed length", "give the input a fixed number of time steps")
+        context.refuse("takes sequences of variable length", "use an input with a fixed number of time steps")
     if steps > MAX_STEPS:
-        context.refuse(f"would become {steps} copies, one for each time step; {MAX_STEPS} are the limit", SHORTER)
+        context.refuse(f"would become {steps} copies, one for each time step; the limit is {MAX_STEPS}", SHORTER)
 
 
 @contextlib.contextmanager

@@ -24,8 +24,8 @@ def _prod(context: FunctionContext) -> Callable[..., Any]:
         count = math.prod(x.shape[place] for place in axes)
         if count > MOST_FACTORS:
             context.refuse(
-                f"multiplies {count} values with each other, which TFLM has no operator for",
-                "sum up logarithms instead",
+                f"multiplies {count} values with each other, for which TFLM has no operator",
+                "sum logarithms instead",
             )
         for place in sorted((place % x.shape.rank for place in axes), reverse=True):
             x = functools.reduce(tf.multiply, tf.split(x, x.shape[place], place))

@@ -26,7 +26,7 @@ def _resize(context: FunctionContext) -> Callable[..., Any]:
         images = tf.convert_to_tensor(images)
         if first or changed or not images.shape.is_fully_defined() or images.shape.rank not in (3, 4):
             context.refuse(
-                f"resizes with {interpolation!r} interpolation, which TFLM has no operator for",
+                f"resizes with {interpolation!r} interpolation, for which TFLM has no operator",
                 "use interpolation='bilinear' or 'nearest' without antialias, and data_format='channels_last'",
             )
 

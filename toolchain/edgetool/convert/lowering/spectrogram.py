@@ -49,8 +49,8 @@ def _stft(context: FunctionContext) -> Callable[..., Any]:
 def _powers(context: LowerContext, layer: Any) -> None:
     if context.options.quantize == "int8" and getattr(layer, "mode", "log") not in LINEAR:
         context.note(
-            f"layer {context.scope!r} ({context.layer_class}) has powers of far more than int8's 256 steps: "
-            f"--keep-float {context.scope} leaves it in float32, or compute it outside the model"
+            f"layer {context.scope!r} ({context.layer_class}) has a dynamic range far larger than int8's 256 steps: "
+            f"keep it in float32 with --keep-float {context.scope}, or compute it outside the model"
         )
 
 

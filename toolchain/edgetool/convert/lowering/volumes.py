@@ -25,7 +25,7 @@ def _conv_3d(context: FunctionContext) -> Callable[..., Any]:
             return context.original(inputs, kernel, strides, padding, data_format, dilation_rate)
         if data_format == "channels_first" or shape[-1] != kernel.shape[3]:
             context.refuse(
-                "is a convolution of volumes in groups or with the channels first, which TFLM has no operator for",
+                "is a grouped or channels-first 3D convolution, for which TFLM has no operator",
                 "use groups=1 and data_format='channels_last'",
             )
         stride, dilation = triple(strides), triple(dilation_rate)
@@ -61,7 +61,7 @@ def _conv_transpose_3d(context: FunctionContext) -> Callable[..., Any]:
     def conv_transpose(inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if inputs.shape.rank == 5:
             context.refuse(
-                "is a transposed convolution of volumes, which TFLM has no operator for",
+                "is a transposed 3D convolution, for which TFLM has no operator",
                 "use UpSampling3D followed by Conv3D",
             )
         return context.original(inputs, *args, **kwargs)

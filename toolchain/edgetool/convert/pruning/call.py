@@ -63,7 +63,7 @@ class Call:
             return signal.symbols
         reason = f"tied by {self.facts} to {signal.origin}"
         if signal.axis is not None:
-            reason = f"{self.facts} works along another axis than that of its channels"
+            reason = f"{self.facts} operates along an axis other than the channel axis"
             self.channels.freeze(signal.symbols, reason)
         return self.channels.frozen(signal.shape[axis] or 0, reason)
 
@@ -72,7 +72,7 @@ class Call:
         symbols = self.along(signal, axis)
         if signal.axis == axis:
             for index in np.flatnonzero(signal.residue != None):  # noqa: E711
-                reason = f"{signal.residue[index]}, so that a removed channel would leave a constant in {self.facts}"
+                reason = f"{signal.residue[index]}, so a removed channel would leave a constant in {self.facts}"
                 self.channels.freeze(symbols[index : index + 1], reason)
         return symbols
 
@@ -103,9 +103,7 @@ class Call:
         left = no_residue(len(symbols)) if residue is None else residue
         return [Signal(self.specs[0], axis, symbols, left)]
 
-    def give_up(
-        self, signals: Sequence[Signal], why: str = "through which channels cannot be followed"
-    ) -> list[Signal]:
+    def give_up(self, signals: Sequence[Signal], why: str = "through which channels cannot be tracked") -> list[Signal]:
         """Freeze what goes in, and know nothing of what comes out."""
         self.facts.given_up = True
         for signal in signals:

@@ -87,7 +87,7 @@ def choose(trace: Trace, level: float, method: str) -> Choice:
         removed.extend(ranked[: count_to_remove(level, len(ranked))])
     notes: tuple[str, ...] = ()
     if method == "batch-norm" and without:
-        notes = (f"ranked by L1 norm, having no batch normalization with a scale: {listed(without)}",)
+        notes = (f"ranked by L1 norm because there is no batch normalization with a scale: {listed(without)}",)
     return Choice(frozenset(removed), notes)
 
 

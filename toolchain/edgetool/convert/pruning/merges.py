@@ -29,25 +29,25 @@ def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence
     if not axes:
         return call.unknown(signals)
     if len(axes) != 1 or shape[max(axes)] is None:
-        return call.give_up(signals, "which joins channels along different axes")
+        return call.give_up(signals, "which combines channels along different axes")
     axis = axes.pop()
     size = shape[axis]
     full = [signal for signal in signals if len(signal.shape) >= -axis and signal.shape[axis] == size]
     broadcast = [signal for signal in signals if not any(signal is other for other in full)]
     for signal in broadcast:
-        call.channels.freeze(signal.symbols, f"{call.facts} spreads it over all channels")
+        call.channels.freeze(signal.symbols, f"{call.facts} broadcasts it over all channels")
     along = [call.along(signal, len(signal.shape) + axis) for signal in full]
     for symbols in along[1:]:
         call.channels.tie(along[0], symbols)
     residue = rest([signal.residue if signal.axis is not None else _unknown(len(along[0])) for signal in full])
     if broadcast and rest is either:
-        residue[residue == None] = f"{call.facts} adds to every channel"  # noqa: E711
+        residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
     return call.output(len(shape) + axis, along[0], residue)
 
 
 def _unknown(count: int) -> Residue:
     """Of a tensor that is frozen anyway."""
-    return np.full(count, "a frozen tensor is not zero", dtype=object)
+    return np.full(count, "a tensor that is not pruned is not zero", dtype=object)
 
 
 def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:
@@ -59,7 +59,7 @@ def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:
         return call.unknown(signals)
     axis = max(axes)
     if len(axes) != 1 or joined < 0 or any(signal.shape[axis] is None for signal in signals):
-        return call.give_up(signals, "which joins channels along different axes")
+        return call.give_up(signals, "which combines channels along different axes")
     along = [call.along(signal, axis) for signal in signals]
     residues = [
         signal.residue if signal.axis is not None else _unknown(len(symbols))

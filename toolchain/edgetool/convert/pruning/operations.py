@@ -31,6 +31,6 @@ def operation(call: Call, signals: list[Signal]) -> list[Signal]:
                 return call.output(signals[0].axis, signals[0].symbols, signals[0].residue)
             if kind in SHIFTED:
                 residue = signals[0].residue.copy()
-                residue[residue == None] = f"{call.facts} adds to every channel"  # noqa: E711
+                residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
                 return call.output(signals[0].axis, signals[0].symbols, residue)
     return call.give_up(signals)

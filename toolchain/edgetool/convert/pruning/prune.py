@@ -62,10 +62,10 @@ def prune(
     """
     if not 0 <= level < 1:  # refuses NaN, too
         raise UsageError(
-            f"{level} is no level of pruning", fix="give the share of channels to remove: from 0, and below 1"
+            f"{level} is not a valid pruning level", fix="use the fraction of channels to remove: 0 to less than 1"
         )
     if method not in METHODS:
-        raise UsageError(f"unknown method of pruning {method!r}", fix=f"use {' or '.join(METHODS)}")
+        raise UsageError(f"unknown pruning method {method!r}", fix=f"use {' or '.join(METHODS)}")
     paths = [path for path, _ in layers_of(keras, model)]
     lacking = [pattern for pattern in exclude if not any(matches(pattern, path) for path in paths)]
     if lacking and not may_lack:
@@ -77,9 +77,9 @@ def prune(
     if shapes != before:
         raise InternalError(f"pruning changed the outputs of model {model.name!r} from {before} to {shapes}")
     removed = _removed(found, choice.removed)
-    notes = (*choice.notes, *(f"exclude: no layer is called {pattern!r}" for pattern in lacking))
+    notes = (*choice.notes, *(f"exclude: there is no layer named {pattern!r}" for pattern in lacking))
     if level > 0 and not removed:
-        notes = (*notes, "no channel can be removed at this level: every layer is left alone")
+        notes = (*notes, "no channel can be removed at this level, so no layer was pruned")
     return Pruned(
         model=result,
         removed=removed,
@@ -94,9 +94,9 @@ def _no_layer(pattern: str, paths: Sequence[tuple[str, ...]]) -> UsageError:
     names = sorted({path[-1] for path in paths} | {SEPARATOR.join(path) for path in paths})
     near = difflib.get_close_matches(pattern, names, 3)
     return UsageError(
-        f"no layer is called {pattern!r}",
+        f"there is no layer named {pattern!r}",
         where="exclude",
-        fix=f"did you mean {' or '.join(map(repr, near))}?" if near else f"layers are {', '.join(names[:8])}",
+        fix=f"did you mean {' or '.join(map(repr, near))}?" if near else f"the layers are {', '.join(names[:8])}",
     )
 
 
@@ -126,7 +126,7 @@ def _left_alone(found: Trace, level: float) -> tuple[LeftAlone, ...]:
         for unit in made_units(found, facts).tolist():
             reason = found.channels.reason(unit)
             if reason is None and unit in few:
-                reason = f"{level:.12g} of {few[unit]} channels is less than one"
+                reason = f"{level:.12g} of {few[unit]} channels rounds down to zero"
             if reason is not None:
                 reasons[reason] = reasons.get(reason, 0) + 1
         for reason, count in reasons.items():

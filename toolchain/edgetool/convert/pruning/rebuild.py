@@ -104,9 +104,9 @@ class _Builder:
                 return type(layer).from_config(config)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise UnsupportedModelError(
-                f"cannot be built again from its configuration: {explain(error)[0]}",
+                f"cannot be rebuilt from its configuration: {explain(error)[0]}",
                 where=f"layer {layer.name!r} ({type(layer).__name__})",
-                fix="give its class a get_config that returns the arguments of its constructor",
+                fix="define get_config in its class so that it returns the arguments of the constructor",
             ) from error
 
     def _loses(self, facts: LayerFacts) -> bool:

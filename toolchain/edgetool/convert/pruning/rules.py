@@ -109,7 +109,7 @@ def _recurrent(call: Call, signal: Signal) -> list[Signal]:
             return call.give_up([signal])
         for layer in inner:
             call.index(layer.cell.kernel, 0, symbols)
-    call.facts.whole = f"{call.facts.kind} layers keep their units"
+    call.facts.whole = f"the units of {call.facts.kind} layers are not pruned"
     return call.unknown()
 
 
@@ -118,7 +118,7 @@ def _batch_normalization(call: Call, signal: Signal) -> list[Signal]:
     layer = call.layer
     axis = layer.axis - 1 if layer.axis > 0 else len(signal.shape) + layer.axis
     if signal.axis not in (None, axis):
-        return call.give_up([signal], "which normalizes along another axis")
+        return call.give_up([signal], "which normalizes along a different axis")
     symbols = call.along(signal, axis)
     for weight in layer.weights:
         call.index(weight, 0, symbols)

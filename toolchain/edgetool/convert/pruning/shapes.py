@@ -26,7 +26,7 @@ def reshape(call: Call, signal: Signal) -> list[Signal]:
     laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
     if laid is None:
         call.size("target_shape", None, np.zeros(0, np.int64))
-        return call.give_up([signal], "which spreads its channels over several axes")
+        return call.give_up([signal], "which distributes its channels over several axes")
     call.size("target_shape", laid[0], laid[1])
     return call.output(*laid)
 

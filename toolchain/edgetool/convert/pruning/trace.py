@@ -33,9 +33,9 @@ def graph_of(keras: Any, model: Any) -> Any:
     graph = getattr(model, "_functional", None) if isinstance(model, keras.Sequential) else model
     if graph is None or not is_model(keras, model):
         raise UnsupportedModelError(
-            f"model {model.name!r} ({type(model).__name__}) has no graph of layers that pruning could follow",
+            f"model {model.name!r} ({type(model).__name__}) has no layer graph that pruning can trace",
             where=f"model {model.name!r}",
-            fix="build it as a Sequential with an Input, or as a functional model: keras.Model(inputs, outputs)",
+            fix="build it as a Sequential model with an Input, or as a functional model: keras.Model(inputs, outputs)",
         )
     return graph
 
@@ -99,7 +99,7 @@ class _Tracer:
             if facts.given_up:
                 known = (*facts.weights.values(), *(symbols for _, symbols in facts.sizes.values()))
                 for symbols in known:
-                    channels.freeze(symbols, f"one of the calls of {facts} cannot be followed")
+                    channels.freeze(symbols, f"one of the calls of {facts} cannot be tracked")
         return self._result
 
     def _through(self, model: Any, signals: Sequence[Signal]) -> list[Signal]:
