@@ -10,7 +10,7 @@ import click
 import pytest
 
 from edgetool.cli.output import ProgressLine
-from edgetool.cli.text import color, durations, size_of, sizes
+from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of, sizes
 from edgetool.cli.view import finding_lines, quantization_facts
 from edgetool.cli.view_plan import plan_view
 from edgetool.cli.view_verdict import closing, verdict_of
@@ -162,3 +162,9 @@ def test_values_beside_each_other_share_a_unit() -> None:
     assert durations([1500, 20]) == ["1,500 ms", "20 ms"]
     assert rates(0.00221, 0.297) == ["2.21 MB/s", "297 MB/s"]
     assert rates(8.49e-5) == ["84.9 kB/s"]
+
+
+def test_a_common_unit_formats_values_beside_it_without_exponents() -> None:
+    shown = in_common_unit([1500.0, 20.0], TIME_UNITS)
+    assert [shown(value) for value in (1500.0, 20.0, 1480.0)] == ["1,500 ms", "20 ms", "1,480 ms"]
+    assert [mac_rate(rate) for rate in (1.44, 0.2, 8.49e-5)] == ["1.44 GMAC/s", "200 MMAC/s", "84.9 kMAC/s"]

@@ -28,7 +28,15 @@ def test_printable_is_no_command_to_a_ci_runner() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "0.00"), (1234.5, "1,234"), (12.34, "12.3"), (0.01234, "0.0123"), (1e-7, "1.00e-07"), (2e12, "2.00e+12")],
+    [
+        (0, "0.00"),
+        (1234.5, "1,234"),
+        (12.34, "12.3"),
+        (0.01234, "0.0123"),
+        (1e-7, "0.000000100"),
+        (1e-10, "1.00e-10"),
+        (2e12, "2,000,000,000,000"),
+    ],
 )
 def test_significant(value: float, shown: str) -> None:
     assert significant(value) == shown

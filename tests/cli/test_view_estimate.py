@@ -71,8 +71,8 @@ def test_a_run_elsewhere_shows_no_share_of_the_targets_memory() -> None:
     elsewhere = replace(MEASURED, bandwidth_utilization=None, within_band=None, ratio=None, text="nothing")
     shown = text(view(report(estimate(measured=elsewhere))))
     assert "MB/s, " in shown
-    assert "of what the memory delivers" not in shown
-    assert "of what the memory delivers" in text(view(report(estimate(measured=MEASURED))))
+    assert "of the memory bandwidth), " not in shown
+    assert "of the memory bandwidth), " in text(view(report(estimate(measured=MEASURED))))
 
 
 def test_it_is_short_unless_everything_is_wanted() -> None:
@@ -121,7 +121,7 @@ def test_counted(number: int, shown: str) -> None:
 def test_a_measured_run_stands_beside_the_estimate() -> None:
     shown = text(view(report(FULL)))
     assert "Measured 12.3 ms, given by the user" in shown
-    assert "50.0 MB/s (10 % of what the memory delivers), 0.200 GMAC/s" in shown
+    assert "50.0 MB/s (10 % of the memory bandwidth), 200 MMAC/s" in shown
     assert MEASURED.text in shown
 
 
@@ -159,7 +159,7 @@ def test_energy_with_its_basis() -> None:
 
 
 def test_what_is_not_modelled_is_named() -> None:
-    assert "CUSTOM x2, FFT: no instructions are known" in text(
+    assert "CUSTOM x2, FFT: instruction counts are unknown" in text(
         view(report(estimate(not_modelled=("CUSTOM", "FFT", "CUSTOM"))))
     )
     assert "Unmodelled" not in text(view(report()))
@@ -167,8 +167,8 @@ def test_what_is_not_modelled_is_named() -> None:
 
 def test_a_device_that_is_only_a_bandwidth() -> None:
     shown = text(view(report(estimate(**BANDWIDTH_ONLY), memory=MemoryInfo(None, None, None, None, None))))
-    assert "not estimated; moving its bytes alone takes 380 ms" in shown
-    assert "the memory delivers 480 MB/s" in shown
+    assert "not estimated; memory traffic alone takes 380 ms" in shown
+    assert "memory bandwidth 480 MB/s" in shown
     assert "no memory limits are known" in shown
     assert "Limit" not in shown
 
@@ -201,7 +201,7 @@ def test_an_interval_and_a_run_are_told_side_by_side() -> None:
     lines = comparison([report(FULL), report(FULL, name="mine")])
     assert lines[2].split()[-2:] == ["busy", "validation"]
     assert lines[3].split()[-3:] == ["30", "%", "calibrated"]
-    assert "busy: the share of every 1.0 s" in text(lines)
+    assert "busy: the share of each 1.0 s" in text(lines)
     assert "Measured: 12.3 ms, given by the user." in text(lines)
     assert "BW" not in text(lines)
     assert "Measured" not in text(comparison([report(), report(name="mine")]))

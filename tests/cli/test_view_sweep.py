@@ -156,7 +156,7 @@ def test_columns_that_tell_nothing_are_left_out() -> None:
 def test_without_labels_the_column_is_agreement() -> None:
     rows = [row(n, metrics=Metrics(quality(None), cost(1.0))) for n in (1, 2)]
     shown = text(view(rows))
-    assert "agreement: the share of samples to which it answers as the float original does" in shown
+    assert "agreement: the fraction of samples with the same prediction as the float original" in shown
     assert " accuracy " not in shown
     assert "99.0 %" in shown
 
@@ -289,7 +289,7 @@ def test_an_empty_front_says_why() -> None:
     assert "no variant is accepted" in text(front_view([row(1, precision="float32")]))
     unknown = Metrics(quality(), cost(1.0, energy_uj=None))
     shown = text(front_view([row(1, metrics=unknown)], ("energy_uj", "accuracy")))
-    assert "of 1 variant accepted, none has a known value of energy" in shown
+    assert "none of the accepted variants (1) has a known value for energy" in shown
     assert "no variant yet" in text(front_view([]))
 
 

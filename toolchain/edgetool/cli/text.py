@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -18,8 +18,11 @@ LEAST_TEXT_COLUMNS = 20
 SIZE_UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 TIME_UNITS = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"))
 ENERGY_UNITS = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"))
+RATE_UNITS = ((1.0, "GB/s"), (1e-3, "MB/s"), (1e-6, "kB/s"), (1e-9, "B/s"))
+MAC_RATE_UNITS = ((1.0, "GMAC/s"), (1e-3, "MMAC/s"), (1e-6, "kMAC/s"), (1e-9, "MAC/s"))
+COUNT_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 LARGEST_SHOWN = 10_000  # in a smaller unit that several values share
-LARGEST_BESIDE_TINY = 1_000_000
+LARGEST_BESIDE_TINY = 100_000
 TINY = 0.01
 
 
@@ -134,6 +137,19 @@ def common_unit(values: Sequence[float | None], units: Sequence[tuple[float, str
     return units[place]
 
 
+def in_common_unit(
+    values: Sequence[float | None], units: Sequence[tuple[float, str]], digits: int = 2
+) -> Callable[[float], str]:
+    """Return what formats these values, and others beside them, in the unit in which these read best."""
+    unit = common_unit(values, units)
+    return lambda value: _in_unit([value], unit, digits, unit=True)[0]
+
+
+def mac_rate(gmacs_per_s: float) -> str:
+    """A rate to three digits in the unit that reads best: 1.44 GMAC/s, 84.9 kMAC/s."""
+    return in_common_unit([gmacs_per_s], MAC_RATE_UNITS, 3)(gmacs_per_s)
+
+
 def _in_one_unit(
     values: Sequence[float | None], units: Sequence[tuple[float, str]], digits: int, *, unit: bool
 ) -> list[str]:
@@ -142,19 +158,19 @@ def _in_one_unit(
 
 def _in_unit(values: Sequence[float | None], in_unit: tuple[float, str], digits: int, *, unit: bool) -> list[str]:
     factor, name = in_unit
-    suffix = f" {name}" if unit else ""
+    suffix = f" {name}" if unit and name else ""
     return ["-" if value is None else f"{_scaled(value / factor, name, digits)}{suffix}" for value in values]
 
 
 def _scaled(value: float, unit: str, digits: int) -> str:
-    if unit == "B":
+    if unit in ("B", ""):
         return f"{value:,.0f}"
     return "0" if value == 0 else significant(value, digits)
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """The value to `digits` significant digits, with an exponent only below 1e-4 and from 1e9."""
-    if value != 0 and (abs(value) >= 1e9 or abs(value) < 1e-4):
+    """The value to `digits` significant digits, with an exponent only below 1e-9 and from 1e15."""
+    if value != 0 and (abs(value) >= 1e15 or abs(value) < 1e-9):
         return f"{value:.{digits - 1}e}"
     exponent = int(f"{value:.{digits - 1}e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
     return f"{value:,.{max(0, digits - 1 - exponent)}f}"

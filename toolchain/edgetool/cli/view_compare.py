@@ -7,14 +7,24 @@ from math import floor
 
 import click
 
-from edgetool.cli.text import duration, energy, printable, significant, table, wrapped
+from edgetool.cli.text import (
+    ENERGY_UNITS,
+    RATE_UNITS,
+    TIME_UNITS,
+    in_common_unit,
+    printable,
+    significant,
+    table,
+    wrapped,
+)
 from edgetool.cli.view import finding_lines
-from edgetool.estimate.bandwidth import rates
 from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
 
 NAME_COLUMNS = 48
 OPERATOR_COLUMNS = 24
 SHOWN = 8
+# The rows that answer whether B is better.
+BOLD = ("arena_bytes", "model_bytes", "latency_ms", "accuracy")
 # The change of figures that differ by less than they are shown to.
 ABOUT_NONE = "about 0"
 # From here on digits tell less than the order of magnitude.
@@ -41,11 +51,9 @@ LABELS = {
     "cosine": "cosine",
     "top1_agreement": "same top-1",
 }
+UNITS = {"ms": (TIME_UNITS, 2), "uJ": (ENERGY_UNITS, 2), "GB/s": (RATE_UNITS, 3)}
 FORMATS: dict[str, Callable[[float], str]] = {
     "B": lambda value: f"{_count(value)} B",
-    "ms": duration,
-    "uJ": energy,
-    "GB/s": lambda value: rates(value)[0],
     "share": lambda value: f"{_points(value)} %",
     "dB": lambda value: f"{value:.1f} dB",
     "": lambda value: _count(value),
@@ -70,7 +78,7 @@ def _side(letter: str, side: SideInfo) -> list[str]:
     name = click.style(printable(side.name, NAME_COLUMNS), bold=True)
     if side.kind == "report":
         command = "edgetool" if side.command is None else f"'edgetool {printable(side.command, 20)}'"
-        told = f"as {command} reported it"
+        told = f"as reported by {command}"
     else:
         told = "the arena with the plan in the file" if side.planner == "file" else "no plan in the file: TFLM plans it"
     return [f"  {letter}  {name}", *wrapped(f"{printable(target, 60)}; {told}", "     ")]
@@ -78,11 +86,12 @@ def _side(letter: str, side: SideInfo) -> list[str]:
 
 def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
     """A line per figure that either side has, and one for its band; what neither has is named below."""
-    rows = []
+    rows, bold = [], set[int]()
     for change in compared.figures:
         if (change.a is None and change.b is None) or (not everything and _goes_without_saying(change, compared)):
             continue
         rows.append((LABELS[change.figure], *_values(change), *_changes(change)))
+        bold |= {len(rows)} if change.figure in BOLD else set()
         if change.figure in ("latency_ms", "energy_uj"):
             rows.append(_band_row(change))
     names = [[printable(side.target.name if side.target else "no target", 16)] for side in (compared.a, compared.b)]
@@ -90,6 +99,7 @@ def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
     if differ:
         rows.insert(0, ("", names[0][0], names[1][0], "", ""))
     lines = [f"  {line}" for line in table(("", "A", "B", "change", ""), rows, "<>>>>")]
+    lines = [click.style(line, bold=True) if i - differ in bold else line for i, line in enumerate(lines)]
     if differ:
         lines[1] = click.style(lines[1], bold=True)
     if any(_from_below(change) for change in compared.figures):
@@ -133,6 +143,8 @@ def _percent(percent: float | None) -> str:
         return "new"
     if abs(percent) < 0.05:
         return "<0.1 %"
+    if abs(percent) >= 1e6:
+        return ">999,999 %"
     return f"{percent:+.1f} %" if abs(percent) < 1000 else f"{'+' if percent > 0 else '-'}{significant(abs(percent))} %"
 
 
@@ -140,7 +152,7 @@ def _band_row(change: FigureChange) -> tuple[str, str, str, str, str]:
     """Between what both lie, and whether the difference is more than what is not known."""
     shown = _format(change)
     cells = [
-        "-" if band is None or band[1] is None else f"{shown(band[0])} to {shown(band[1])}".replace("under ", "<")
+        "-" if band is None or band[1] is None else f"{shown(band[0]).partition(' ')[0]} to {shown(band[1])}"
         for band in (change.a_band, change.b_band)
     ]
     judged = {True: ("apart:", "sure"), False: ("overlap:", "not sure"), None: ("", "")}[change.certain]
@@ -152,7 +164,13 @@ def _from_below(change: FigureChange) -> bool:
 
 
 def _format(change: FigureChange) -> Callable[[float], str]:
-    return _cosine if change.figure == "cosine" else FORMATS[change.unit]
+    """What formats every figure of the row, all in one unit."""
+    if change.figure == "cosine":
+        return _cosine
+    if change.unit in UNITS:
+        units, digits = UNITS[change.unit]
+        return in_common_unit([change.a, change.b], units, digits)
+    return FORMATS[change.unit]
 
 
 def _cosine(value: float) -> str:
@@ -178,7 +196,7 @@ def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
         (printable(kind.operator, 40), str(kind.a), str(kind.b), f"{kind.b - kind.a:+,}" if kind.a != kind.b else "=")
         for kind in chosen
     ]
-    return ["", *(f"  {line}" for line in table(("operators of a kind", "A", "B", "change"), rows, "<>>>"))]
+    return ["", *(f"  {line}" for line in table(("operators by type", "A", "B", "change"), rows, "<>>>"))]
 
 
 def _operators(operators: Sequence[OperatorChange], *, everything: bool) -> list[str]:
@@ -194,12 +212,13 @@ def _operators(operators: Sequence[OperatorChange], *, everything: bool) -> list
     changed = sorted((row for row in rows if row[0] or None in row[2:]), key=lambda row: -row[0])
     if not changed:
         return wrapped(f"No operator differs in {what}.", "  ")
-    shown: Callable[[float], str] = duration if timed else _count
+    times = [time for row in changed for time in row[2:]]
+    shown: Callable[[float], str] = in_common_unit(times, TIME_UNITS) if timed else _count
     cells = [_operator_row(item, was, now, shown) for _, item, was, now in (changed if everything else changed[:SHOWN])]
     header = ("A", "B", "operator", f"{what} A", f"{what} B", "change", "")
     lines = [f"  {line}" for line in table(header, cells, ">><>>>>")]
     left = len(changed) - len(cells)
-    return [*lines, f"  ... and {left:,} more that changed less (-v shows all)"] if left else lines
+    return [*lines, f"  ... and {left:,} more with smaller changes (-v shows all)"] if left else lines
 
 
 def _operator_row(

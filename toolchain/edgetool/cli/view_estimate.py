@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.cli.text import duration, fact, grouped, printable, short_size, significant, size_of
+from edgetool.cli.text import duration, fact, grouped, mac_rate, printable, short_size, significant, size_of
 from edgetool.cli.view import finding_lines, heading
 from edgetool.cli.view_latency import (
     by_time,
@@ -89,10 +89,10 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
         return []
     lines = fact("Measured", f"{significant(measured.latency_ms)} ms, {printable(measured.source, 200)}")
     used, limit = measured.bandwidth_utilization, ""
-    share = "" if used is None else f" ({percent(used)} of what the memory delivers)"
+    share = "" if used is None else f" ({percent(used)} of the memory bandwidth)"
     if used is not None:
         limit = f": {printable(measured.verdict.verdict)}"
-    rate = f"{rates(measured.bandwidth_gbps)[0]}{share}, {significant(measured.gmacs_per_s)} GMAC/s{limit}"
+    rate = f"{rates(measured.bandwidth_gbps)[0]}{share}, {mac_rate(measured.gmacs_per_s)}{limit}"
     lines += fact("", rate)
     return lines + fact("", printable(measured.text, 400), style=None if measured.within_band else {"fg": "yellow"})
 

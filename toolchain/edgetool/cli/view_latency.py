@@ -12,6 +12,7 @@ from edgetool.cli.text import (
     energy,
     fact,
     grouped,
+    mac_rate,
     printable,
     short_size,
     significant,
@@ -35,7 +36,7 @@ def latency_facts(estimate: EstimateInfo) -> list[str]:
     latency, basis = estimate.latency_ms, printable(estimate.basis, 400)
     if latency is None:
         moving = duration(sum(item.ms.value for item in estimate.operators))
-        return fact("Inference", f"not estimated; moving its bytes alone takes {moving}") + fact("Basis", basis)
+        return fact("Inference", f"not estimated; memory traffic alone takes {moving}") + fact("Basis", basis)
     known = status(estimate)
     lines = fact("Inference", f"{banded(latency, duration)}, {known}", style={"bold": True})
     return lines + fact("Basis", basis, style=STATUS_STYLES.get(known))
@@ -97,14 +98,14 @@ def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
     if estimate.cycles is not None:
         clock = f" at {format_clock(clock_hz)}" if isinstance(clock_hz, int) else ""
         parts.append(f"{counted(estimate.cycles)} cycles{clock}")
-    rate = f"; {significant(estimate.gmacs_per_s)} GMAC/s" if estimate.gmacs_per_s is not None else ""
+    rate = f"; {mac_rate(estimate.gmacs_per_s)}" if estimate.gmacs_per_s is not None else ""
     lines = fact("Work", ", ".join(parts) + rate)
     traffic = (
         f"{short_size(estimate.parameter_bytes)} of constants + {short_size(estimate.activation_bytes)} of activations "
         f"= {short_size(estimate.bytes_moved)}"
     )
     if estimate.bandwidth_gbps is None:  # otherwise the limit names both bandwidths
-        traffic += f"; the memory delivers {rates(estimate.configured_bandwidth_gbps)[0]}"
+        traffic += f"; memory bandwidth {rates(estimate.configured_bandwidth_gbps)[0]}"
     return lines + fact("Traffic", traffic)
 
 
@@ -116,7 +117,7 @@ def unmodelled_fact(estimate: EstimateInfo) -> list[str]:
         f"{printable(name, 30)}{f' x{count}' if count > 1 else ''}"
         for name, count in Counter(estimate.not_modelled).items()
     )
-    text = f"{', '.join(names)}: no instructions are known, only the bytes are counted, and the band is wide"
+    text = f"{', '.join(names)}: instruction counts are unknown; only memory traffic is counted, so the band is wide"
     return fact("Unmodelled", text, style={"fg": "yellow"})
 
 

@@ -9,9 +9,18 @@ from itertools import pairwise
 
 import click
 
-from edgetool.cli.text import duration, energy, printable, short_size, table, width, wrapped
-from edgetool.cli.view_latency import counted
-from edgetool.cli.view_sweep import AXIS_WORDS, by_target, target_heading, variants
+from edgetool.cli.text import (
+    COUNT_UNITS,
+    ENERGY_UNITS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    in_common_unit,
+    printable,
+    table,
+    width,
+    wrapped,
+)
+from edgetool.cli.view_sweep import AXIS_WORDS, by_target, target_heading
 from edgetool.cli.view_sweep_table import UNKNOWN, accuracy_word, cut, state, variant_text
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Row
@@ -19,16 +28,18 @@ from edgetool.sweep.record import SweepRecord
 
 GAP = 2
 LEAST_VARIANT = 20
-# How a figure of each axis is said; accuracy's differences are in points.
+# Axes whose figures share a unit in a table; accuracy's differences are in points.
+UNITS: Mapping[str, tuple[Sequence[tuple[float, str]], int]] = {
+    "latency_ms": (TIME_UNITS, 2),
+    "energy_uj": (ENERGY_UNITS, 2),
+    "arena_bytes": (SIZE_UNITS, 3),
+    "model_bytes": (SIZE_UNITS, 3),
+    "macs": (COUNT_UNITS, 3),
+    "model_parameters": (COUNT_UNITS, 3),
+}
 TEXTS: Mapping[str, Callable[[float], str]] = {
     "accuracy": lambda value: f"{100 * value:.1f} %",
     "sqnr_db": lambda value: "equal" if math.isinf(value) else f"{value:.1f} dB",
-    "latency_ms": duration,
-    "energy_uj": energy,
-    "arena_bytes": lambda value: short_size(round(value)),
-    "model_bytes": lambda value: short_size(round(value)),
-    "macs": lambda value: counted(round(value)),
-    "model_parameters": lambda value: counted(round(value)),
 }
 
 
@@ -51,23 +62,27 @@ def pareto_view(record: SweepRecord, rows: Sequence[Row], axes: Sequence[str]) -
 
 
 def _table(front: Sequence[Row], axes: Sequence[str], headers: Sequence[str]) -> list[str]:
-    steps = ["", *(_step(before, after, axes) for before, after in pairwise(front))]
+    texts = {
+        name: in_common_unit([_value(row, name) for row in front], *UNITS[name]) if name in UNITS else TEXTS[name]
+        for name in axes
+    }
+    steps = ["", *(_step(before, after, texts) for before, after in pairwise(front))]
     cells = [
-        [str(row.number), *(TEXTS[name](_value(row, name)) for name in axes), step]
+        [str(row.number), *(text(_value(row, name)) for name, text in texts.items()), step]
         for row, step in zip(front, steps, strict=True)
     ]
-    header = ["no", *headers, "from the one above"]
+    header = ["no", *headers, "vs. previous"]
     used = sum(max(len(cell) for cell in column) + GAP for column in zip(header, *cells, strict=True))
     room = max(width() - used - GAP, LEAST_VARIANT)
     full = [[*line, cut(variant_text(row.variant), room)] for line, row in zip(cells, front, strict=True)]
     return [f"  {line}" for line in table([*header, "variant"], full, ">" * (1 + len(axes)) + "<<")]
 
 
-def _step(before: Row, after: Row, axes: Sequence[str]) -> str:
-    return ", ".join(_change(name, _value(before, name), _value(after, name)) for name in axes)
+def _step(before: Row, after: Row, texts: Mapping[str, Callable[[float], str]]) -> str:
+    return ", ".join(_change(name, text, _value(before, name), _value(after, name)) for name, text in texts.items())
 
 
-def _change(name: str, before: float, after: float) -> str:
+def _change(name: str, text: Callable[[float], str], before: float, after: float) -> str:
     if before == after:
         return "same"
     if math.isinf(before) or math.isinf(after):
@@ -76,7 +91,7 @@ def _change(name: str, before: float, after: float) -> str:
     if name == "accuracy":
         points = 100 * abs(after - before)
         return f"{sign}{points:.{1 if points >= 0.05 else 3}f} points"
-    return f"{sign}{TEXTS[name](abs(after - before))}"
+    return f"{sign}{text(abs(after - before))}"
 
 
 def _value(row: Row, name: str) -> float:
@@ -95,10 +110,10 @@ def _counts(rows: Sequence[Row]) -> str:
 def _why_empty(rows: Sequence[Row], axes: Sequence[str], headers: Sequence[str]) -> str:
     accepted = [row for row in rows if state(row) in ("front", "accepted")]
     if not accepted:
-        return "no variant is accepted: 'edgetool sweep show -v' tells why"
+        return "no variant is accepted: run 'edgetool sweep show -v' to see why"
     unknown = [
         header
         for name, header in zip(axes, headers, strict=True)
         if all(AXES[name].value(row) is None for row in accepted)
     ]
-    return f"of {variants(len(accepted))} accepted, none has a known value of {' and '.join(unknown or headers)}"
+    return f"none of the accepted variants ({len(accepted)}) has a known value for {' and '.join(unknown or headers)}"

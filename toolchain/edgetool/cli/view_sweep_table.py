@@ -8,8 +8,17 @@ from typing import Any, Literal
 
 import click
 
-from edgetool.cli.text import duration, energy, printable, short_size, significant, table, width
-from edgetool.cli.view_latency import counted
+from edgetool.cli.text import (
+    COUNT_UNITS,
+    ENERGY_UNITS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    in_common_unit,
+    printable,
+    significant,
+    table,
+    width,
+)
 from edgetool.report.estimate import Band
 from edgetool.sweep.front import accuracy_of, sqnr_of
 from edgetool.sweep.metrics import Cause, Cost, Quality, Row
@@ -137,7 +146,14 @@ def plain(text: str, limit: int = 400) -> str:
 
 def value_text(value: object) -> str:
     """A parameter as a table shows it."""
-    return printable(f"{value:g}" if isinstance(value, float) else str(value), LONGEST_NAME)
+    return printable(
+        significant(value, 6).rstrip("0").rstrip(".")
+        if isinstance(value, float) and value % 1
+        else f"{value:.0f}"
+        if isinstance(value, float) and abs(value) < 1e15
+        else str(value),
+        LONGEST_NAME,
+    )
 
 
 def level_text(level: float) -> str:
@@ -172,6 +188,13 @@ def savings(rows: Sequence[Row]) -> dict[int, str]:
 def _columns(rows: Sequence[Row], less: Mapping[int, str]) -> list[Column]:
     names = list(dict.fromkeys(name for row in rows for name, _ in row.variant.parameters))
     word = accuracy_word(rows)
+    costs = [row.metrics.cost for row in rows if row.metrics is not None]
+    time = in_common_unit([cost.latency_ms.value for cost in costs if cost.latency_ms is not None], TIME_UNITS)
+    power = in_common_unit([cost.energy_uj.value for cost in costs if cost.energy_uj is not None], ENERGY_UNITS)
+    arena = in_common_unit([_arena_bytes(cost) for cost in costs], SIZE_UNITS, 3)
+    model = in_common_unit([cost.model_bytes for cost in costs], SIZE_UNITS, 3)
+    parameters = in_common_unit([cost.parameters for cost in costs], COUNT_UNITS, 3)
+    macs = in_common_unit([cost.macs for cost in costs], COUNT_UNITS, 3)
     return [
         Column("on_front", "", "<", lambda row: "*" if row.on_front else "", ALWAYS),
         Column("number", "no", ">", lambda row: str(row.number), ALWAYS),
@@ -180,20 +203,20 @@ def _columns(rows: Sequence[Row], less: Mapping[int, str]) -> list[Column]:
         Column("precision", "precision", "<", lambda row: row.variant.precision, ALWAYS),
         Column("accuracy", word, ">", _of_quality(lambda quality: share(accuracy_of(quality))), 90, _ACCURACY[word]),
         Column("sqnr_db", "SQNR dB", ">", _of_quality(_sqnr), 4),
-        Column("arena_bytes", "arena", ">", _of_cost(_arena), 80),
-        Column("model_bytes", "model", ">", _of_cost(lambda cost: short_size(cost.model_bytes)), 60),
-        Column("latency_ms", "latency", ">", _of_cost(lambda cost: _middle(cost.latency_ms, duration)), 70),
+        Column("arena_bytes", "arena", ">", _of_cost(lambda cost: _arena(cost, arena)), 80),
+        Column("model_bytes", "model", ">", _of_cost(lambda cost: model(cost.model_bytes)), 60),
+        Column("latency_ms", "latency", ">", _of_cost(lambda cost: _middle(cost.latency_ms, time)), 70),
         Column("latency_low_ms", "band ms", ">", _of_cost(lambda cost: _band(cost.latency_ms)), 2),
-        Column("energy_uj", "energy", ">", _of_cost(lambda cost: _middle(cost.energy_uj, energy)), 3),
-        Column("model_parameters", "params", ">", _of_cost(lambda cost: counted(cost.parameters)), -1),
-        Column("macs", "MACs", ">", _of_cost(lambda cost: counted(cost.macs)), -2),
+        Column("energy_uj", "energy", ">", _of_cost(lambda cost: _middle(cost.energy_uj, power)), 3),
+        Column("model_parameters", "params", ">", _of_cost(lambda cost: parameters(cost.parameters)), -1),
+        Column("macs", "MACs", ">", _of_cost(lambda cost: macs(cost.macs)), -2),
         Column("saved", "saved %", ">", lambda row: less.get(row.number, ""), 5, _SAVED_LEGEND),
     ]
 
 
 _ACCURACY = {
-    "accuracy": "accuracy: the share of right answers on the evaluation data",
-    "agreement": "agreement: the share of samples to which it answers as the float original does",
+    "accuracy": "accuracy: the fraction of correct predictions on the evaluation data",
+    "agreement": "agreement: the fraction of samples with the same prediction as the float original",
 }
 _SAVED_LEGEND = "saved: arena/model/MACs against the same variant unpruned"
 
@@ -220,8 +243,12 @@ def _sqnr(quality: Quality) -> str:
     return "equal" if value == float("inf") else f"{value:.1f}"
 
 
-def _arena(cost: Cost) -> str:
-    return f">={short_size(cost.arena_least_bytes)}" if cost.arena_bytes is None else short_size(cost.arena_bytes)
+def _arena(cost: Cost, shown: Callable[[float], str]) -> str:
+    return f"{'>=' if cost.arena_bytes is None else ''}{shown(_arena_bytes(cost))}"
+
+
+def _arena_bytes(cost: Cost) -> int:
+    return cost.arena_least_bytes if cost.arena_bytes is None else cost.arena_bytes
 
 
 def _middle(band: Band | None, said: Callable[[float], str]) -> str:
