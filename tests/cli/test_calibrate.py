@@ -83,7 +83,7 @@ def test_from_a_log_to_a_profile(folder: Path) -> None:
     shown = edgetool(*arguments, "a=b.tflite", cwd=folder, COLUMNS="80")
     assert shown.returncode == 0, shown.stderr
     told = " ".join(shown.stdout.split())
-    for words in ("calibrated on 1 measurement", "10 runs", "timed by dwt", "5,000 bytes used, and not", "measured"):
+    for words in ("calibrated on 1 measurement", "10 runs", "timed by dwt", "5,000 bytes used, not", "measured"):
         assert words in told, words
     assert "the device uses 5,000 bytes of the arena" in told  # the test's log says so
     (folder / "a=b.tflite").rename(folder / "net.tflite")
@@ -171,7 +171,7 @@ def test_the_view_shows_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     told = " ".join(" ".join(lines).split())
     for words in (
         "calibrated on 2 measurements",
-        "1.53 (was 1.54) cycles per instruction (1 to 8 is possible)",
+        "1.53 (was 1.54) cycles per instruction (possible range: 1 to 8)",
         "0.524 (was 0.450) cycles per byte of constants in flash",
         "0.9 to 1.1 (was 0.85 to 1.2) times the estimate of a model",
         "0.7 to 1.4 times that of an operator",
@@ -224,10 +224,10 @@ def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeyp
     lines = view(info)
     told = " ".join(" ".join(lines).split())
     assert "kws.tflite: 10 runs, 99.70 ms to 99.90 ms, timed by dwt" in told
-    assert "18,676 bytes used, as edgetool's account says" in told
+    assert "18,676 bytes used, as edgetool predicts" in told
     assert [line.split()[0] for line in lines if "CONV_2D" in line or "ADD" in line] == ["0", "7", "6", "5", "4"]
     assert "0 CONV_2D 60.0 ms 40.0 ms 1.50" in told
-    assert "and 3 more that are closer: -v shows them" in told
+    assert "and 3 more that are closer (-v shows all)" in told
     target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
     report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, info)
     every = " ".join(" ".join(calibrate_view(report, Path("own.toml"), every_operator=True)).split())
@@ -237,7 +237,7 @@ def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeyp
 
 @pytest.mark.parametrize(
     ("account", "words"),
-    [(None, "not compared: edgetool has no exact figure"), (18000, "and not 18,000 as edgetool's")],
+    [(None, "not compared: edgetool has no exact figure"), (18000, "not 18,000 as edgetool's")],
 )
 def test_the_view_compares_the_arena(account: int | None, words: str) -> None:
     device = replace(DEVICE, account_used_bytes=account)

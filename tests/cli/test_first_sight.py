@@ -69,7 +69,7 @@ def test_the_map_reaches_the_height_of_the_head_and_marks_the_peak(
     peak = report.plan.peak
     assert peak is not None
     assert sum(-(-size // 16) * 16 for size in alive) == peak.bytes == report.plan.live_bytes
-    assert f"* alive at operator {peak.operator} {peak.label}, the peak: {peak.bytes:,} B" in " ".join(lines)
+    assert f"* live at operator {peak.operator} {peak.label}, the peak: {peak.bytes:,} B" in " ".join(lines)
     assert all(len(line) <= 80 for line in lines)
 
 

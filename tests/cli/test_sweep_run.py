@@ -77,7 +77,7 @@ def test_it_shows_table_and_summary_and_goes_on_where_it_was(monkeypatch: pytest
     assert (done.code, done.err) == (0, "")
     assert "4 variants: 4 done, 2 accepted" in done.out
     assert "  SRAM, latency" in done.out
-    assert "  7 jobs computed, 0 found done; " in done.out
+    assert "  7 jobs computed, 0 reused; " in done.out
     assert done.out.rstrip().endswith("kept in sweep.sqlite")
     assert sorted(work.kinds) == ["analyse"] * 4 + ["convert"] * 2 + ["reference"]
 
@@ -85,7 +85,7 @@ def test_it_shows_table_and_summary_and_goes_on_where_it_was(monkeypatch: pytest
     again = sweep("run", "--json")
     assert len(json.loads(again.out)["sweep"]["variants"]) == 6
     assert len(work.kinds) == 9
-    assert "0 jobs computed, 9 found done" in sweep("run").out
+    assert "0 jobs computed, 9 reused" in sweep("run").out
     assert sweep("run", "-q").out == ""
 
 

@@ -53,7 +53,7 @@ def test_the_head_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_tensors_of_later_subgraphs_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = explained(tmp_path, if_model(), monkeypatch)
-    head = lines[next(i for i, line in enumerate(lines) if "where most is alive" in line) :]
+    head = lines[next(i for i, line in enumerate(lines) if "at its peak" in line) :]
     assert any("subgraph 1: tensor 0" in line for line in head)
     assert any(line.split()[1:3] == ["tensor", "0:"] for line in head)
 

@@ -46,7 +46,7 @@ def table_of(lines: Sequence[str], number: int) -> str:
 def test_the_heading_says_what_was_asked_and_how_far_it_is() -> None:
     head = text(view(sweep_rows()))
     assert head.startswith("keyword-spotting (keyword_spotting.h5) Variants 16 variants: 14 done, 1 failed, 1 pending,")
-    assert "the arena within 24KiB; 1 KiB of RAM stay free; latency at most 100 ms" in head
+    assert "the arena at most 24KiB; 1 KiB of RAM reserved; latency at most 100 ms" in head
 
 
 def test_a_table_per_target_with_memories_and_budgets() -> None:
@@ -60,13 +60,13 @@ def test_a_table_per_target_with_memories_and_budgets() -> None:
 def test_the_mark_says_in_what_also_where_less_is_known_of_a_target() -> None:
     every = sweep_rows()
     whole = text(view(marked(every)))
-    assert "is as good in accuracy, latency, arena and model, and better in one" in whole
+    assert "is at least as good in accuracy, latency, arena and model and better in one" in whole
     free = SweepLimits()
     rows = [row(1), row(2, target="nucleo", limits=free, metrics=Metrics(quality(), cost(1.0, latency_ms=None)))]
-    assert "is as good in accuracy, latency (where known), arena and model, and" in text(view(marked(rows)))
+    assert "is at least as good in accuracy, latency (where known), arena and model and" in text(view(marked(rows)))
     rows = [row(1), row(2, target="nucleo", metrics=Metrics(quality(accuracy=None, agreement=None), cost(1.0)))]
     said = text(view(marked(rows)))
-    assert "in accuracy (where known), SQNR (where no accuracy is known), latency, arena and model, and" in said
+    assert "in accuracy (where known), SQNR (where no accuracy is known), latency, arena and model and" in said
 
 
 def test_every_variant_has_its_line_with_mark_and_verdict() -> None:
@@ -133,7 +133,7 @@ def test_what_has_no_room_is_named_and_the_least_goes_first(monkeypatch: pytest.
         assert name in narrow[0]
     assert "SQNR" in wide[0]
     assert "SQNR" not in narrow[0]
-    _, left_out = narrow[1].split("Not shown, for want of room: ")
+    _, left_out = narrow[1].split("Not shown for lack of space: ")
     assert "SQNR dB" in left_out
     assert "(-v, or --csv of show)" in left_out
 
@@ -201,7 +201,7 @@ def test_what_all_share_is_told_once_and_takes_no_column() -> None:
     header = next(line for line in lines if line.endswith("verdict"))
     assert "precision" not in header
     assert "pruned" not in header
-    assert "Not shown, for want of room: params" not in text(lines)
+    assert "Not shown for lack of space: params" not in text(lines)
 
 
 def test_parameters_have_columns_and_names_from_files_are_escaped() -> None:
@@ -237,7 +237,7 @@ def test_a_search_says_so() -> None:
 def test_an_empty_sweep() -> None:
     assert (
         text(view([])) == "keyword-spotting (keyword_spotting.h5) Variants no variant yet Limits the arena "
-        "within 24KiB; 1 KiB of RAM stay free; latency at most 100 ms"
+        "at most 24KiB; 1 KiB of RAM reserved; latency at most 100 ms"
     )
 
 

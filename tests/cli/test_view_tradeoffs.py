@@ -87,14 +87,14 @@ def test_needs_against_memories() -> None:
     assert lines[3] == "Peak op 2 ADD alone needs 3.00 KiB for its inputs and outputs".split()
     told = " ".join(word for line in lines[4:] for word in line)
     assert told == (
-        "Cache 16.0 KiB; 50 % of the time is in operators that touch more constants and activations, at most 20.0 KiB "
+        "Cache 16.0 KiB; 50 % of the time is in operators that use more constants and activations, at most 20.0 KiB "
         "(op 1:4 CONV_2D)"
     )
 
 
 def test_a_cache_that_holds_everything_and_none_at_all() -> None:
     fits = constraint_lines({**CONSTRAINTS, "cache": {**CACHE, "use": "fits", "cached": ["constants"]}})
-    assert "16.0 KiB hold the constants that any operator touches" in " ".join(fits)
+    assert "16.0 KiB holds the constants of any single operator" in " ".join(fits)
     without = constraint_lines({**CONSTRAINTS, "cache": None, "activations": None})
     assert len(without) == 3
 

@@ -29,7 +29,7 @@ SYNTHETIC = ", on the same synthetic samples: says nothing about real data"
 MINOR = ("unverified-profile",)
 PROOFS = {
     "bound met": "meets the lower bound",
-    "search exhausted": "an exhaustive search found none lower",
+    "search exhausted": "an exhaustive search found no smaller layout",
     "cp-sat": "proven by CP-SAT",
 }
 
@@ -118,12 +118,12 @@ def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
     if plan.live_bytes is None or (bound is None and not plan.moved):
         return []
     moved = f"{grouped(plan.moved)} of {grouped(len(plan.order))} operators moved" if plan.moved else "as in the file"
-    text = f"{moved}; {grouped(plan.live_bytes, 'B')} alive at most"
+    text = f"{moved}; {grouped(plan.live_bytes, 'B')} live at the peak"
     if plan.order_proof != "none":
-        known = " for what is known to be allocated" if arena.is_lower_bound and not plan.constants_in_ram else ""
-        text += f", which no order can beat{known}"
+        known = " based on the known allocations" if arena.is_lower_bound and not plan.constants_in_ram else ""
+        text += f", which is minimal{known}"
     elif bound is not None:
-        text += f", no order can do with less than {grouped(bound, 'B')}"
+        text += f", no order needs less than {grouped(bound, 'B')}"
     return fact("Order", text)
 
 
@@ -135,7 +135,7 @@ def sharing_facts(sharing: SharingInfo) -> list[str]:
         text += "; no assignment needs less"
     else:
         cut = "search cut short, " if sharing.cut_short else ""
-        text += f"; {cut}none can need less than {grouped(sharing.lower_bound_bytes, 'B')}"
+        text += f"; {cut}lower bound {grouped(sharing.lower_bound_bytes, 'B')}"
     return fact("Sharing", text)
 
 

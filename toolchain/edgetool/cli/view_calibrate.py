@@ -22,7 +22,7 @@ from edgetool.report.calibration import (
 HEADER = ("measured", "before", "now", "off by")
 LEAST_NAME_COLUMNS = 20
 OPERATORS = 5  # so many are shown without --verbose
-COUNTERS = {"own": "a counter of your own", "tflm": "TFLM's clock"}
+COUNTERS = {"own": "a custom counter", "tflm": "TFLM's clock"}
 
 
 def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: bool = False) -> list[str]:
@@ -33,7 +33,9 @@ def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: 
     lines = [click.style(title, bold=True), ""]
     before, after = found.before, found.after
     low, high = found.cpi_limits
-    lines += fact("CPI", f"{_changed(before, after, _cpi)} cycles per instruction ({low:g} to {high:g} is possible)")
+    lines += fact(
+        "CPI", f"{_changed(before, after, _cpi)} cycles per instruction (possible range: {low:g} to {high:g})"
+    )
     if found.region is not None and after.stall_cycles_per_byte is not None:
         region = printable(found.region)
         lines += fact("Stall", f"{_changed(before, after, _stall)} cycles per byte of constants in {region}")
@@ -73,9 +75,9 @@ def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -
     if account is None:
         judged = "not compared: edgetool has no exact figure"
     elif account == device.arena_used_bytes:
-        judged = "as edgetool's account says"
+        judged = "as edgetool predicts"
     else:
-        judged = f"and not {account:,} as edgetool's account says"
+        judged = f"not {account:,} as edgetool predicts"
     lines += fact("Arena", f"{device.arena_used_bytes:,} bytes used, {judged}")
     if not model.operators:
         return lines
@@ -92,7 +94,7 @@ def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -
     ]
     lines += [f"  {line}" for line in table(("operator", "measured", "estimated", "ratio"), rows, "<>>>")]
     if len(shown) < len(ordered):
-        lines.append(f"  and {len(ordered) - len(shown)} more that are closer: -v shows them")
+        lines.append(f"  and {len(ordered) - len(shown)} more that are closer (-v shows all)")
     return lines
 
 

@@ -29,7 +29,7 @@ def layer_lines(layers: Sequence[LayerLoss]) -> list[str]:
     lines = [
         "",
         *wrapped(
-            "What each layer loses, the worst first (30 to 45 dB is usual; an error of 0.3 steps is rounding alone):",
+            "Loss per layer, worst first (30 to 45 dB is usual; an error of 0.3 steps is due to rounding alone):",
             "  ",
         ),
         *_indented(table(header, rows, ">>>" + "<<")),

@@ -18,7 +18,7 @@ def explain_view(report: Report, *, everything: bool = False) -> list[str]:
     assert arena is not None
     lines = [heading(report), "", *arena_facts(arena, report.memory), ""]
     if arena.bytes is None:
-        text = "There is nothing to explain without a target: name the core and its kernels with --target."
+        text = "--explain needs a target: specify one with --target."
         return [*lines, *wrapped(text, "  "), *finding_lines(report.findings, everything=everything)]
     parts = {part: [entry for entry in arena.breakdown if entry.part == part] for part in ("transient", "tail", "head")}
     return [
@@ -34,7 +34,7 @@ def explain_view(report: Report, *, everything: bool = False) -> list[str]:
 
 def _moments(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
     top = max(entries, key=lambda entry: entry.bytes)
-    lines = wrapped(f"The arena is what {_moment(top)} takes: {top.bytes:,} B, more than any other moment.", "  ")
+    lines = wrapped(f"The arena size is set by {_moment(top)}: {top.bytes:,} B, more than any other phase.", "  ")
     rows = [(f"{entry.bytes:,}", _moment(entry)) for entry in sorted(entries, key=lambda e: -e.bytes)]
     return [*lines, "", *_indented(table(("arena", "taken by"), rows, "><"))]
 
@@ -87,12 +87,12 @@ def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
         for entry, name in zip(entries, asked, strict=True)
     ]
     rows = [(f"{entry.bytes:,}", name, by) for entry, name, by in zip(entries, names, asked, strict=True)]
-    header = ("head", f"of {arena.head_bytes:,} B, where most is alive", "")
+    header = ("head", f"of {arena.head_bytes:,} B, at its peak", "")
     gap = arena.layout_bytes - arena.lower_bound_bytes
     verdict = (
-        f"No layout in this order of operators is lower than {arena.lower_bound_bytes:,} B: this one is optimal."
+        f"No layout for this operator order is smaller than {arena.lower_bound_bytes:,} B: this one is optimal."
         if arena.optimal
-        else f"The layout lies {gap:,} B above the lower bound of {arena.lower_bound_bytes:,} B."
+        else f"The layout is {gap:,} B above the lower bound of {arena.lower_bound_bytes:,} B."
     )
     return [*_indented(table(header, rows, "><<")), *wrapped(verdict, "  ")]
 

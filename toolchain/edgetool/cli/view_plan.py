@@ -41,7 +41,7 @@ def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
     """
     buffers = [*((item, False) for item in plan.tensors), *((item, True) for item in plan.scratch)]
     if not buffers:
-        return ["  no tensor lies in the arena"]
+        return ["  there are no tensors in the arena"]
     head = max(_end(item) for item, _ in buffers)
     last = max(item.last_op for item, _ in buffers)
     chosen = sorted(
@@ -86,7 +86,7 @@ def _peak_lines(plan: PlanInfo) -> list[str]:
         place = f"{peak.subgraph}:" if peak.subgraph else ""
         moved = f" (position {peak.position})" if plan.moved else ""
         moment = f"at operator {place}{peak.operator} {printable(peak.label or '', 30)}{moved}"
-    return ["", *wrapped(f"* alive {moment}, the peak: {peak.bytes:,} B are alive at once", "    ", "  ")]
+    return ["", *wrapped(f"* live {moment}, the peak: {peak.bytes:,} B are live at once", "    ", "  ")]
 
 
 def _at_peak(item: PlannedTensor, plan: PlanInfo) -> bool:

@@ -65,7 +65,7 @@ def _fits(arena: SharedArenaInfo) -> list[str]:
 
 def _size(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
     if arena.bytes is None:
-        return fact("Arena", "not known without a target (--target)")
+        return fact("Arena", "unknown without a target (--target)")
     memory = reports[0].memory
     region = ""
     if memory is not None and memory.sram_bytes is not None:
@@ -75,7 +75,7 @@ def _size(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:
     lines += fact("", f"{text} = {grouped(arena.used_bytes, 'B')} used")
     if arena.separate_bytes is not None:
         saved = arena.separate_bytes - arena.bytes
-        lines += fact("", f"arenas of their own would take {kib(arena.separate_bytes)}, {grouped(saved, 'B')} more")
+        lines += fact("", f"separate arenas would take {kib(arena.separate_bytes)}, {grouped(saved, 'B')} more")
     return lines + fact("Order", f"initialise {', then '.join(printable(name, 24) for name in arena.order)}")
 
 

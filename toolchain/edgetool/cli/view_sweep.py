@@ -82,13 +82,15 @@ def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
     """What the mark and the columns say, and what there was no room for."""
     texts = []
     if any(row.on_front for row in rows):
-        texts.append(f"*: no other accepted variant of the target is as good in {_front_axes(rows)}, and better in one")
+        texts.append(
+            f"*: no other accepted variant of the target is at least as good in {_front_axes(rows)} and better in one"
+        )
     texts += [column.legend for column in chosen.columns if column.legend]
     if any(row.judged is not None and row.judged.causes for row in rows):
-        texts.append("verdict: accepted, or the limits that are not kept")
+        texts.append("verdict: accepted, or the limits that are exceeded")
     lines = wrapped("; ".join(texts), "") if texts else []
     if chosen.left_out:
-        lines += wrapped(f"Not shown, for want of room: {', '.join(chosen.left_out)} (-v, or --csv of show)", "")
+        lines += wrapped(f"Not shown for lack of space: {', '.join(chosen.left_out)} (-v, or --csv of show)", "")
     return lines
 
 
@@ -153,7 +155,7 @@ def _target(label: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
     """Its memories, and how many of its variants violate each budget."""
     costs = [row.metrics.cost for row in every if row.metrics is not None]
     if not costs:
-        return [target_heading(label, "nothing is known yet")]
+        return [target_heading(label, "no results yet")]
     known = costs[0]
     memories = [] if known.sram_bytes is None else [f"{format_size(known.sram_bytes)} in {known.region or 'SRAM'}"]
     memories += [] if known.flash_bytes is None else [f"{format_size(known.flash_bytes)} flash"]
@@ -170,11 +172,11 @@ def _target(label: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
 def _limits(limits: SweepLimits) -> list[str]:
     texts = []
     if limits.active_budget is not None:
-        texts.append(f"{WHAT[limits.active_budget.of]} within {limits.active_budget.text}")
+        texts.append(f"{WHAT[limits.active_budget.of]} at most {limits.active_budget.text}")
     if limits.reserve_bytes:
-        texts.append(f"{format_size(limits.reserve_bytes)} of RAM stay free")
+        texts.append(f"{format_size(limits.reserve_bytes)} of RAM reserved")
     if limits.reserve_flash_bytes:
-        texts.append(f"{format_size(limits.reserve_flash_bytes)} of flash stay free")
+        texts.append(f"{format_size(limits.reserve_flash_bytes)} of flash reserved")
     if limits.max_latency_ms is not None:
         texts.append(f"latency at most {duration(limits.max_latency_ms, 3)}")
     if limits.max_energy_uj is not None:
@@ -182,7 +184,7 @@ def _limits(limits: SweepLimits) -> list[str]:
     if limits.min_accuracy is not None:
         texts.append(f"accuracy at least {share(limits.min_accuracy)}")
     if limits.max_accuracy_loss is not None:
-        texts.append(f"at most {limits.max_accuracy_loss:g} points of accuracy lost")
+        texts.append(f"accuracy loss at most {limits.max_accuracy_loss:g} points")
     return texts
 
 

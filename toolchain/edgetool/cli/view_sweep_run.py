@@ -11,7 +11,7 @@ from edgetool.sweep.run import RunResult
 
 def run_summary(result: RunResult, store: Path) -> list[str]:
     """Jobs computed, found done and failed, the time, and where all is kept."""
-    parts = [f"{result.computed} jobs computed", f"{result.reused} found done"]
+    parts = [f"{result.computed} jobs computed", f"{result.reused} reused"]
     if result.failed:
         parts.append(f"{result.failed} failed (--retry-failed tries again)")
-    return wrapped(f"{', '.join(parts)}; {time_text(result.seconds)}; kept in {printable(str(store), 400)}", "  ")
+    return wrapped(f"{', '.join(parts)}; {time_text(result.seconds)}; saved in {printable(str(store), 400)}", "  ")

@@ -58,9 +58,9 @@ def cache_fact(cache: Section | None) -> list[str]:
         return []
     size = short_size(cache["cache_bytes"])
     if cache["use"] == "fits":
-        return fact("Cache", f"{size} hold the {_cached(cache)} that any operator touches")
+        return fact("Cache", f"{size} holds the {_cached(cache)} of any single operator")
     text = (
-        f"{size}; {percent(cache['streaming_share'])} of the time is in operators that touch more {_cached(cache)}, at "
+        f"{size}; {percent(cache['streaming_share'])} of the time is in operators that use more {_cached(cache)}, at "
         f"most {short_size(cache['working_set_bytes'])} (op {_place(cache['largest'])})"
     )
     return fact("Cache", text)

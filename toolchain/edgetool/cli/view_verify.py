@@ -21,9 +21,9 @@ LABELS = {
     "arena-smallest": "",
 }
 PLANNERS = {
-    "file": "the plan in the file against the same file without it",
-    "edgetool": "the file as it is against the same with our plan",
-    "runtime": "no plan does better than TFLM's own planner: the file as it is, twice",
+    "file": "the file with its plan and without it",
+    "edgetool": "the original file and the file with edgetool's plan",
+    "runtime": "no plan beats TFLM's own planner, so the unmodified file is compared with itself",
 }
 STYLES: dict[bool | None, dict[str, Any] | None] = {
     True: None,
@@ -61,7 +61,7 @@ def _compared(report: Report, verified: VerifyInfo) -> str:
     """The two files, and what ran them."""
     what = PLANNERS[verified.planner]
     if report.provenance.options.get("original") is not None:
-        what = f"the model as it is against {printable(verified.original.name)}"
+        what = f"the model and {printable(verified.original.name)}"
     elif verified.planner == "edgetool" and report.target is not None:
         what += f" for {printable(report.target.name)}"
     return f"{what}, on TFLM for {verified.arena.abi} with reference kernels"
