@@ -244,7 +244,7 @@ def test_a_macro_to_define_is_called_as_in_the_firmware(folder: Path) -> None:
         (CalibrationError, "no known rate", {"source": "tflm", "hz": 0, "clock_hz": CLOCK}),
         (UsageError, "made for cortex-m7, and nucleo-l4r5zi is a cortex-m4", {"core": "cortex-m7"}),
         (UsageError, "--kernels reference", {"kernels": "reference"}),
-        (UsageError, "nothing|takes 1 to", {"total": (10**12,) * 3}),
+        (UsageError, "nothing|needs 1 to", {"total": (10**12,) * 3}),
     ],
 )
 def test_what_measures_nothing_is_refused(
