@@ -99,7 +99,7 @@ def test_from_a_log_to_a_profile(folder: Path) -> None:
     [
         (("a=b.tflite", "--measured", "a=b.tflite=1ms"), "without a log"),
         (("--log", "none.txt"), "none.txt: cannot be read"),
-        (("--log", "a=b.tflite"), "has no line"),
+        (("--log", "a=b.tflite"), "contains no line"),
     ],
 )
 def test_logs_that_are_none(folder: Path, arguments: tuple[str, ...], words: str) -> None:

@@ -213,7 +213,7 @@ def test_a_report_never_replaces_the_model(tflite: Path, tmp_path: Path, name: s
     model.write_bytes(tflite.read_bytes())
     target = ("-t", "cortex-m4") if name == "estimate" else ()
     result = edgetool(name, model, *target, "-o", model, "--force")
-    assert (result.returncode, "would replace the input" in result.stderr) == (2, True)
+    assert (result.returncode, "would overwrite the input" in result.stderr) == (2, True)
     assert model.read_bytes() == tflite.read_bytes()
 
 

@@ -77,5 +77,5 @@ def test_a_missing_description_is_wrong_usage(folder: Path) -> None:
 def test_a_report_never_replaces_the_description(folder: Path) -> None:
     arguments = ("-t", "cortex-m7", "--custom-operators", "ours/ops.toml", "-o", "ours/ops.toml", "--force")
     result = edgetool("estimate", "m.tflite", *arguments, cwd=folder)
-    assert (result.returncode, "would replace the input" in result.stderr) == (2, True)
+    assert (result.returncode, "would overwrite the input" in result.stderr) == (2, True)
     assert (folder / "ours" / "ops.toml").read_text() == DESCRIPTION

@@ -77,7 +77,7 @@ def test_the_model_may_lie_where_its_files_go(tflite: Path, tmp_path: Path) -> N
     [
         (("--project", "header", "--profile"), "use --project plain"),
         (("--arena-style", "buffers", "--project", "cmake"), "use --project header"),
-        (("--shared-arena",), "several models, not 1"),
+        (("--shared-arena",), "at least two models, not 1"),
     ],
 )
 def test_what_cannot_go_together(tflite: Path, tmp_path: Path, options: tuple[str, ...], told: str) -> None:
@@ -100,7 +100,7 @@ def test_a_program_for_an_operator_that_tflm_lacks_is_refused(foreign: Path, tmp
 def test_convert_leaves_such_a_program_out_and_says_so(foreign: Path, tmp_path: Path) -> None:
     result = edgetool("convert", foreign, "-t", "cortex-m7", "-o", tmp_path / "out")
     assert result.returncode == 0
-    assert "no program for TFLM is written" in " ".join(result.stdout.split())
+    assert "no TFLM program was written" in " ".join(result.stdout.split())
     assert not (tmp_path / "out" / "main.cc").exists()
     report = json.loads((tmp_path / "out" / "foreign.json").read_text())
     assert "program-not-written" in {finding["rule"] for finding in report["findings"]}

@@ -32,7 +32,7 @@ def test_the_document_tells_of_the_buffers(tflite: Path, tmp_path: Path) -> None
     result = edgetool("emit", tflite, "--arena-style", "buffers", "-o", tmp_path / "out", "--json")
     document = json.loads(result.stdout)
     (note,) = [finding for finding in document["findings"] if finding["rule"] == "shared-buffers"]
-    assert "which nothing can beat" in note["message"]
+    assert "which is optimal" in note["message"]
     assert document["provenance"]["options"]["arena_style"] == "buffers"
     assert document["provenance"]["options"]["sharing"] == "dynamic-programming"
     assert "no-plan" not in {finding["rule"] for finding in document["findings"]}

@@ -93,7 +93,7 @@ def test_models_of_any_names_share_an_arena(tmp_path: Path, form: tuple[str]) ->
         path.write_bytes(odd_model("twin", number))
     refused = edgetool(*words, "--force", "--", *twins)
     assert refused.code == 2
-    assert "would be called" in refused.err
+    assert "would have the name" in refused.err
 
 
 def test_the_best_of_a_sweep_of_any_names_is_written(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_existing_settings_keep_their_target(project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name the board with --target"),
+        ((), "specify the board with --target"),
         (("-t", "nosuch"), "unknown target 'nosuch'"),
         (("-t", "rpi-pico", "none.tflite"), "none.tflite: does not exist"),
         (("-t", "rpi-pico", "--only", "all"), "'all'"),

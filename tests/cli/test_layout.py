@@ -57,7 +57,7 @@ def test_the_answer_goes_to_a_file_that_is_read_again(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert edgetool("layout", "answer.csv", "--capacity", "1120", cwd=tmp_path).returncode == 0
     refused = edgetool("layout", "answer.csv", "-o", "answer.csv", "--force", cwd=tmp_path)
-    assert (refused.returncode, "would replace the input" in refused.stderr) == (2, True)
+    assert (refused.returncode, "would overwrite the input" in refused.stderr) == (2, True)
 
 
 def test_many_buffers_are_cut_and_hostile_names_are_escaped(tmp_path: Path) -> None:

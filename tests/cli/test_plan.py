@@ -53,7 +53,7 @@ def test_plan_writes_a_model_that_carries_the_plan(tflite: Path, tmp_path: Path)
     again = edgetool("plan", tflite, "-o", output)
     assert (again.returncode, "--force" in again.stderr) == (2, True)
     over = edgetool("plan", output, "-o", output, "--force")
-    assert (over.returncode, "would replace the input" in over.stderr) == (2, True)
+    assert (over.returncode, "would overwrite the input" in over.stderr) == (2, True)
 
 
 def test_emit_tells_of_the_plan_in_the_file(tflite: Path, tmp_path: Path) -> None:

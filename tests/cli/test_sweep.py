@@ -214,16 +214,16 @@ def test_output_goes_to_a_file(store: Path, tmp_path: Path, form: list[str]) -> 
     done = sweep("show", store, *form, "-o", "out.txt")
     assert (done.code, done.out, done.err) == (0, "", "wrote out.txt\n")
     assert (tmp_path / "out.txt").read_text() == printed
-    assert "exists already" in sweep("show", store, *form, "-o", "out.txt").err
+    assert "already exists" in sweep("show", store, *form, "-o", "out.txt").err
     assert sweep("show", store, *form, "-o", "out.txt", "--force", "-q").err == ""
 
 
 def test_a_result_never_replaces_the_store(store: Path) -> None:
     before = store.read_bytes()
-    assert "would replace the input" in sweep("show", store, "--json", "-o", store, "--force").err
+    assert "would overwrite the input" in sweep("show", store, "--json", "-o", store, "--force").err
     link = store.with_name("link.svg")
     link.symlink_to(store)
-    assert "would replace the input" in sweep("pareto", store, "--plot", link, "--force").err
+    assert "would overwrite the input" in sweep("pareto", store, "--plot", link, "--force").err
     assert store.read_bytes() == before
 
 
@@ -273,7 +273,7 @@ def test_pareto_draws(store: Path, tmp_path: Path, name: str, head: bytes) -> No
     done = sweep("pareto", store, "--plot", name)
     assert (done.code, done.err) == (0, f"wrote {name}\n")
     assert (tmp_path / name).read_bytes().startswith(head)
-    assert "exists already" in sweep("pareto", store, "--plot", name).err
+    assert "already exists" in sweep("pareto", store, "--plot", name).err
 
 
 # best.
@@ -297,7 +297,7 @@ def test_best_writes_firmware_and_says_why(devices: Path, tmp_path: Path) -> Non
     assert "Wrote firmware/" in done.out
     names = {path.name for path in (tmp_path / "firmware").iterdir()}
     assert {"keyword_spotting.tflite", "keyword_spotting.h", "keyword_spotting.json", "main.cc"} <= names
-    assert "exists already" in sweep("best", devices, "--target", "pico", "-o", "firmware").err
+    assert "already exists" in sweep("best", devices, "--target", "pico", "-o", "firmware").err
 
 
 def test_best_by_another_axis_with_other_files(devices: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_good_model(folder: Path) -> None:
     shown = edgetool("verify", "good.tflite", "--samples", "2", cwd=folder)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "Verified    yes" in shown.stdout
-    assert "2 samples in a row: every output equal bit for bit" in shown.stdout
+    assert "2 consecutive samples: all outputs are bit-identical" in shown.stdout
     quiet = edgetool("verify", "good.tflite", "--samples", "2", "-q", cwd=folder)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
@@ -131,7 +131,7 @@ INFO = VerifyInfo(
     samples=SampleInfo(8, 0, 0),
     checks=(
         CheckInfo("planned-runs", True, "the planned file runs"),
-        CheckInfo("outputs-equal", True, "8 samples in a row: every output equal bit for bit"),
+        CheckInfo("outputs-equal", True, "8 consecutive samples: all outputs are bit-identical"),
         CheckInfo("arena-used", True, "TFLM takes 1,000 bytes of its arena (400 head, 600 tail)"),
         CheckInfo("arena-sufficient", True, "it runs in the predicted arena of 1,024 bytes"),
         CheckInfo("arena-smallest", True, "it does not run in 1,008 bytes"),

@@ -107,7 +107,8 @@ def test_layers_left_in_float_run_on_tflm(made: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cause"), [("channel", "channel 0 reaches"), ("depthwise", "channel 3 reaches"), ("joined", "joined with")]
+    ("name", "cause"),
+    [("channel", "channel 0 has"), ("depthwise", "channel 3 has"), ("joined", "before they are combined")],
 )
 def test_the_advice_names_cause_and_remedy(made: Path, name: str, cause: str) -> None:
     found = told(made, name)

@@ -63,7 +63,7 @@ def test_a_report_that_is_given_must_be_one_of_the_models(folder: Path) -> None:
     cut = Path("cut.json")
     cut.write_bytes(right.read_bytes()[:-200])
     for report, said in (
-        (wrong, "of another file"),
+        (wrong, "for a file other than the given models"),
         (plain, "not a report of a conversion"),
         (foreign, "schema"),
         (cut, "JSON"),

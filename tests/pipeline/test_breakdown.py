@@ -48,7 +48,7 @@ def test_bytes_that_tensors_share_count_once() -> None:
     account = account_model(model, platform, offsets={(0, 0): 0, (0, 1): 0, (0, 2): 112})
     check(model, account)
     head = [(entry.where, entry.bytes) for entry in breakdown(model, account) if entry.part == "head"]
-    over = "over those above"
+    over = "overlapping the above"
     assert head == [("tensor 1: t1", 128), (f"{over}: tensor 0: t0", 0), (f"{over}: tensor 2: t2", 0)]
     apart = account_model(model, platform, offsets={(0, 0): 96, (0, 1): 0, (0, 2): 192})
     assert [entry.bytes for entry in breakdown(model, apart) if entry.part == "head"] == [128, 32, 16, 32]

@@ -135,7 +135,7 @@ def test_a_users_own_profile_can_be_calibrated_again(folder: Path) -> None:
     calibrate_target(BOARD, [(chain, 0.12)], output=folder / "one.toml", overrides={"clock": 80_000_000})
     report = calibrate_target(str(folder / "one.toml"), [(chain, 0.2)], output=folder / "two.toml", name="second")
     assert report.calibration.extends is None
-    with pytest.raises(OutputError, match="would replace the input"):
+    with pytest.raises(OutputError, match="would overwrite the input"):
         calibrate_target(str(folder / "one.toml"), [(chain, 0.2)], output=folder / "one.toml", force=True)
     two = resolve_target(str(folder / "two.toml"))
     assert (two.name, two.clock_hz, two.mcu) == ("second", 80_000_000, load_target(BOARD).mcu)
@@ -223,12 +223,12 @@ def test_what_cannot_be_calibrated_or_written_is_refused(folder: Path) -> None:
     copy.write_bytes(chain.read_bytes())
     (folder / "there.toml").write_text("precious")
     refused: list[tuple[type[EdgetoolError], str, dict[str, Any]]] = [
-        (TargetError, "bandwidth alone", {"target_name": "raspberry-pi-4"}),
+        (TargetError, "only by its memory bandwidth", {"target_name": "raspberry-pi-4"}),
         (TargetError, "unknown target", {"target_name": "nucleo-l4r5zj"}),
         (UsageError, "same model", {"measurements": [(chain, 0.12), (copy, 0.13)]}),
         (UsageError, "--name", {"name": "My Board"}),
         (OutputError, "--force", {"output": folder / "there.toml"}),
-        (OutputError, "would replace the input", {"output": chain, "force": True}),
+        (OutputError, "would overwrite the input", {"output": chain, "force": True}),
         (OutputError, "not a directory", {"output": chain / "own.toml"}),
         (OutputError, "does not exist", {"output": folder / "none" / "own.toml"}),
         (UsageError, "cannot be read", {"measurements": [(folder / "none.tflite", 0.12)]}),

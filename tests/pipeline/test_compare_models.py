@@ -227,12 +227,12 @@ def test_one_of_several_reports_is_chosen_by_target(tmp_path: Path) -> None:
     assert "2 reports (vww_96_int8.tflite on one, vww_96_int8.tflite on two)" in caught.value.what
     assert caught.value.where == str(several)
     assert "--target" in (caught.value.fix or "")
-    with pytest.raises(UsageError, match="none of target three"):
+    with pytest.raises(UsageError, match="none for target three"):
         compare_models(several, single, "three")
     twice = write_reports(tmp_path / "twice.json", whole_report("one"), whole_report("one"))
-    with pytest.raises(UsageError, match="2 of target one"):
+    with pytest.raises(UsageError, match="2 for target one"):
         compare_models(twice, single, "one")
-    with pytest.raises(UsageError, match="neither report is of target three, but of two"):
+    with pytest.raises(UsageError, match="neither report is for target three; they are for two"):
         compare_models(single, single, "three")
 
 
@@ -267,11 +267,11 @@ def test_whatever_a_report_says_is_shown_or_refused(
 def test_wrong_use(folder: Path, tmp_path: Path) -> None:
     model = folder / "chain.tflite"
     made = write_reports(tmp_path / "report.json", whole_report())
-    with pytest.raises(UsageError, match="on which target"):
+    with pytest.raises(UsageError, match="no target is specified"):
         compare_models(model, model)
-    with pytest.raises(UsageError, match="on which target"):
+    with pytest.raises(UsageError, match="no target is specified"):
         compare_models(made, model)
-    with pytest.raises(UsageError, match="nothing of a target can be overridden"):
+    with pytest.raises(UsageError, match="cannot be applied to reports"):
         compare_models(made, made, BOARD, overrides={"clock": 1_000_000, "sram": None})
     with pytest.raises(UsageError, match="cannot be read"):
         compare_models(made, tmp_path / "none.json")

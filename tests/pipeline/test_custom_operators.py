@@ -240,6 +240,6 @@ def test_a_bad_file_stops_before_anything_is_written(model: Path, tmp_path: Path
 
 def test_the_users_file_is_never_replaced(model: Path, tmp_path: Path) -> None:
     described = write(tmp_path, EXACT)
-    with pytest.raises(OutputError, match="would replace the input"):
+    with pytest.raises(OutputError, match="would overwrite the input"):
         plan_model(model, None, output=described, custom_operators=described, force=True)
     assert described.read_text() == EXACT

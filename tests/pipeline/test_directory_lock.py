@@ -73,7 +73,7 @@ def test_of_two_runs_that_may_not_replace_files_one_is_told(tmp_path: Path) -> N
         for name in NAMES:
             (out / name).write_bytes(b"first")
     late.join(60)
-    assert [error.what for error in refused] == ["exists already"]
+    assert [error.what for error in refused] == ["already exists"]
     assert set(contents(out).values()) == {b"first"}
 
 
@@ -81,7 +81,9 @@ def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(directory_lock, "WAIT_SECONDS", 0.1)
     with (
         held(tmp_path),
-        pytest.raises(OutputError, match=r"another process has been writing there.*choose another directory"),
+        pytest.raises(
+            OutputError, match=r"another process has been writing to this directory.*choose another directory"
+        ),
     ):
         write_file(tmp_path / "a.h", b"")
     assert not list(tmp_path.iterdir())

@@ -233,7 +233,7 @@ def refusal(paths: list[Path], tmp_path: Path, **options: object) -> EdgetoolErr
 def test_one_model_has_nothing_to_share(tmp_path: Path) -> None:
     error = refusal(put(tmp_path, a=conv_model()), tmp_path)
     assert isinstance(error, UsageError)
-    assert "for several models, not 1" in str(error)
+    assert "needs at least two models, not 1" in str(error)
 
 
 def test_shared_buffers_are_something_else(tmp_path: Path) -> None:
@@ -251,12 +251,12 @@ def test_the_same_model_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "group", "said"),
     [
-        (("kws", "KWS"), None, "would be called 'KWS' in C"),
-        (("a b", "a_b"), None, "would be called 'a_b' in C"),
+        (("kws", "KWS"), None, "would have the name 'KWS' in C"),
+        (("a b", "a_b"), None, "would have the name 'a_b' in C"),
         (("shared", "b"), None, "the arena shared"),
         (("kws", "b"), "KWS", "the arena KWS"),
-        (("a", "a_model"), None, "both have a file a_model.h"),
-        (("a", "both_arena"), "both", "both have a file both_arena.h"),
+        (("a", "a_model"), None, "both write a file a_model.h"),
+        (("a", "both_arena"), "both", "both write a file both_arena.h"),
     ],
 )
 def test_names_that_meet_are_refused(tmp_path: Path, names: tuple[str, str], group: str | None, said: str) -> None:
@@ -272,14 +272,14 @@ def test_names_that_meet_are_refused(tmp_path: Path, names: tuple[str, str], gro
 
 def test_a_name_that_c_cannot_have_is_refused(tmp_path: Path) -> None:
     error = refusal(put(tmp_path, a=conv_model(), b=dense_model()), tmp_path, name="9 lives")
-    assert "is not a C name" in str(error)
+    assert "is not a valid name" in str(error)
 
 
 def test_nothing_is_overwritten_unless_it_may_be(tmp_path: Path) -> None:
     paths = put(tmp_path, a=conv_model(), b=dense_model())
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "main.cc").write_text("mine")
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         emit_shared(paths, TARGET, output=tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["main.cc"]
     emit_shared(paths, TARGET, output=tmp_path / "out", force=True)

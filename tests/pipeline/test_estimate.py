@@ -115,4 +115,4 @@ def test_a_run_that_takes_what_was_estimated_is_no_less(tflite: Path) -> None:
     again = with_request(tflite, "nucleo-l4r5zi", measured_ms=estimate.latency_ms.value * (1 - 1e-9)).estimate
     assert again is not None
     assert again.measured is not None
-    assert again.measured.text.startswith("+0.0 % against the estimate, within its band")
+    assert again.measured.text.startswith("+0.0 % relative to the estimate, within its band")

@@ -95,5 +95,5 @@ def test_nothing_outside_the_directory_is_touched(tmp_path: Path, case: faults.C
 
 @pytest.mark.parametrize("name", ["..", "../up", "a/b", "/tmp/a", ".", "a\\b"])
 def test_no_name_leads_out_of_the_directory(name: str) -> None:
-    with pytest.raises(UsageError, match="is not a C name"):
+    with pytest.raises(UsageError, match="is not a valid name"):
         output_name(Path("model.tflite"), name)

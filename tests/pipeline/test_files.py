@@ -44,7 +44,7 @@ def test_an_input_is_never_replaced(tmp_path: Path) -> None:
     source = tmp_path / "a.h"
     source.write_bytes(b"input")
     (tmp_path / "link").symlink_to(source)
-    with pytest.raises(OutputError, match="would replace the input"):
+    with pytest.raises(OutputError, match="would overwrite the input"):
         write_files(tmp_path, NEW, force=True, inputs=(tmp_path / "link",))
     assert source.read_bytes() == b"input"
 
@@ -81,7 +81,7 @@ def test_a_directory_that_is_a_link_is_followed_unless_it_leads_nowhere(tmp_path
         lambda: check_writable(tmp_path / "broken", tuple(NEW), force=True, inputs=()),
         lambda: write_files(tmp_path / "broken", NEW, force=True),
     ):
-        with pytest.raises(OutputError, match=r"broken: is a link to nothing; remove it"):
+        with pytest.raises(OutputError, match=r"broken: is a dangling link; remove it"):
             refused()
     assert not (tmp_path / "nowhere").exists()
 
@@ -107,7 +107,7 @@ def test_a_file_system_that_takes_no_files() -> None:
 def test_messages_name_the_option_that_chooses_another_place(tmp_path: Path) -> None:
     (tmp_path / "a.svg").write_bytes(b"old")
     (tmp_path / "b").mkdir()
-    for name, fix in (("a.svg", "use --force to replace it, or another --plot"), ("b", "choose another --plot")):
+    for name, fix in (("a.svg", "use --force to replace it, or choose another --plot"), ("b", "choose another --plot")):
         for refused in (
             lambda name=name: check_writable(tmp_path, (name,), force=False, inputs=(), option="--plot"),
             lambda name=name: write_file(tmp_path / name, b"", option="--plot"),
@@ -115,7 +115,7 @@ def test_messages_name_the_option_that_chooses_another_place(tmp_path: Path) -> 
             with pytest.raises(OutputError) as caught:
                 refused()
             assert caught.value.fix == fix
-    with pytest.raises(OutputError, match="or another --output"):
+    with pytest.raises(OutputError, match="or choose another --output"):
         write_file(tmp_path / "a.svg", b"")
 
 

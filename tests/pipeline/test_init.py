@@ -77,7 +77,7 @@ def test_models_are_found_and_builds_environments_and_links_are_not_searched(pro
     plan = plan_init(project, TARGET)
     assert plan.models == ("models/a b.tflite", "src/deep/x.tflite")
     assert plan.keras_models == ("saved", "trained.h5")
-    assert [note.partition(":")[0] for note in plan.notices] == ["left out broken.tflite"]
+    assert [note.partition(":")[0] for note in plan.notices] == ["skipped broken.tflite"]
     settings = plan.files[0].text
     assert '#   "trained.h5"' in settings
     assert tomllib.loads(settings) == {"target": "rpi-pico", "check": {"models": list(plan.models)}}
@@ -87,12 +87,12 @@ def test_a_search_has_bounds(project: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(finding, "MAX_ENTRIES", 1)
     assert any("search ended" in note for note in plan_init(project, TARGET).notices)
     monkeypatch.setattr(finding, "MAX_MODELS", 0)
-    with pytest.raises(UsageError, match="there are 1 models"):
+    with pytest.raises(UsageError, match="found 1 models"):
         plan_init(project, TARGET)
 
 
 def test_without_a_model_init_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no \.tflite model was found"):
+    with pytest.raises(UsageError, match=r"found no \.tflite model"):
         plan_init(tmp_path, TARGET)
     (tmp_path / "m.keras").touch()
     with pytest.raises(UsageError, match="convert it with 'edgetool convert"):
@@ -113,7 +113,7 @@ def test_named_models_must_be_models_of_the_project(project: Path) -> None:
 
 
 def test_a_target_is_never_guessed(project: Path) -> None:
-    with pytest.raises(UsageError, match=r"no target is given.*edgetool fit MODEL"):
+    with pytest.raises(UsageError, match=r"no target is specified.*edgetool fit MODEL"):
         plan_init(project)
     with pytest.raises(TargetError, match="unknown target 'nosuch'"):
         plan_init(project, InitRequest(targets=("nosuch",)))
@@ -133,7 +133,7 @@ def test_the_build_system_names_the_board(project: Path, name: str, text: str, t
     plan = plan_init(project)
     assert plan.targets == tuple(targets.split())
     assert plan.target_source == f"taken from {name}"
-    unknown = [f"{name} names nosuchboard, which has no profile"]
+    unknown = [f"{name} specifies nosuchboard, which has no profile"]
     assert list(plan.notices) == (unknown if "nosuchboard" in text else [])
 
 
@@ -160,7 +160,7 @@ def test_a_profile_of_the_user_is_named_by_its_path_in_the_project(project: Path
 
 def test_a_core_without_memory_is_reported(project: Path) -> None:
     (notice,) = plan_init(project, InitRequest(targets=("cortex-m7",))).notices
-    assert notice.startswith("cortex-m7 has no memory to judge against")
+    assert notice.startswith("the memory size of cortex-m7 is unknown")
 
 
 def test_the_files_pass_their_schemas_and_have_no_placeholder(project: Path) -> None:
@@ -182,12 +182,12 @@ def test_the_files_pass_their_schemas_and_have_no_placeholder(project: Path) -> 
 def test_nothing_is_replaced_without_force(project: Path) -> None:
     (project / WORKFLOW).parent.mkdir(parents=True)
     (project / WORKFLOW).write_text("mine")
-    with pytest.raises(OutputError, match=r"edgetool\.yml: exists already"):
+    with pytest.raises(OutputError, match=r"edgetool\.yml: already exists"):
         plan_init(project, TARGET)
     plan = plan_init(project, InitRequest(targets=("rpi-pico",), force=True))
     assert [file.action for file in plan.files] == ["new", "replaced", "new"]
     write_init(project, plan)
-    assert (project / WORKFLOW).read_text(encoding="utf-8").startswith("# Judges the models")
+    assert (project / WORKFLOW).read_text(encoding="utf-8").startswith("# Checks the models")
 
 
 def test_all_files_or_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_a_file_that_appears_meanwhile_is_kept(project: Path) -> None:
 
 def test_it_runs_at_the_top_of_a_repository(project: Path) -> None:
     (project / ".git").mkdir()
-    with pytest.raises(UsageError, match="is not the top of the repository"):
+    with pytest.raises(UsageError, match="is not the root of the repository"):
         plan_init(project / "models", TARGET)
     plan = plan_init(project / "models", InitRequest(targets=("rpi-pico",), parts=("settings",)))
     assert [file.path for file in plan.files] == [SETTINGS]
@@ -226,7 +226,7 @@ def test_it_runs_at_the_top_of_a_repository(project: Path) -> None:
 
 def test_settings_in_pyproject_are_not_hidden(project: Path) -> None:
     (project / "pyproject.toml").write_text('[tool.edgetool]\ntarget = "rpi-pico"\n')
-    with pytest.raises(UsageError, match=r"an edgetool\.toml would hide"):
+    with pytest.raises(UsageError, match=r"an edgetool\.toml would override"):
         plan_init(project, TARGET)
     assert len(plan_init(project, InitRequest(targets=("rpi-pico",), parts=("ci", "pre-commit"))).files) == 2
 

@@ -38,7 +38,7 @@ def test_a_poor_output_is_told_with_where_to_look() -> None:
 def test_a_float_output_that_differs_is_an_error() -> None:
     (found,) = said(sqnr_db=59.0, scheme="float32")
     assert (found.rule, found.level) == ("conversion-differs", "error")
-    assert "'y' is not that of the model: its SQNR of 59.0 dB" in found.message
+    assert "'y' differs from the original model's: its SQNR of 59.0 dB" in found.message
     assert not said(sqnr_db=61.0, scheme="float32")
     assert not said(sqnr_db=None, scheme="float32")
     assert not said(sqnr_db=40.0, scheme="float32", approximated=True)
@@ -54,24 +54,33 @@ def test_layers_that_keep_enough_are_not_spoken_of() -> None:
 @pytest.mark.parametrize(
     ("layer", "part"),
     [
-        (replace(LAYER, widest_over_median=64.0, widest_channel=5), "channel 5 reaches 64 times"),
-        (replace(LAYER, widest_over_median=64.0), "leaves that 2.0 of 8 bits"),
-        (replace(LAYER, widest_over_median=500.0), "leaves that less than one of 8 bits"),
-        (replace(LAYER, widest_over_median=1.6e19), "reaches more than 1,000 times as far as the median one"),
-        (replace(LAYER, widest_over_median=1.6e19), "leaves that less than one step, and so none of 8 bits"),
-        (replace(LAYER, minimum=-0.01, maximum=0.01), "shares the scale of something louder"),
-        (replace(LAYER, histogram=Histogram(-1.0, 1.0, (0,) * 15 + (9999, 9999) + (0,) * 14 + (1,))), "are far out"),
+        (
+            replace(LAYER, widest_over_median=64.0, widest_channel=5),
+            "channel 5 has 64 times the range of the median channel",
+        ),
+        (replace(LAYER, widest_over_median=64.0), "is left with 2.0 of 8 bits"),
+        (replace(LAYER, widest_over_median=500.0), "is left with less than one of 8 bits"),
+        (replace(LAYER, widest_over_median=1.6e19), "has more than 1,000 times the range of the median channel"),
+        (replace(LAYER, widest_over_median=1.6e19), "is left with less than one step, and so none of 8 bits"),
+        (replace(LAYER, minimum=-0.01, maximum=0.01), "shares a scale with a tensor of larger range"),
+        (
+            replace(LAYER, histogram=Histogram(-1.0, 1.0, (0,) * 15 + (9999, 9999) + (0,) * 14 + (1,))),
+            "the rest are outliers",
+        ),
         (replace(LAYER, rmse_over_scale=3.0), "its weights lose more"),
-        (replace(LAYER, rmse_over_scale=3.0, operator="SUB"), "its constants, of 8 bits each, lose more"),
+        (replace(LAYER, rmse_over_scale=3.0, operator="SUB"), "its 8-bit constants lose more"),
         (replace(LAYER, rmse_over_scale=3.0, operator="SOFTMAX"), "its arithmetic loses more"),
         (LAYER, "--quantize int16x8"),
-        (replace(LAYER, kept_float=("a", "b"), kept_float_sqnr_db=30.0), "(--keep-float a --keep-float b) the worst"),
+        (
+            replace(LAYER, kept_float=("a", "b"), kept_float_sqnr_db=30.0),
+            "with --keep-float a --keep-float b, the worst",
+        ),
     ],
 )
 def test_the_cause_follows_from_what_was_measured(layer: LayerLoss, part: str) -> None:
     (message,) = [item.message for item in said(layer) if item.rule == "layer-loses"]
     assert part in message
-    assert message.startswith(f"keeps 12.0 dB ({layer.operator})")
+    assert message.startswith(f"has an SQNR of 12.0 dB ({layer.operator})")
 
 
 def test_a_remedy_is_advised_only_where_it_helps() -> None:

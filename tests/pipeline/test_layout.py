@@ -87,7 +87,7 @@ def test_pins_that_raise_the_bound_are_told(tmp_path: Path) -> None:
     layout_instance(AUDIO, strategy="tflm", output=tmp_path / "high.csv")
     report = layout_instance(tmp_path / "high.csv")
     assert (report.layout.height, report.layout.proof, rules(report)) == (1600, "bound met", ["pins-raise-bound"])
-    assert "without them it is 1,120 B" in report.findings[0].message
+    assert "without them, it is 1,120 B" in report.findings[0].message
 
 
 @pytest.mark.parametrize("sharing", ["greedy", "dynamic-programming"])
@@ -111,7 +111,7 @@ def test_shared_buffers_lie_where_their_alignment_allows(tmp_path: Path) -> None
 
 
 def test_what_cannot_apply_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="one of the two"):
+    with pytest.raises(UsageError, match="--strategy and --sharing are mutually exclusive"):
         layout_instance(AUDIO, sharing="greedy", strategy="optimal")
     with pytest.raises(UsageError, match="constants"):
         layout_instance(AUDIO, constants_in_ram=True)

@@ -106,7 +106,7 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
     log = profiles_in(log_of(LINES, other, again, LINES[:5]), where="log")
     assert [(item.model, item.mean_ticks) for item in log.profiles] == [("vww", 10_000), ("kws", 20_000)]
     first, last = log.notes
-    assert "line 25 counts, line 1 does not" in first
+    assert "line 25 is used, line 1 is ignored" in first
     assert "line 37: the profile ends after line 4" in last
     assert _but_place(only(log_of(LINES[:3], LINES, LINES[5:]))) == _but_place(PLAIN)
 
@@ -114,9 +114,9 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "has no line"),
-        (b"Hello from the bootloader\r\n", "has no line"),
-        (b"edgetool-profile 0 begin version=1 mod\n", "damaged"),
+        (b"", "contains no line"),
+        (b"Hello from the bootloader\r\n", "contains no line"),
+        (b"edgetool-profile 0 begin version=1 mod\n", "corrupted"),
         (log_of(LINES[:-1]), "ends after line 10, before its end"),
         (log_of([*LINES[:6], *LINES[7:]]), "line 6 of the profile is missing"),
         (log_of([*LINES[:6], LINES[6].replace("mean=2", "mean=3"), *LINES[7:]]), "line 6 of the profile is missing"),
@@ -126,18 +126,21 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
             log_of(numbered(["begin version=1 model=kws tool=1", "failed step=init status=5"])),
             "init failed with status 5",
         ),
-        (log_of(numbered([BEGIN, "end lines=2"])), "not those of a profile"),
-        (log_of(profile_lines(lines=13)), "not as many lines"),
-        (log_of(profile_lines(kept=5)), "not as many lines"),
+        (log_of(numbered([BEGIN, "end lines=2"])), "do not form a profile"),
+        (log_of(profile_lines(lines=13)), "its line count is wrong"),
+        (log_of(profile_lines(kept=5)), "its line count is wrong"),
         (log_of(profile_lines(sha256="AB" * 32)), "no SHA-256"),
         (log_of(profile_lines(used=2**64)), "64 bits"),
-        (log_of(profile_lines(hz="much")), "ticks_hz in line 3 of the profile is no number"),  # type: ignore[arg-type]
-        (log_of(profile_lines(runs=0)), "total contradicts itself"),
-        (log_of(profile_lines(total=(10_000, 10_001, 10_002))), "total contradicts itself"),
-        (log_of(profile_lines(total=(9_000, 9_000, 9_000))), "take longer than what encloses them"),
-        (log_of(profile_lines(events=[("WHILE", 0, 100, 100), ("ADD", 1, 101, 1)])), "take longer than what encloses"),
-        (log_of(profile_lines(events=[("ADD", 1, 100, 100)])), "operator 0 contradicts itself"),
-        (log_of(profile_lines(events=[("ADD", 0, 100, 101)])), "operator 0 contradicts itself"),
+        (log_of(profile_lines(hz="much")), "ticks_hz in line 3 of the profile is not a number"),  # type: ignore[arg-type]
+        (log_of(profile_lines(runs=0)), "total is inconsistent"),
+        (log_of(profile_lines(total=(10_000, 10_001, 10_002))), "total is inconsistent"),
+        (log_of(profile_lines(total=(9_000, 9_000, 9_000))), "take longer than the enclosing operator"),
+        (
+            log_of(profile_lines(events=[("WHILE", 0, 100, 100), ("ADD", 1, 101, 1)])),
+            "take longer than the enclosing operator",
+        ),
+        (log_of(profile_lines(events=[("ADD", 1, 100, 100)])), "operator 0 is inconsistent"),
+        (log_of(profile_lines(events=[("ADD", 0, 100, 101)])), "operator 0 is inconsistent"),
     ],
 )
 def test_what_is_no_whole_profile_is_refused(content: bytes, words: str) -> None:
@@ -166,7 +169,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="is a directory"):
         read_profile_log(tmp_path)
     monkeypatch.setattr(profile_log, "MAX_LOG_BYTES", 100)
-    with pytest.raises(UsageError, match="larger than any log"):
+    with pytest.raises(UsageError, match="is too large for a profile log"):
         read_profile_log(path)
 
 
@@ -190,7 +193,7 @@ def test_a_hostile_log_takes_no_time(content: bytes) -> None:
 def test_of_thousands_of_profiles_the_last_count_and_are_told() -> None:
     log = profiles_in(log_of(LINES) * 300 + log_of(LINES[:3]) * 300, where="log")
     assert len(log.profiles) == 1
-    assert log.notes[0] == "279 more notes like the next one"
+    assert log.notes[0] == "279 more notes like the following"
     assert len(log.notes) == 42
 
 

@@ -99,5 +99,5 @@ def test_regions_that_are_not_the_bases_are_all_written() -> None:
 def test_a_profile_that_would_not_load_as_meant_is_not_written() -> None:
     board = load_target("nucleo-l4r5zi")
     assert board.power is not None  # and no key takes it away
-    with pytest.raises(InternalError, match="does not load as it was meant"):
+    with pytest.raises(InternalError, match="does not load back as intended"):
         profile_text(mine(board, power=None), base=board)

@@ -54,16 +54,16 @@ def test_the_finding_tells_both_prices() -> None:
     fused, unrolled = RnnPrice("fused", 2048, 4640, 4, 37.25), RnnPrice("unrolled", None, 50328, 175)
     finding = rnn_finding(fused, [unrolled], ["lstm"])
     assert (finding.rule, finding.level, finding.where) == ("rnn-form", "note", None)
-    assert finding.message.startswith("layer 'lstm' became one operator for each LSTM (--rnn fused)")
-    assert "--rnn fused): 2,048 bytes of arena and 4,640 of flash, 4 operators, SQNR 37.2 dB" in finding.message
-    assert "--rnn unrolled) would take an unknown arena and 50,328 of flash, 175 operators" in finding.message
+    assert finding.message.startswith("layer 'lstm' was converted to one operator for each LSTM (--rnn fused)")
+    assert "--rnn fused): 2,048 bytes of arena and 4,640 bytes of flash, 4 operators, SQNR 37.2 dB" in finding.message
+    assert "--rnn unrolled) would take an unknown arena and 50,328 bytes of flash, 175 operators" in finding.message
 
 
 def test_the_finding_names_the_layers() -> None:
     price = RnnPrice("fused", 2048, 4640, 4)
-    assert rnn_finding(price, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' became")
+    assert rnn_finding(price, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' were converted to")
     assert only_finding([f"l{i}" for i in range(9)], "300 copies").message == (
-        "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more became one operator for each LSTM: "
+        "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more were converted to one operator for each LSTM: "
         "a copy for each time step (--rnn unrolled) does not work: 300 copies"
     )
 
@@ -72,7 +72,7 @@ def test_a_form_that_is_left_out_is_told() -> None:
     fused, unrolled = RnnPrice("fused", 10, 10, 4, -0.1), RnnPrice("unrolled", 99, 99, 40, 35.0)
     assert cheapest([fused, unrolled]) is unrolled
     finding = rnn_finding(unrolled, [fused], ["lstm"])
-    assert finding.message.endswith("4 operators, SQNR -0.1 dB, left out: more than 6 dB worse")
+    assert finding.message.endswith("4 operators, SQNR -0.1 dB (rejected: more than 6 dB worse)")
 
 
 def _cut_model() -> Model:

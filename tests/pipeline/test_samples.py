@@ -53,7 +53,7 @@ def test_the_dimension_of_samples_may_stand_for_a_batch_of_one() -> None:
         (x,) = raw(dense_model(), x=values.reshape(shape))
         np.testing.assert_array_equal(x, values.reshape(2, 1, 16))
     for shape in ((32,), (2, 4, 4), (1, 2, 16)):
-        with pytest.raises(UsageError, match=r"takes samples of shape \[1, 16\]"):
+        with pytest.raises(UsageError, match=r"requires samples of shape \[1, 16\]"):
             raw(dense_model(), x=values.reshape(shape))
 
 
@@ -78,7 +78,10 @@ def test_integers_without_a_scale_must_be_kept() -> None:
         ({"input_0": np.zeros((2, 1, 4, 4, 2)), "input_1": np.zeros((3, 1, 4, 4, 2))}, "2, 3 samples"),
         ({"input_0": np.zeros((0, 1, 4, 4, 2)), "input_1": np.zeros((0, 1, 4, 4, 2))}, "0 samples"),
         ({"input_0": np.zeros((2, 1, 4, 4, 2), complex), "input_1": np.zeros((2, 1, 4, 4, 2))}, "complex128"),
-        ({"input_0": np.full((2, 1, 4, 4, 2), np.nan), "input_1": np.zeros((2, 1, 4, 4, 2))}, "data.npz: has NaN for"),
+        (
+            {"input_0": np.full((2, 1, 4, 4, 2), np.nan), "input_1": np.zeros((2, 1, 4, 4, 2))},
+            "data.npz: contains NaN for",
+        ),
         ({}, "it has none"),
     ],
 )

@@ -343,7 +343,7 @@ def test_samples_of_a_file_come_after_the_random_ones(tmp_path: Path) -> None:
     np.savez(data, input_0=np.linspace(-1, 1, 4 * 16, dtype=np.float32).reshape(4, 16))
     info = verified(saved(tmp_path, dense_model()), inputs=data)
     assert (info.samples.random, info.samples.from_file) == (3, 4)
-    assert "7 samples in a row" in check(info, "outputs-equal").message
+    assert "7 consecutive samples" in check(info, "outputs-equal").message
     assert info.runtimes[0].outputs[0].elements == 7 * 10
     np.savez(data, input_0=np.zeros((4, 15), np.float32))
     with pytest.raises(UsageError, match=r"samples of shape \[1, 16\]"):

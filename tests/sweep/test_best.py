@@ -143,7 +143,7 @@ def test_the_files_of_the_chosen_variant(tmp_path: Path) -> None:
     with open_store(tmp_path / "s.sqlite") as store:
         best = best_row(rows(store), "cortex-m7")
         made = write_best(store, best, output=tmp_path / "out", firmware=FirmwareRequest("cmake", profile=True))
-        with pytest.raises(OutputError, match="exists already"):
+        with pytest.raises(OutputError, match="already exists"):
             write_best(store, best, output=tmp_path / "out")
         again = write_best(store, best, output=tmp_path / "out", force=True)
     assert {path.name for path in made.files} > {"words.tflite", "words.json", "words.h", "CMakeLists.txt"}
@@ -185,7 +185,7 @@ def test_an_arena_that_is_not_the_one_that_was_judged_is_told(tmp_path: Path) ->
         report = write_best(store, rows(store)[0], output=tmp_path / "out", name="net").report
     assert report.arena is not None
     (finding,) = [item for item in report.findings if item.rule == "other-arena"]
-    assert f"{report.arena.bytes:,} bytes; the model was chosen for one of 16" in finding.message
+    assert f"{report.arena.bytes:,} bytes; the model was selected for 16" in finding.message
     assert (tmp_path / "out" / "net.h").exists()
 
 

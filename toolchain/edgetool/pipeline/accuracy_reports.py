@@ -33,13 +33,13 @@ def quantizations(
             raise UsageError(
                 "is not a report of a conversion",
                 where=str(path),
-                fix="give the NAME.json that 'edgetool convert' wrote",
+                fix="specify the NAME.json that 'edgetool convert' wrote",
             )
         if hashes.isdisjoint(told):
             raise UsageError(
-                "is the report of another file than the models given",
+                "is the report for a file other than the given models",
                 where=str(path),
-                fix="give the report of the conversion that wrote the model",
+                fix="specify the report of the conversion that wrote the model",
             )
         found |= told
     return tuple(found.get(source.sha256) for source in sources)

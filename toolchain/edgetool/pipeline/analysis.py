@@ -135,7 +135,7 @@ def _cost_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> 
     unknown = Counter(cost.operator for cost in operator_costs(model, custom) if not cost.known)
     if not unknown:
         return []
-    text = f"no cost rule for {counted(unknown)}: bytes are counted, arithmetic is not"
+    text = f"no cost rule for {counted(unknown)}: only memory traffic is counted, not arithmetic"
     return [Finding("operator-not-modelled", "warning", text)]
 
 
@@ -148,8 +148,8 @@ def _silent_findings(estimate: Estimate, target: Target) -> list[Finding]:
     more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
     text = (
         f"with {target.kernels} kernels on {target.core.name}, {named}{more} never write{'s' * (len(silent) == 1)} the "
-        "output: the kernel returns an error that a release build of TFLM does not look at. Pad the input so that the "
-        "windows cover it exactly, or use another stride or the reference kernels"
+        "output: the kernel returns an error that a release build of TFLM ignores. Pad the input so that the windows "
+        "cover it exactly, or use a different stride or the reference kernels"
     )
     return [Finding("kernel-gives-up", "error", text, target.name)]
 
@@ -161,11 +161,11 @@ def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None
     findings = []
     unused = [name for name in described if name not in used]
     if unused:
-        text = f"described, but not in the model: {counted(Counter(unused))}"
+        text = f"described but not used by the model: {counted(Counter(unused))}"
         findings.append(Finding("custom-operator-unused", "note", text))
     own = [name for name in described if name in used and name in CUSTOM_OPERATORS]
     if own:
-        text = f"the description stands for TFLM's own kernel of {counted(Counter(own))}"
+        text = f"the description replaces TFLM's own kernel for {counted(Counter(own))}"
         findings.append(Finding("custom-operator-replaces", "note", text))
     return findings
 
@@ -192,12 +192,12 @@ def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, 
     foreign = Counter(operator.label for operator in lacking if operator.code == "CUSTOM")
     findings = []
     if missing:
-        text = f"{runtime.name} has no {counted(missing)}: AllocateTensors will fail on the device"
+        text = f"{runtime.name} does not support {counted(missing)}: AllocateTensors will fail on the device"
         findings.append(Finding("operator-not-in-runtime", "error", text))
     if foreign:
         text = (
-            f"{runtime.name} has no custom operator {counted(foreign)}: register a kernel of your own, and tell what "
-            "it allocates with --custom-operators"
+            f"{runtime.name} does not include custom operator {counted(foreign)}: register your own kernel, and "
+            "describe its allocations with --custom-operators"
         )
         findings.append(Finding("custom-operator", "warning", text))
     return findings
@@ -207,12 +207,12 @@ def _control_flow_findings(model: Model) -> list[Finding]:
     operators = Counter(operator.code for graph in model.subgraphs for operator in graph.operators)
     findings = []
     if operators["IF"]:
-        text = "both branches of each IF are counted: work and time are upper figures for either"
+        text = "both branches of each IF are counted: work and time are upper bounds for each branch"
         findings.append(Finding("branches-counted", "note", text))
     unknown = sum(runs is None for runs in subgraph_runs(model))
     if unknown:
         which = "a subgraph runs" if unknown == 1 else f"{unknown} subgraphs run"
-        text = f"how often {which} depends on the data: counted once, work and time are lower bounds"
+        text = f"the number of times {which} depends on the data: counted once, so work and time are lower bounds"
         findings.append(Finding("loop-counted-once", "warning", text))
     return findings
 

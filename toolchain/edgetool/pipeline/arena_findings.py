@@ -24,26 +24,30 @@ def arena_findings(plan: MemoryPlan, target: Target | None, *, told: Collection[
         return []
     if account is None or target is None:
         text = (
-            "the exact arena depends on the core and its kernels: without a target it is only known to be more than "
-            f"{plan.layout.height:,} bytes; name one with --target"
+            "the exact arena size depends on the core and its kernels: without a target, only a lower bound of "
+            f"{plan.layout.height:,} bytes is known; specify one with --target"
         )
         return [Finding("arena-lower-bound", "note", text)]
     findings = _refusals(account, target, told)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
-        text = f"what {counted(unknown)} allocates is not known: the arena of {account.bytes:,} bytes is a lower bound"
+        text = (
+            f"the allocations of {counted(unknown)} are unknown: the arena of {account.bytes:,} bytes is a lower bound"
+        )
         findings.append(Finding("arena-lower-bound", "warning", text))
     if account.bytes > MOST_BYTES:
-        text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner counts in 32 bits"
+        text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner uses 32-bit sizes"
         findings.append(Finding("arena-too-large", "error", text))
     abi = target.runtime.abi(target.core.abi)
     if target.kernels not in abi.measured:
-        text = f"the arena is derived: {target.kernels} kernels were not measured on the {abi.name} ABI"
+        text = (
+            f"the arena size is derived, not measured: {target.kernels} kernels were not measured on the {abi.name} ABI"
+        )
         findings.append(Finding("arena-derived", "note", text))
     if target.usual_kernels is not None:
         text = (
-            f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, usual on "
-            f"{target.name}, scratch buffers and speed differ"
+            f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, which "
+            f"{target.name} usually uses, scratch buffers and speed differ"
         )
         findings.append(Finding("kernels-not-modelled", "warning", text))
     return findings

@@ -79,7 +79,7 @@ def _makers(analysis: Analysis, account: ArenaAccount) -> dict[str, str]:
     """What makes each tensor, by its name; nothing of a name that several have."""
     graphs = analysis.model.subgraphs
     made = {
-        (graph.index, index): f", made by operator {operator.index} {operator.label}"
+        (graph.index, index): f", output of operator {operator.index} {operator.label}"
         for graph in graphs
         for operator in graph.operators
         for index in operator.outputs

@@ -37,6 +37,6 @@ def stands_for(target: Target) -> bool:
 
 def benchmark_source(timed: Benchmark, target: Target) -> str:
     """Where the milliseconds come from, in a line; and that this machine is taken for the target, where it is."""
-    spread = f"{timed.least_ms:.3g} ms at least, nine of ten within {timed.p90_ms:.3g} ms"
-    taken = f"; this machine is taken for the {target.board}" if stands_for(target) else ""
+    spread = f"minimum {timed.least_ms:.3g} ms, 90th percentile {timed.p90_ms:.3g} ms"
+    taken = f"; assuming that this machine is the {target.board}" if stands_for(target) else ""
     return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{taken}"

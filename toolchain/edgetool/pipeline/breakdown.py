@@ -44,11 +44,11 @@ def _head(account: ArenaAccount) -> list[BreakdownEntry]:
     for buffer, offset in sorted(alive, key=lambda item: -item[0].aligned_bytes):
         own = _bytes_outside(counted, offset, offset + buffer.aligned_bytes)
         counted.append((offset, offset + buffer.aligned_bytes))
-        shared = "" if own == buffer.aligned_bytes else "over those above: "
+        shared = "" if own == buffer.aligned_bytes else "overlapping the above: "
         entries.append(BreakdownEntry("head", shared + _content(buffer), _operator(buffer), own, buffer.subgraph))
     between = account.head_bytes - sum(entry.bytes for entry in entries)
     if between:
-        entries.append(BreakdownEntry("head", "what lies between and above them", None, between))
+        entries.append(BreakdownEntry("head", "gaps between and above them", None, between))
     return entries
 
 

@@ -147,7 +147,7 @@ def _branching(source: Source) -> tuple[Finding, ...]:
     codes = {operator.code for graph in source.model.subgraphs for operator in graph.operators}
     if "IF" not in codes and None not in subgraph_runs(source.model):
         return ()
-    text = "what it runs depends on the data: loops are counted once and branches both; calibrate on another model"
+    text = "its control flow depends on the data: each loop and branch is counted once; calibrate with another model"
     return (Finding("work-depends-on-data", "warning", text, source.name),)
 
 
@@ -155,15 +155,15 @@ def _check_target(target: Target) -> None:
     """Refuse what has no cycles per instruction, or no memories to write down."""
     if target.bandwidth_gbps is not None:
         raise TargetError(
-            "is described by its memory bandwidth alone: there are no cycles per instruction to fit",
+            "is described only by its memory bandwidth: there are no cycles per instruction to fit",
             where=target.name,
             fix="name a board or a core with instruction tables",
         )
     if target.arena_region is None or target.flash_region is None:
         raise TargetError(
-            "has no memories, which a profile must name",
+            "has no memory regions, which a profile requires",
             where=target.name,
-            fix="name a board, or give --sram and --flash",
+            fix="name a board, or specify --sram and --flash",
         )
 
 
@@ -184,7 +184,9 @@ def _different(paths: Sequence[Path], opened: Sequence[Source], runs: Sequence[D
     seen: dict[str, Path] = {}
     for path, source in named:
         if source.sha256 in seen:
-            raise UsageError(f"is the same model as {seen[source.sha256]}", where=str(path), fix="give each model once")
+            raise UsageError(
+                f"is the same model as {seen[source.sha256]}", where=str(path), fix="specify each model once"
+            )
         seen[source.sha256] = path
     return tuple(source for _, source in named)
 

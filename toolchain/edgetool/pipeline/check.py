@@ -173,11 +173,11 @@ def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: Ch
     if not paths or not targets:
         raise UsageError("there is nothing to check", fix="name a model and a target")
     if request.update and request.locked:
-        raise UsageError("--update writes the lock, --locked refuses every change", fix="give one of them")
+        raise UsageError("--update and --locked are mutually exclusive", fix="specify only one of them")
     names = [target.name for target in targets]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise TargetError("is named twice", where=twice, fix="name each target once")
+        raise TargetError("is specified twice", where=twice, fix="specify each target once")
     for target in targets:
         _check_reserves(target, request.limits)
 
@@ -192,13 +192,13 @@ def _check_reserves(target: Target, limits: Limits) -> None:
     ):
         if reserve and size is None and kind not in of:
             raise UsageError(
-                f"{option} keeps a part of a memory free, but of {target.name} no {memory} is known",
-                fix=f"name a board, or give {remedy}",
+                f"{option} reserves memory, but the {memory} size of {target.name} is unknown",
+                fix=f"name a board, or specify {remedy}",
             )
         if size is not None and reserve >= size:
             raise UsageError(
-                f"{option} of {reserve:,} B leaves nothing of the {size:,} B of {memory} that {target.name} has",
-                fix="give less",
+                f"{option} of {reserve:,} B leaves nothing of the {size:,} B of {memory} on {target.name}",
+                fix="specify less",
             )
 
 

@@ -64,8 +64,8 @@ def compare_models(
     named = {key: value for key, value in (overrides or {}).items() if value is not None}
     if insist and all(is_report) and (named or custom_operators is not None):
         raise UsageError(
-            "two reports are compared as they are: nothing of a target can be overridden",
-            fix="give the .tflite files, or make the reports anew",
+            "target overrides and --custom-operators cannot be applied to reports",
+            fix="specify the .tflite files, or regenerate the reports",
         )
     custom = read_custom_operators(custom_operators)
     target = None
@@ -78,14 +78,14 @@ def compare_models(
             found = chosen(reports_in(blob, where=str(path)), wanted, where=str(path))
             sides.append(_of_report(found))
         elif target is None:
-            raise UsageError("is a model: on which target shall it be compared?", where=str(path), fix="add --target")
+            raise UsageError("is a model, but no target is specified", where=str(path), fix="add --target")
         else:
             source = Source(path.name, blob, read_model(blob, name=str(path)))
             sides.append(_of_model(path, source, target, custom))
     first, second = sides
     if insist and wanted is not None and all(_target_name(side.report) != wanted for side in sides):
         names = " and ".join(dict.fromkeys(_target_name(side.report) for side in sides))
-        raise UsageError(f"neither report is of target {wanted}, but of {names}", fix="leave out --target")
+        raise UsageError(f"neither report is for target {wanted}; they are for {names}", fix="leave out --target")
     return CompareReport(
         provenance=Provenance(
             tool=f"edgetool {__version__}",
@@ -168,7 +168,7 @@ def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
     found = []
     was, now = _target_name(a.report), _target_name(b.report)
     if was != now:
-        text = f"the target is {was} in A, {now} in B: arena, time and energy are those of different devices"
+        text = f"the target is {was} in A, {now} in B: arena, time and energy apply to different devices"
         found.append(Finding("targets-differ", "warning", text))
     if first.target is not None and second.target is not None:
         for what, verb in (("kernels", "are"), ("runtime", "is")):
@@ -180,7 +180,7 @@ def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
         found.append(Finding("builds-differ", "warning", text))
     was, now = a.report.provenance.tool, b.report.provenance.tool
     if was != now:
-        found.append(Finding("tools-differ", "note", f"{was} wrote A, {now} B"))
+        found.append(Finding("tools-differ", "note", f"A was written by {was}, B by {now}"))
     return tuple(found)
 
 

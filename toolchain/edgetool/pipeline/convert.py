@@ -64,10 +64,10 @@ def convert_file(
     """
     path = request.path
     if replan and not offline_plan:
-        raise UsageError("--no-offline-plan leaves the file as it is, --replan does not", fix="give one of them")
+        raise UsageError("--no-offline-plan and --replan are mutually exclusive", fix="specify only one of them")
     wishes = plan or PlanRequest()
     if not offline_plan and (wishes.order or wishes.strategy):
-        raise UsageError("--no-offline-plan leaves the file as it is: --order and --strategy cannot apply")
+        raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
     named = name_findings(path, name)
     name = output_name(path, name)
     given = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
@@ -114,9 +114,9 @@ def _refuse_conversion_options(request: ConvertRequest) -> None:
         given.append(f"--io {request.io}")
     if given:
         raise UsageError(
-            f"a .tflite is taken as it is: {', '.join(given)} cannot apply",
+            f"a .tflite is not converted: {', '.join(given)} cannot be applied",
             where=str(request.path),
-            fix="leave the option out, or give the Keras model",
+            fix="omit these options, or specify the Keras model",
         )
 
 

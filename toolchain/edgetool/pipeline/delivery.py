@@ -100,7 +100,7 @@ def conversion_findings(quantization: QuantizationInfo, notes: tuple[str, ...]) 
         "uncalibrated",
         "warning",
         f"the quantization is uncalibrated: its ranges come from {quantization.samples} synthetic samples, so the "
-        "accuracy on real data is unknown; give real inputs with --calibration",
+        "accuracy on real data is unknown; specify real inputs with --calibration",
     )
     return (uncalibrated, *findings)
 
@@ -168,8 +168,8 @@ def _other_arena_findings(plan: MemoryPlan, expected_bytes: int | None) -> tuple
     """Only where a search was cut short, so that it may end elsewhere the next time."""
     if expected_bytes is None or (plan.account is not None and plan.account.bytes == expected_bytes):
         return ()
-    now = "is not known" if plan.account is None else f"is {plan.account.bytes:,} bytes"
-    text = f"the arena {now}; the model was chosen for one of {expected_bytes:,}: the search for a plan ended elsewhere"
+    now = "is unknown" if plan.account is None else f"is {plan.account.bytes:,} bytes"
+    text = f"the arena {now}; the model was selected for {expected_bytes:,} bytes: this plan search ended differently"
     return (Finding("other-arena", "warning", text),)
 
 
@@ -188,5 +188,5 @@ def _firmware(
     except UnsupportedModelError as error:
         without = replace(request, project="header", profile=False)
         made = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
-        return made, (Finding("program-not-written", "error", f"no program for TFLM is written: {error.what}"),)
+        return made, (Finding("program-not-written", "error", f"no TFLM program was written: {error.what}"),)
     return made, own_arena_findings(name, plan) if request.has_program else ()

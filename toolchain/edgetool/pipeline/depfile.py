@@ -16,7 +16,9 @@ def write_depfile(path: Path, written: Sequence[Path], read: Iterable[Path | Non
     Raises OutputError where it cannot be written, is one of the files, or a name cannot stand in a rule.
     """
     if any(_same(path, file) for file in written):
-        raise OutputError("would replace a file that was just written", where=str(path), fix="choose another --depfile")
+        raise OutputError(
+            "would overwrite a file that was just written", where=str(path), fix="choose another --depfile"
+        )
     sources = [item for item in read if item is not None]
     inputs = dict.fromkeys(file for source in sources for file in _files(source))
     text = f"{' '.join(_quoted(file) for file in written)}:"
@@ -40,7 +42,7 @@ def _quoted(path: Path) -> str:
     text = os.path.abspath(path)
     if any(mark in text for mark in ("\n", "\r", "\t", "\\", ";", "|", "!=")):
         raise OutputError(
-            "a path with a line break, a tab or one of \\ ; | != cannot stand in a dependency file",
+            "a path with a line break, a tab or one of \\ ; | != cannot be used in a dependency file",
             where=repr(text),
             fix="choose another path",
         )

@@ -50,30 +50,30 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
     expected = info.account_used_bytes
     if expected is not None and expected != info.arena_used_bytes:
         text = (
-            f"the device uses {info.arena_used_bytes:,} bytes of the arena, {target.core.name} with {target.kernels} "
-            f"kernels of {target.runtime.name} uses {expected:,}: the firmware links other kernels or another TFLM, "
-            "and its times are not those of this target"
+            f"the device uses {info.arena_used_bytes:,} bytes of the arena, but {target.core.name} with "
+            f"{target.kernels} kernels of {target.runtime.name} uses {expected:,}: the firmware links other kernels "
+            "or another TFLM version, and its times do not apply to this target"
         )
         findings.append(Finding("arena-differs", "error", text, run.source.name))
     if profile.runtime not in (ANY, "-", word(target.runtime.name)):
-        text = f"the firmware was made for {profile.runtime}, the target has {target.runtime.name}"
+        text = f"the firmware was built for {profile.runtime}, but the target uses {target.runtime.name}"
         findings.append(Finding("runtime-differs", "warning", text, run.source.name))
     if profile.max_ticks > UNSTEADY * profile.min_ticks:
         text = (
-            f"one inference took {info.max_ms:.4g} ms and another {info.min_ms:.4g}: interrupts, or another task; "
-            "their mean counts"
+            f"inference times vary from {info.min_ms:.4g} to {info.max_ms:.4g} ms, perhaps because of interrupts or "
+            "another task; the mean is used"
         )
         findings.append(Finding("runs-differ", "warning", text, run.source.name))
     if not _comparable(run):
         if profile.varies:
-            text = "its inferences ran different operators: only their total counts"
+            text = "its inferences ran different operators: only the total is used"
         elif profile.dropped:
             text = (
-                f"{profile.dropped} operators found no room in the profile: build with "
+                f"{profile.dropped} operators did not fit in the profile: build with "
                 f"-D{model_macro(profile.model)}_PROFILE_EVENTS={len(profile.events) + profile.dropped}"
             )
         else:
-            text = "the operators that ran are not those of the model: only the total counts"
+            text = "the operators that ran are not those of the model: only the total is used"
         findings.append(Finding("operators-not-compared", "note", text, run.source.name))
     return tuple(findings)
 

@@ -46,7 +46,7 @@ def device_runs(logs: Sequence[Path], models: Sequence[Path]) -> tuple[tuple[Dev
         for profile in read.profiles:
             earlier = found.pop(profile.sha256, None)
             if earlier is not None:
-                text = f"{profile.model} is in {earlier.log.name} too, which does not count"
+                text = f"{profile.model} also occurs in {earlier.log.name}, which is ignored"
                 findings.append(Finding("log", "note", text, log.name))
             path, source = _model_of(profile, log, given)
             found[profile.sha256] = DeviceRun(profile, log, path, source)
@@ -55,7 +55,7 @@ def device_runs(logs: Sequence[Path], models: Sequence[Path]) -> tuple[tuple[Dev
             raise UsageError(
                 f"is not in the log: no profile there has its SHA-256, {source.sha256}",
                 where=str(path),
-                fix="give the .tflite that the firmware was made from, or leave it out",
+                fix="specify the .tflite that the firmware was built from, or omit it",
             )
     return tuple(found.values()), tuple(findings)
 
@@ -71,9 +71,9 @@ def _model_of(profile: DeviceProfile, log: Path, given: Sequence[tuple[Path, Sou
         if path.is_file() and sha256_of(read_file(path)) == profile.sha256:
             return path, open_tflite(path)
     raise UsageError(
-        f"profiles a model of SHA-256 {profile.sha256}, and no {file} beside the log, here or in {folder}/ has that",
+        f"profiles a model with SHA-256 {profile.sha256}, but no {file} next to the log, here or in {folder}/ matches",
         where=f"{log}: line {profile.line}",
-        fix="name the .tflite that the firmware was made from, as in 'edgetool calibrate MODEL.tflite --log ...'",
+        fix="specify the .tflite that the firmware was built from, as in 'edgetool calibrate MODEL.tflite --log ...'",
     )
 
 
@@ -88,12 +88,15 @@ def at_clock_of(runs: Sequence[DeviceRun], target: Target, *, clock_given: bool)
     if len(clocks) > 1:
         told = " and ".join(format_clock(clock) for clock in sorted(clocks))
         raise UsageError(
-            f"the logs tell of {told}", where="--log", fix="calibrate each clock by itself, or give --clock"
+            f"the logs contain {told}", where="--log", fix="calibrate each clock separately, or specify --clock"
         )
     ((clock, run),) = clocks.items()
     if clock == target.clock_hz:
         return target, ()
-    text = f"the firmware ran at {format_clock(clock)}, not at {format_clock(target.clock_hz)}: so does the new profile"
+    text = (
+        f"the firmware ran at {format_clock(clock)} instead of {format_clock(target.clock_hz)}; the new profile uses "
+        f"{format_clock(clock)}"
+    )
     return target.with_overrides(clock_hz=clock), (Finding("clock-of-log", "note", text, run.log.name),)
 
 
@@ -108,7 +111,7 @@ def run_ms(run: DeviceRun, ticks: float, target: Target) -> float:
     rate = target.clock_hz if cycles else profile.ticks_hz
     if rate is None:
         raise CalibrationError(
-            f"the counter ({profile.source}) has no known rate",
+            f"the rate of the counter ({profile.source}) is unknown",
             where=_place(run),
             fix=f"build the firmware with -D{model_macro(profile.model)}_PROFILE_TICKS_HZ=...",
         )
@@ -122,31 +125,31 @@ def check_run(run: DeviceRun, target: Target) -> None:
     """
     profile = run.profile
     own_counter = (
-        f"build with {model_macro(profile.model)}_PROFILE_TICKS() and _PROFILE_TICKS_HZ: a counter of the device"
+        f"build with {model_macro(profile.model)}_PROFILE_TICKS() and _PROFILE_TICKS_HZ to use another counter"
     )
     if profile.max_ticks == 0:
         raise CalibrationError(
-            f"the counter ({profile.source}) stood still: the device lacks it, or it is an emulator",
+            f"the counter ({profile.source}) did not advance: the device does not have it, or is an emulator",
             where=_place(run),
             fix=own_counter,
         )
     if profile.overflows:
         raise CalibrationError(
-            f"the counter ({profile.source}) ran over in {profile.overflows} places: an operator takes too long for it",
+            f"the counter ({profile.source}) overflowed {profile.overflows} times: an operator takes too long for it",
             where=_place(run),
             fix=own_counter,
         )
     if profile.core not in (ANY, word(target.core.name)):
         raise UsageError(
-            f"the firmware was made for {profile.core}, and {target.name} is a {target.core.name}",
+            f"the firmware was built for {profile.core}, but {target.name} has a {target.core.name}",
             where=_place(run),
-            fix="give the target that the firmware was made for",
+            fix="specify the target that the firmware was built for",
         )
     if profile.kernels not in (ANY, word(target.kernels)):
         raise UsageError(
-            f"the firmware was made for {profile.kernels} kernels, {target.name} has {target.kernels}",
+            f"the firmware was built for {profile.kernels} kernels, but {target.name} uses {target.kernels}",
             where=_place(run),
-            fix=f"add --kernels {profile.kernels}, or make the firmware with those of the target",
+            fix=f"add --kernels {profile.kernels}, or build the firmware with the target's kernels",
         )
 
 

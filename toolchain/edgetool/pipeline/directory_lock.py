@@ -54,9 +54,9 @@ def _lock(descriptor: int, directory: Path, latest: float) -> bool:
         except BlockingIOError:
             if time.monotonic() > latest:
                 raise OutputError(
-                    f"another process has been writing there for {WAIT_SECONDS:g} s",
+                    f"another process has been writing to this directory for {WAIT_SECONDS:g} s",
                     where=str(directory),
-                    fix="end it, or choose another directory",
+                    fix="terminate it, or choose another directory",
                 ) from None
         except OSError as error:
             if error.errno not in NO_LOCKS:

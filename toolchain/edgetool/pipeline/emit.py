@@ -65,12 +65,12 @@ def emit_files(
     UnsupportedModelError for a program of a model whose operators TFLM lacks.
     """
     if sharing is not None and arena_style != "buffers":
-        raise UsageError(f"--sharing {sharing} is for shared buffers", fix="add --arena-style buffers")
+        raise UsageError(f"--sharing {sharing} applies only to shared buffers", fix="add --arena-style buffers")
     with_buffers = arena_style == "buffers"
     request = request or (HEADER_ONLY if with_buffers else FirmwareRequest())
     if with_buffers and request.has_program:
         raise UsageError(
-            f"shared buffers are for runtimes without an arena: --project {request.project} is a program for TFLM",
+            f"shared buffers are for runtimes without an arena: --project {request.project} generates a TFLM program",
             fix="use --project header",
         )
     named = name_findings(path, name)
@@ -120,10 +120,10 @@ def _others(directory: Path, names: tuple[str, ...], model: Path) -> tuple[str, 
 
 
 def _shared_finding(shared: SharedLayout) -> Finding:
-    known = "which nothing can beat" if shared.proof != "none" else f"the least there can be is {shared.lower_bound:,}"
+    known = "which is optimal" if shared.proof != "none" else f"the lower bound is {shared.lower_bound:,}"
     cut = "; the search was cut short" if shared.cut_short else ""
     text = (
-        f"{len(shared.sizes)} shared buffers take {shared.optimized_bytes:,} bytes, {known}{cut}; with memory of their "
-        f"own, tensors would take {shared.baseline_bytes:,}"
+        f"{len(shared.sizes)} shared buffers take {shared.optimized_bytes:,} bytes, {known}{cut}; without "
+        f"sharing, the tensors would take {shared.baseline_bytes:,}"
     )
     return Finding("shared-buffers", "note", text)

@@ -57,11 +57,11 @@ def emit_shared(
     a program of a model whose operators TFLM lacks, and a plan that has the models overwrite each other's state.
     """
     if arena_style == "buffers" or sharing is not None:
-        what = "buffers that tensors share are no arena that models share"
-        raise UsageError(what, fix="leave --arena-style and --sharing out")
+        what = "--shared-arena cannot be combined with --arena-style buffers or --sharing"
+        raise UsageError(what, fix="omit --arena-style and --sharing")
     if len(paths) < 2:
         raise UsageError(
-            f"--shared-arena is for several models, not {len(paths)}", fix="name two .tflite files or more"
+            f"--shared-arena needs at least two models, not {len(paths)}", fix="specify two or more .tflite files"
         )
     request = request or FirmwareRequest()
     group = output_name(Path(GROUP), name or GROUP)
@@ -116,8 +116,10 @@ def _refuse_one_name(group: str, names: Sequence[str], paths: Sequence[Path]) ->
         if macro in seen:
             fix = "rename one of the files"
             if macro == model_macro(group):
-                fix = "call the arena something else with --name, or rename the file"
-            raise UsageError(f"would be called {name!r} in C, as is {seen[macro]}", where=str(path), fix=fix)
+                fix = "choose a different arena name with --name, or rename the file"
+            raise UsageError(
+                f"would have the name {name!r} in C, which conflicts with {seen[macro]}", where=str(path), fix=fix
+            )
         seen[macro] = str(path)
 
 
@@ -125,7 +127,9 @@ def _refuse_one_model(sources: Sequence[Source], paths: Sequence[Path]) -> None:
     seen: dict[bytes, Path] = {}
     for source, path in zip(sources, paths, strict=True):
         if source.blob in seen:
-            raise UsageError(f"is the same model as {seen[source.blob]}", where=str(path), fix="name each model once")
+            raise UsageError(
+                f"is the same model as {seen[source.blob]}", where=str(path), fix="specify each model once"
+            )
         seen[source.blob] = path
 
 

@@ -54,7 +54,7 @@ def estimate_file(
         throttled = target if scale == 1 else target.with_overrides(clock_hz=round(target.clock_hz * scale))
         watch = Watch(asked.time_limit)
         analysis = analyse(source, throttled, custom=custom, options=PlanRequest().options(watch))
-        findings = search_findings(analysis.plan, watch, "give it more with --time-limit")
+        findings = search_findings(analysis.plan, watch, "allow more time with --time-limit")
         measured = None if run is None else run(throttled)
         reports.append(report(source, analysis, options=options, findings=findings, request=asked, measured=measured))
     return tuple(reports)
@@ -65,7 +65,7 @@ def _measured(
 ) -> Callable[[Target], MeasuredRun] | None:
     """The real run to compare with, for each target: the user's, or LiteRT's on this machine."""
     if request.measured_ms is not None and request.benchmark_runs is not None:
-        raise UsageError("--measured-ms and --benchmark both give a real run", fix="give one of them")
+        raise UsageError("--measured-ms and --benchmark are mutually exclusive", fix="specify only one of them")
     if request.measured_ms is not None:
         given = measured_on_target(request.measured_ms)
         return lambda _: given

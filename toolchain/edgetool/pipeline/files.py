@@ -24,22 +24,22 @@ def read_file(path: Path, *, what: str = "the model", most_bytes: int = MAX_INPU
     model has.
     """
     if path.is_dir():
-        raise UsageError("is a directory, not a file", where=str(path), fix=f"give the path of {what}")
+        raise UsageError("is a directory, not a file", where=str(path), fix=f"specify the path of {what}")
     _refuse_special(path)
     try:
         with path.open("rb") as stream:
             size_bytes = os.fstat(stream.fileno()).st_size
             if size_bytes >= MAX_INPUT_BYTES:
-                raise InvalidModelError(f"is too large for {what}", where=str(path), fix="give another file")
+                raise InvalidModelError(f"is too large for {what}", where=str(path), fix="specify another file")
             if size_bytes > most_bytes:
                 raise UsageError(
-                    f"is larger than {most_bytes:,} bytes, too large for {what}", where=str(path), fix="give another"
+                    f"is larger than {most_bytes:,} bytes, too large for {what}", where=str(path), fix="specify another"
                 )
             content = stream.read(size_bytes + 1)
     except (OSError, ValueError) as error:  # the latter for a name that no file can have
         raise _unreadable(path, error, what) from error
     if len(content) != size_bytes:  # what the kernel makes up as it is read may have no end
-        raise UsageError("has no size, or changed while it was read", where=str(path), fix="give a copy of it")
+        raise UsageError("has no size, or changed while being read", where=str(path), fix="specify a copy of it")
     return content
 
 
@@ -57,13 +57,13 @@ def check_readable(path: Path) -> None:
 
 def _unreadable(path: Path, error: OSError | ValueError, what: str) -> UsageError:
     said = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
-    return UsageError(said, where=str(path), fix=f"give the path of {what}")
+    return UsageError(said, where=str(path), fix=f"specify the path of {what}")
 
 
 def _refuse_special(path: Path) -> None:
     """Pipes and devices may block for ever or never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise UsageError("is a pipe or a device, not a file", where=str(path), fix="give a regular file")
+        raise UsageError("is a pipe or a device, not a file", where=str(path), fix="specify a regular file")
 
 
 def write_files(
@@ -112,7 +112,9 @@ def write_file(
     """Write one file by the same rules."""
     directory = path.parent
     if not directory.is_dir():
-        raise OutputError("the directory does not exist", where=str(directory), fix="create it, or choose another")
+        raise OutputError(
+            "the directory does not exist", where=str(directory), fix="create it, or choose another directory"
+        )
     return write_files(directory, {path.name: content}, force=force, inputs=inputs, option=option, alone=alone)[0]
 
 
@@ -137,7 +139,7 @@ def check_writable(
 
 def _parent_of_new(directory: Path, option: str) -> Path:
     if directory.is_symlink():
-        raise OutputError("is a link to nothing", where=str(directory), fix=f"remove it, or choose another {option}")
+        raise OutputError("is a dangling link", where=str(directory), fix=f"remove it, or choose another {option}")
     return directory.resolve().parent
 
 
@@ -147,13 +149,15 @@ def _refuse_collision(path: Path, *, force: bool, inputs: tuple[Path, ...], opti
     for source in inputs:
         with contextlib.suppress(OSError):
             if path.samefile(source):
-                raise OutputError("would replace the input", where=str(path), fix=f"choose another {option}")
+                raise OutputError("would overwrite the input", where=str(path), fix=f"choose another {option}")
     if path.is_dir() and not path.is_symlink():
         raise OutputError("is a directory", where=str(path), fix=f"choose another {option}")
     if path.exists() and not path.is_file():  # root may rename over a device, which then is none any more
         raise OutputError("is a pipe or a device, not a file", where=str(path), fix=f"choose another {option}")
     if not force:
-        raise OutputError("exists already", where=str(path), fix=f"use --force to replace it, or another {option}")
+        raise OutputError(
+            "already exists", where=str(path), fix=f"use --force to replace it, or choose another {option}"
+        )
 
 
 def _unwritable(directory: Path, error: OSError, option: str) -> OutputError:

@@ -54,7 +54,7 @@ class FirmwareRequest:
 
     def __post_init__(self) -> None:
         if self.profile and self.project == "header":
-            raise UsageError("--profile is a program for TFLM, --project header has none", fix="use --project plain")
+            raise UsageError("--profile needs a TFLM program, which --project header omits", fix="use --project plain")
 
     @property
     def has_program(self) -> bool:
@@ -67,8 +67,8 @@ class FirmwareRequest:
 
 
 COMPILED = (
-    "The memory plan is that of the compiled operators in the file, which let tensors overlap on purpose: what an "
-    "offset holds while operators run is theirs to say."
+    "The memory plan comes from the compiled operators in the file, which let tensors overlap on purpose: they "
+    "determine the contents at each offset while they run."
 )
 SHOWN_LENGTH = 60  # of a name in a message
 HEADER_ONLY = FirmwareRequest("header")
@@ -90,15 +90,15 @@ def output_name(path: Path, name: str | None) -> str:
     if name is not None:
         if is_taken(name):
             raise UsageError(
-                f"{name}.h would stand in the way of a header of that name, or cannot be a file on Windows",
+                f"{name}.h would shadow a header of that name, or is not a valid file name on Windows",
                 where=f"--name {name!r}",
-                fix="choose another",
+                fix="choose another name",
             )
         if not is_portable(name):
             raise UsageError(
-                "is not a C name: 1 to 31 letters, digits and '_', no digit first, no word of C or C++",
+                "is not a valid name: use 1 to 31 letters, digits and '_', no digit first, no C or C++ keyword",
                 where=f"--name {name!r}",
-                fix="choose another",
+                fix="choose another name",
             )
         return name
     return model_identifier(_plain_name(path))
@@ -172,9 +172,7 @@ def own_arena_findings(name: str, plan: MemoryPlan) -> tuple[Finding, ...]:
     """What the user has to give where no exact arena is known."""
     if plan.account is not None and not plan.account.is_lower_bound:
         return ()
-    text = (
-        f"compile {name}_runner.cc with -D{model_macro(name)}_ARENA_BYTES=...: how large its arena is nobody can tell"
-    )
+    text = f"compile {name}_runner.cc with -D{model_macro(name)}_ARENA_BYTES=...: its arena size is unknown"
     return (Finding("arena-to-define", "note", text),)
 
 

@@ -34,9 +34,9 @@ NAMED = 2  # unsupported operators in a reason
 # Short reasons for the judgements that have no figure, by rule; the judgement has the whole sentence.
 PHRASES: Mapping[str, str] = {
     "arena-known": "arena not fully known",
-    "arena-too-large": "arena beyond 32 bits",
-    "kernel-refuses": "a kernel refuses the model",
-    "kernel-gives-up": "a kernel leaves its output unwritten",
+    "arena-too-large": "arena exceeds 32 bits",
+    "kernel-refuses": "a kernel rejects the model",
+    "kernel-gives-up": "a kernel does not write its output",
     "operator-type-not-in-runtime": "tensor types not supported",
     "operator-limit-in-runtime": "a limit of a kernel is exceeded",
     "operator-scales-in-runtime": "scales not supported",
@@ -119,7 +119,7 @@ def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
     if all(target.bandwidth_gbps is not None for target in chosen):
         given = (("--core", request.cores), ("--vendor", request.vendors), ("--board", request.boards))
         filters = " ".join(f"{option} {value!r}" for option, values in given for value in values)
-        raise UsageError(f"no packaged board matches {filters}", fix="'edgetool targets list' shows all boards")
+        raise UsageError(f"no packaged board matches {filters}", fix="run 'edgetool targets list' to see all boards")
     return chosen
 
 
@@ -201,7 +201,7 @@ def _reasons(failed: Sequence[JudgementInfo], figures: Figures, *, lacking: Sequ
             reasons.append(f"arena: {least}{short_size(item.over or 0)} over the limit")
         elif item.rule == "max-latency":
             over = item.over
-            reasons.append("latency: not known" if over is None else f"latency: {duration(over)} too long")
+            reasons.append("latency: unknown" if over is None else f"latency: {duration(over)} over the limit")
         elif item.rule == "operators":
             more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
             reasons.append(f"operator {', '.join(lacking[:NAMED])}{more} not in TFLM")

@@ -94,5 +94,7 @@ def largest_batch_of_file(path: Path, target: Target, limit_bytes: int | None = 
     """
     limit = target.sram_bytes if limit_bytes is None else limit_bytes
     if limit is None:
-        raise UsageError(f"{target.name} has no memory region that limits it", where="limit_bytes", fix="give a limit")
+        raise UsageError(
+            f"{target.name} has no memory region to use as the limit", where="limit_bytes", fix="specify a limit"
+        )
     return largest_model_batch(open_tflite(path).model, limit, platform_of(target))

@@ -46,13 +46,13 @@ def with_hook(text: str) -> str | None:
 def hook_entry(indent: str) -> str:
     """Return the entry for .pre-commit-config.yaml, indented as an item of `repos`."""
     lines = [
-        "# Judges the models in edgetool.toml when a model, the settings or the lock file changes.",
+        "# Checks the models in edgetool.toml when a model, the settings or the lock file changes.",
         "- repo: local",
         "  hooks:",
         f"    - id: {HOOK_ID}",
         "      name: edgetool check",
         "      entry: edgetool check",
-        "      language: system # runs the edgetool that is installed in your environment",
+        "      language: system # uses the edgetool installed in your environment",
         "      files: (\\.tflite|(^|/)edgetool\\.(toml|lock))$",
         "      pass_filenames: false",
         "      require_serial: true",

@@ -66,16 +66,16 @@ class InitPlan:
 def plan_init(directory: Path, request: InitRequest | None = None) -> InitPlan:
     """Read the project and return what to write into it; nothing is written.
 
-    Raises UsageError if no model or no target can be found, or a file exists already; ModelError for a named model that
+    Raises UsageError if no model or no target can be found, or a file already exists; ModelError for a named model that
     is none.
     """
     asked = request or InitRequest()
     top = repository_top(directory)
     if top is not None and top != directory.resolve() and {"ci", "pre-commit"} & set(asked.parts):
         raise UsageError(
-            "is not the top of the repository, where CI and pre-commit look for their files",
+            "is not the root of the repository, where CI and pre-commit expect their files",
             where=str(directory),
-            fix=f"run it in {top}, or with --only settings",
+            fix=f"run this command in {top}, or with --only settings",
         )
     models, keras_models, notices = find_models(directory, asked.models)
     targets, source, unknown = find_targets(directory, models, asked.targets, asked.target_source)
@@ -93,7 +93,7 @@ def plan_init(directory: Path, request: InitRequest | None = None) -> InitPlan:
         if before is None:
             files.append(PlannedFile(HOOKS, hooks_text(), "new"))
         elif re.search(rf"\bid:\s*[\"']?{HOOK_ID}\b", before):
-            notices = (*notices, f"{HOOKS} has the hook already")
+            notices = (*notices, f"{HOOKS} already contains the hook")
         else:
             after = with_hook(before)
             if after is None:
@@ -148,33 +148,33 @@ def settings_text(
     several = len(targets) > 1
     target = f"[{', '.join(map(quoted, targets))}]" if several else quoted(targets[0])
     lines = [
-        "# Settings of edgetool, read in the directory where it runs. An option on the command line wins.",
+        "# Settings for edgetool, read from the current directory. Command-line options take precedence.",
         "",
         f"# The board{'s' * several} that models are checked, planned and estimated for ({target_source}).",
-        "# 'edgetool targets list' shows all; 'edgetool fit MODEL' shows where a model fits.",
+        "# 'edgetool targets list' lists all boards; 'edgetool fit MODEL' shows which boards a model fits.",
         f"target = {target}",
         "",
         "[check]",
-        "# The models that 'edgetool check' judges; patterns such as \"models/*.tflite\" are possible.",
+        "# The models that 'edgetool check' checks; patterns such as \"models/*.tflite\" are allowed.",
         "models = [",
         *(f"  {quoted(model)}," for model in models),
         "]",
-        "# RAM to keep free for stack and application, and flash to keep free for code:",
+        "# RAM to reserve for the stack and the application, and flash to reserve for code:",
         '# reserve = "32KiB"',
         '# reserve-flash = "256KiB"',
-        "# The largest arena and the longest inference, below what the board allows:",
+        "# Limits on arena size and inference time that are stricter than the board's:",
         '# max-arena = "64KiB"',
         '# max-latency = "50ms"',
-        "# How much a figure may exceed the one in edgetool.lock, which 'edgetool check --update' writes:",
+        "# Allowed growth over the figures in edgetool.lock, which 'edgetool check --update' writes:",
         '# allow-growth = "2%"',
     ]
     if keras_models:
         lines += [
             "",
-            "# Keras models in this project, which 'edgetool convert MODEL' turns into .tflite and firmware files:",
+            "# Keras models in this project; 'edgetool convert MODEL' converts them to .tflite and firmware files:",
             *(f"#   {quoted(model)}" for model in keras_models),
             "# [convert]",
-            "# Typical inputs, which decide the accuracy of the int8 model:",
+            "# Representative inputs, which determine the accuracy of the int8 model:",
             '# calibration = "samples.npz"',
         ]
     return "\n".join([*lines, ""])
@@ -185,7 +185,7 @@ def workflow_text(*, lfs: bool) -> str:
     checkout = ["        with:", "          lfs: true"] if lfs else []
     return "\n".join(
         [
-            "# Judges the models in edgetool.toml on every push and pull request. Written by 'edgetool init'.",
+            "# Checks the models in edgetool.toml on every push and pull request. Written by 'edgetool init'.",
             "name: edgetool",
             "on: [push, pull_request]",
             "permissions:",
@@ -200,11 +200,11 @@ def workflow_text(*, lfs: bool) -> str:
             "      - uses: actions/setup-python@v6",
             "        with:",
             '          python-version: "3.12"',
-            "      # Replace this line if you install edgetool from elsewhere, such as a wheel in this repository.",
+            "      # Replace this line to install edgetool from another source, such as a wheel in this repository.",
             f"      - run: python -m pip install edgetool=={__version__}",
             "      - name: Check the models",
             "        run: edgetool check --format github",
-            "      - name: Show the table on the job's page",
+            "      - name: Add the table to the job summary",
             "        if: ${{ !cancelled() }}",
             '        run: edgetool check --format markdown >> "$GITHUB_STEP_SUMMARY"',
             "",
@@ -231,7 +231,9 @@ def _action(directory: Path, name: str, force: bool) -> Literal["new", "replaced
     if not os.path.lexists(path):
         return "new"
     if not force:
-        raise OutputError("exists already", where=name, fix="use --force to replace it, or --only for the other files")
+        raise OutputError(
+            "already exists", where=name, fix="use --force to replace it, or --only to write only the other files"
+        )
     return "replaced"
 
 
@@ -241,11 +243,11 @@ def _refuse_hidden_settings(directory: Path) -> None:
     if text is None or "edgetool" not in text:
         return
     with contextlib.suppress(SettingsError):
-        tool = toml_table(text, where="pyproject.toml", fix="repair it", error=SettingsError).get("tool")
+        tool = toml_table(text, where="pyproject.toml", fix="correct it", error=SettingsError).get("tool")
         if not isinstance(tool, dict) or "edgetool" not in tool:
             return
         raise UsageError(
-            "has settings of edgetool, which an edgetool.toml would hide",
+            "contains edgetool settings, which an edgetool.toml would override",
             where="pyproject.toml [tool.edgetool]",
             fix="add target and models there, and run init with --only ci --only pre-commit",
         )

@@ -63,18 +63,21 @@ def loss_findings(
     for item in poor:
         text = f"the output {item.name!r} has an SQNR of {item.sqnr_db:.1f} dB; {EXPECTED} is usual"
         if not quantization.layers and quantization.scheme == "int8":
-            text += ": --debug-quantization shows the layers that lose it, and what helps"
+            text += ": --debug-quantization shows which layers lose accuracy, and what helps"
         findings.append(Finding("poor-quantization", "warning", text))
     worst = min((item.sqnr_db for item in poor if item.sqnr_db is not None), default=None)
     bad = [item for item in quantization.layers if item.sqnr_db is not None and item.sqnr_db < POOR_DB]
     for layer in bad[:NAMED]:
         clauses = [*_causes(layer, dense_per_tensor), *_remedies(layer, worst)]
-        text = f"keeps {layer.sqnr_db:.1f} dB ({layer.operator})" + "".join(f"; {clause}" for clause in clauses)
+        text = f"has an SQNR of {layer.sqnr_db:.1f} dB ({layer.operator})" + "".join(
+            f"; {clause}" for clause in clauses
+        )
         where = f"layer {layer.name}" if layer.name else layer.operator
         findings.append(Finding("layer-loses", "warning", text, where))
     if bad and quantization.calibrated and quantization.samples < ENOUGH_SAMPLES:
         text = (
-            f"{quantization.samples} calibration samples set the ranges: with {ENOUGH_SAMPLES} or more they are surer"
+            f"only {quantization.samples} calibration samples determine the ranges; {ENOUGH_SAMPLES} or more give more "
+            "reliable ranges"
         )
         findings.append(Finding("few-samples", "note", text))
     return tuple(findings)
@@ -85,8 +88,8 @@ def _differing(quantization: QuantizationInfo) -> Iterator[Finding]:
     for item in quantization.outputs:
         if item.sqnr_db is not None and item.sqnr_db < SAME_DB:
             text = (
-                f"the output {item.name!r} is not that of the model: its SQNR of {item.sqnr_db:.1f} dB is too low for "
-                "float32, in which nothing is rounded to integers; do not use the file, and report the model"
+                f"the output {item.name!r} differs from the original model's: its SQNR of {item.sqnr_db:.1f} dB is "
+                "too low for float32, which involves no rounding to integers; do not use the file, and report the model"
             )
             yield Finding("conversion-differs", "error", text)
 
@@ -101,39 +104,39 @@ def _causes(layer: LayerLoss, dense_per_tensor: bool) -> Iterator[str]:
         if layer.widest_over_median > MOST_TIMES:
             times, left = f"more than {MOST_TIMES:,}", "less than one step, and so none"
         yield (
-            f"channel {layer.widest_channel} reaches {times} times as far as the median one, "
-            f"which leaves that {left} of 8 bits: bound it when training (BatchNormalization, ReLU6, weight decay)"
+            f"channel {layer.widest_channel} has {times} times the range of the median channel, "
+            f"which is left with {left} of 8 bits: limit it in training (BatchNormalization, ReLU6, weight decay)"
         )
     elif used < 1 / UNUSED:
         yield (
-            f"its values use {100 * used:.1g} % of the steps, since it shares the scale of something louder that it is "
-            "joined with: bring both to one range before they meet"
+            f"its values use {100 * used:.1g} % of the steps, because it shares a scale with a tensor of larger "
+            "range: scale both to the same range before they are combined"
         )
     elif (share := usual_share(layer.histogram)) < FAR_OUT:
         yield (
-            f"{100 * USUAL:.0f} % of its values use {100 * share:.0f} % of the steps, the others are far out: clip "
-            "them (ReLU6), or leave such samples out of --calibration"
+            f"{100 * USUAL:.0f} % of its values use {100 * share:.0f} % of the steps, the rest are outliers: clip "
+            "them (ReLU6), or exclude such samples from --calibration"
         )
     if layer.rmse_over_scale > WEIGHTS:
         own = dense_per_tensor and layer.operator == "FULLY_CONNECTED"
-        more = f"{_loser(layer)} more than its output's rounding"
-        yield f"{more}: leave out --dense-per-tensor" if own else more
+        more = f"{_loser(layer)} more accuracy than rounding its output does"
+        yield f"{more}: omit --dense-per-tensor" if own else more
 
 
 def _loser(layer: LayerLoss) -> str:
     """What of the operator loses, beside its output."""
     if layer.operator in WEIGHTED:
         return "its weights lose"
-    return "its constants, of 8 bits each, lose" if layer.operator in BY_CONSTANTS else "its arithmetic loses"
+    return "its 8-bit constants lose" if layer.operator in BY_CONSTANTS else "its arithmetic loses"
 
 
 def _remedies(layer: LayerLoss, worst: float | None) -> Iterator[str]:
     kept = layer.kept_float_sqnr_db
     if kept is not None and kept > (worst if worst is not None else POOR_DB) + WORTH_DB:
         options = " ".join(f"--keep-float {name}" for name in layer.kept_float)
-        yield f"in float ({options}) the worst output has {kept:.1f} dB"
+        yield f"with {options}, the worst output has {kept:.1f} dB"
     elif layer.rmse_over_scale <= WEIGHTS:
-        yield "--quantize int16x8 has 256 times as many steps"
+        yield "--quantize int16x8 provides 256 times as many steps"
 
 
 def usual_share(histogram: Histogram) -> float:

@@ -61,7 +61,7 @@ def layout_instance(
     capacity is alive at once).
     """
     if sharing is not None and strategy is not None:
-        raise UsageError("a strategy lays out single bytes, sharing whole buffers", fix="give one of the two")
+        raise UsageError("--strategy and --sharing are mutually exclusive", fix="specify only one of them")
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=(path,))
     blob = _bytes(path)
@@ -96,7 +96,9 @@ def layout_instance(
 def _bytes(path: Path) -> bytes:
     if path.is_file() and path.stat().st_size > MAX_INSTANCE_BYTES:
         raise InvalidModelError(
-            f"is larger than {MAX_INSTANCE_BYTES:,} bytes", where=str(path), fix="lay out its parts on their own"
+            f"is larger than {MAX_INSTANCE_BYTES:,} bytes",
+            where=str(path),
+            fix="split it and lay out the parts separately",
         )
     return read_file(path, what=FORMS)
 
@@ -108,7 +110,7 @@ def _read(path: Path, blob: bytes, *, constants_in_ram: bool) -> Instance:
         text = blob.decode("utf-8")
     except UnicodeDecodeError as error:
         row = blob.count(b"\n", 0, error.start) + 1
-        raise InvalidModelError(f"is not UTF-8 text (row {row})", where=str(path), fix=f"give {FORMS}") from None
+        raise InvalidModelError(f"is not UTF-8 text (row {row})", where=str(path), fix=f"specify {FORMS}") from None
     with _located(path):
         return read_instance(text, constants_in_ram=constants_in_ram)
 
@@ -218,15 +220,15 @@ def _findings(found: _Found, way: str, capacity: int | None) -> tuple[Finding, .
     remedy = _remedy(way, shares=found.shared is not None)
     if capacity is not None and layout.height > capacity:
         if layout.lower_bound > capacity:
-            text = f"no layout fits the capacity of {capacity:,} B: none is lower than {layout.lower_bound:,} B"
+            text = f"no layout fits the capacity of {capacity:,} B: the lower bound is {layout.lower_bound:,} B"
         else:
-            text = f"no layout was found that fits the capacity of {capacity:,} B; {remedy} may find one"
+            text = f"found no layout that fits the capacity of {capacity:,} B; {remedy} may find one"
         findings.append(Finding("over-capacity", "error", text))
     elif not layout.optimal and capacity is not None and found.shared is None and way != "tflm":
-        text = "the search ended at the first layout that fits; without a capacity it goes on to the lowest"
+        text = "the search ended at the first layout that fits; without a capacity, it continues to the smallest"
         findings.append(Finding("not-lowest", "note", text))
     elif not layout.optimal:
-        text = f"there may be a lower layout: {remedy} may find it, or prove that there is none"
+        text = f"there may be a smaller layout: {remedy} may find it, or prove that there is none"
         findings.append(Finding("not-proven", "note", text))
     return tuple(findings)
 
@@ -238,7 +240,7 @@ def _pin_findings(problem: LayoutProblem, layout: Layout) -> tuple[Finding, ...]
     free = lower_bound(LayoutProblem(tuple(replace(buffer, pinned=None) for buffer in problem.buffers)))
     if free >= layout.lower_bound:
         return ()
-    text = f"the offsets that the file gives raise the lower bound: without them it is {free:,} B"
+    text = f"the offsets specified in the file raise the lower bound: without them, it is {free:,} B"
     return (Finding("pins-raise-bound", "note", text),)
 
 

@@ -15,8 +15,8 @@ NAMED = 6  # operators that a message names
 
 # What becomes of the model on the device, by kind; a missing operator is told of elsewhere.
 RULES: dict[IllegalKind, tuple[str, str]] = {
-    "type": ("operator-type-not-in-runtime", "the device will refuse to run the model"),
-    "limit": ("operator-limit-in-runtime", "the device will refuse to run the model, or compute nothing"),
+    "type": ("operator-type-not-in-runtime", "the device will reject the model"),
+    "limit": ("operator-limit-in-runtime", "the device will reject the model, or compute nothing"),
     "scales": ("operator-scales-in-runtime", "the outputs will be wrong on the device"),
 }
 

@@ -28,7 +28,7 @@ class LockStore:
             return Path(os.path.relpath(model, self.path.parent)).as_posix()
         except ValueError:
             raise UsageError(
-                "lies on another drive than the lock file", where=str(model), fix="choose another --lock"
+                "is on a different drive from the lock file", where=str(model), fix="choose another --lock"
             ) from None
 
 
@@ -44,7 +44,7 @@ def read_lock(path: Path) -> LockStore:
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError:
-        raise UsageError("is not a text file of edgetool", where=str(path), fix=ANEW) from None
+        raise UsageError("is not a UTF-8 text file", where=str(path), fix=ANEW) from None
     return LockStore(path, text, parse_lock(text, where=str(path)))
 
 
@@ -73,6 +73,7 @@ def write_lock(
         raise OutputError(what, where=str(store.path), fix="choose another --lock") from error
     gone = [name for name in sorted(merged) if name not in entries and not (store.path.parent / name).exists()]
     return text != newest.text, tuple(
-        f"{store.path} still has {name}, which does not exist: to drop it, remove the lock and update it for all models"
+        f"{store.path} still lists {name}, which does not exist: to remove it, delete the lock file and recreate it "
+        "for all models"
         for name in gone
     )

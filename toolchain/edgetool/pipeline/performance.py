@@ -28,7 +28,7 @@ from edgetool.target.placement import load_placement_effects
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target
 
-ELSEWHERE = "not known: the run was on another machine, whose memory is not the target's"
+ELSEWHERE = "unknown: the run was on another machine, whose memory differs from the target's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class MeasuredRun:
 
 def measured_on_target(latency_ms: float) -> MeasuredRun:
     """The user's own measurement. Raises UsageError unless it is a number above 0."""
-    return MeasuredRun(positive(latency_ms, "--measured-ms"), "given with --measured-ms", on_target=True)
+    return MeasuredRun(positive(latency_ms, "--measured-ms"), "specified with --measured-ms", on_target=True)
 
 
 def estimate_info(
@@ -123,14 +123,14 @@ def _measured(
         return None, ()
     latency = estimate.latency_ms
     ratio = within = None
-    text = "neither the target nor its kernels ran: this time says nothing of the estimated one"
+    text = "the run used neither the target nor its kernels: it cannot be compared with the estimate"
     verdict = _verdict(achieved, situation) if run.on_target else doc.VerdictInfo("unknown", ELSEWHERE, ())
     if run.on_target and latency is not None and latency.value:
         ratio = run.latency_ms / latency.value
         within = latency.low <= run.latency_ms <= latency.high
         text = _comparison(ratio, within)
     elif run.on_target:
-        text = "no time is estimated for this device"
+        text = "edgetool cannot estimate times for this device"
     info = doc.MeasuredInfo(
         latency_ms=run.latency_ms,
         source=run.source,
@@ -149,13 +149,13 @@ def _measured(
 
 
 def _comparison(ratio: float, within: bool) -> str:
-    longer = f"{round(100 * (ratio - 1), 1) + 0.0:+.1f} % against the estimate"  # without a -0.0
+    longer = f"{round(100 * (ratio - 1), 1) + 0.0:+.1f} % relative to the estimate"  # without a -0.0
     if within:
-        return f"{longer}, within its band; 'edgetool calibrate' makes it the profile's own"
+        return f"{longer}, within its band; use 'edgetool calibrate' to add it to the profile"
     if ratio > 1:
         cause = "a clock below the profile's, code or arena in slow memory, a debug build, or reference kernels"
     else:
-        cause = "a higher clock, faster kernels than TFLM's, or a time of a part of the inference"
+        cause = "a higher clock, faster kernels than TFLM's, or timing only part of the inference"
     return f"{longer}, outside its band: look for {cause}; then use 'edgetool calibrate'"
 
 
@@ -163,10 +163,12 @@ def _clock_findings(target: Target, *, own_power: bool) -> tuple[Finding, ...]:
     """Wait states and power of a board are those of its profile's clock."""
     if target.board is None or target.clock_source != CLOCK_GIVEN:
         return ()
-    text = f"at {format_clock(target.clock_hz)} instead of the profile's clock the flash may take other wait states"
+    text = (
+        f"at {format_clock(target.clock_hz)} instead of the profile's clock, the flash may need different wait states"
+    )
     if not own_power or target.power is None:
         return (Finding("clock-given", "note", text, target.name),)
-    text = f"{text}, and the board another power, which the energy leaves out: give it with --power-mw"
+    text = f"{text}, and the board's power may differ, which the energy figure ignores: specify it with --power-mw"
     return (Finding("clock-given", "warning", text, target.name),)
 
 
@@ -174,7 +176,7 @@ def _verdict(bandwidth: Bandwidth | None, situation: Situation) -> doc.VerdictIn
     """The verdict on an estimated or a real run, and the advice that goes by it."""
     said = advice(replace(situation, bandwidth=bandwidth))
     if bandwidth is None:
-        return doc.VerdictInfo("unknown", "not known: too little of the time is", said)
+        return doc.VerdictInfo("unknown", "unknown: too little of the time is known", said)
     return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth, situation.waiting), said)
 
 

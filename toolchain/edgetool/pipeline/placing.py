@@ -30,9 +30,9 @@ def writing_in(directory: Path) -> Iterator[int | None]:
                 settle(staging)
             except OSError as error:
                 raise OutputError(
-                    f"an interrupted run left files that cannot be put in place: {error.strerror or error}",
+                    f"an interrupted run left files that cannot be moved into place: {error.strerror or error}",
                     where=str(staging),
-                    fix="it has the old files in 'old' and the new ones beside: take what you need, and remove it",
+                    fix="the old files are in 'old', the new ones next to it: copy the ones you need, then delete it",
                 ) from error
         yield lock
 

@@ -40,8 +40,8 @@ def plan_model(
     request.check_applies(source.model, replan=replan)
     if output is not None and request.constants_in_ram:
         raise UsageError(
-            "stock TFLM reads constants where they are: no plan in a file can move them to RAM",
-            fix="leave out --output, or --constants-in-ram",
+            "stock TFLM reads constants in place: no plan in a file can move them to RAM",
+            fix="omit --output or --constants-in-ram",
         )
     watch = watch or Watch(request.time_limit, seed=request.seed)
     analysis = analyse(

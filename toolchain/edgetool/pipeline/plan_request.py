@@ -64,8 +64,8 @@ class PlanRequest:
         given = [name for name, value in wishes.items() if value]
         if given and has_plan(model) and not replan:
             raise UsageError(
-                f"the file has a memory plan, which is used as it is: {', '.join(given)} cannot apply",
-                fix="add --replan to make a new plan, or leave them out (of the settings file, too)",
+                f"the file's memory plan is used unchanged: {', '.join(given)} cannot be applied",
+                fix="add --replan to create a new plan, or remove these options (also from the settings file)",
             )
         if self.sharing is not None and (self.strategy is not None or self.constants_in_ram):
-            raise UsageError("--sharing takes the place of a layout: --strategy and --constants-in-ram cannot apply")
+            raise UsageError("--sharing replaces the layout: --strategy and --constants-in-ram cannot be applied")

@@ -21,13 +21,13 @@ from edgetool.target.types import Target
 WHERE = f"metadata {METADATA_NAME}"
 REPLAN = "'edgetool plan --replan -o NEW.tflite'"
 NO_PLAN = Finding(
-    "no-plan", "note", "the file has no memory plan: TFLM places the tensors by itself, and the header has no offsets"
+    "no-plan", "note", "the file has no memory plan: TFLM places the tensors itself, and the header has no offsets"
 )
 PLAN_FOR_NO_BUILD = Finding(
     "plan-for-no-build",
     "warning",
-    "the written plan leaves no room for scratch buffers, which depend on the core and its kernels: the arena may need "
-    "more with it than without; name a target with --target",
+    "the written plan leaves no room for scratch buffers, which depend on the core and its kernels: the arena may be "
+    "larger with the plan than without; specify a target with --target",
     WHERE,
 )
 
@@ -57,8 +57,8 @@ def _written(model: Model) -> bytes:
     blob = write_model(model)
     if read_model(blob) != renumbered(model):
         raise UnsupportedModelError(
-            "the model does not read back equal after writing",
-            fix="please report this with the model",
+            "the written model differs from the original when read back",
+            fix="report this and attach the model",
         )
     return blob
 
@@ -87,12 +87,12 @@ def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tupl
         findings.append(Finding("plan-replaced", "note", "the file's own memory plan is not used", WHERE))
     if plan.constants_in_ram:
         text = (
-            "the layout holds constants as well, each while an operator uses it: firmware that loads them into RAM can "
-            "follow it, stock TFLM reads them where they are"
+            "the layout also contains constants, each while an operator uses it: firmware that loads them into RAM can "
+            "follow it, but stock TFLM reads them in place"
         )
         findings.append(Finding("constants-in-ram", "note", text))
     if plan.planner == "runtime" and plan.stock is not None and plan.account is plan.stock:
-        text = "no plan of ours needs less than TFLM's own planner, which therefore places the tensors"
+        text = "edgetool found no plan better than TFLM's own planner, which is used instead"
         findings.append(Finding("plan-not-needed", "note", text))
     return tuple(findings)
 
@@ -106,27 +106,27 @@ def search_findings(plan: MemoryPlan, watch: Watch, remedy: str) -> tuple[Findin
     ended = "by Ctrl-C" if watch.interrupted else "at its time limit"
     text = f"the search for order and layout ended {ended}: there may be a better plan; {remedy}"
     if not plan.layout.optimal and not cp_sat_available():
-        text += ", or add a last stage with pip install 'edgetool[cp-sat]'"
+        text += ", or add a final search stage with pip install 'edgetool[cp-sat]'"
     return (Finding("search-cut-short", "note", text),)
 
 
 def _file_plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> list[Finding]:
-    text = f"the memory plan in the file is used; {REPLAN} makes a new one"
+    text = f"the memory plan in the file is used; {REPLAN} creates a new one"
     findings = [Finding("plan-in-file", "note", text, WHERE)]
     record = decode_record(model)
     if record is not None and target is not None:
         made_for = (record.core, record.kernels, record.runtime)
         if made_for != (target.core.name, target.kernels, target.runtime.name):
             text = (
-                f"the plan in the file was made for {record.core} with {record.kernels} kernels ({record.runtime}); "
-                f"the arena is that of this target all the same, but {REPLAN} may find a smaller one"
+                f"the plan in the file was created for {record.core} with {record.kernels} kernels ({record.runtime}); "
+                f"the arena size is nevertheless valid for this target, but {REPLAN} may find a smaller one"
             )
             findings.append(Finding("plan-for-other-build", "warning", text, WHERE))
     stock, account = plan.stock, plan.account
     if stock is not None and account is not None and account.bytes > stock.bytes:
         text = (
-            f"the plan in the file needs an arena of {account.bytes:,} bytes, TFLM's own planner {stock.bytes:,}: "
-            f"use {REPLAN}"
+            f"the plan in the file needs an arena of {account.bytes:,} bytes, but TFLM's own planner "
+            f"needs only {stock.bytes:,}: use {REPLAN}"
         )
         findings.append(Finding("plan-worse-than-stock", "warning", text, WHERE))
     return findings

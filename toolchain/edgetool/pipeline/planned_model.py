@@ -46,7 +46,7 @@ def planned_for(
     try:
         planned = planned_source(source, first.plan, target)
     except UnsupportedModelError as error:
-        finding = Finding("plan-not-written", "warning", f"no plan of ours is in the file: {error}")
+        finding = Finding("plan-not-written", "warning", f"no plan was written to the file: {error}")
         made = PlannedModel(analyse(source, target, custom=custom, wanted="as in file"), source, (finding,))
     else:
         made = PlannedModel(analyse(planned, target, custom=custom, plan=first.plan), planned)

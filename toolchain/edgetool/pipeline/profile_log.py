@@ -39,7 +39,7 @@ _KEYS = {
     "arena": {"used", "declared", "shared"},
     "end": {"lines"},
 }
-_AGAIN = "run the firmware again and keep everything that it prints"
+_AGAIN = "run the firmware again and save its complete output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def read_profile_log(path: Path) -> ProfileLog:
     """
     if path.is_file() and path.stat().st_size > MAX_LOG_BYTES:
         raise UsageError(
-            f"is larger than any log of a profile ({MAX_LOG_BYTES // 2**20} MiB)",
+            f"is too large for a profile log (limit: {MAX_LOG_BYTES // 2**20} MiB)",
             where=str(path),
-            fix="give what the profile firmware printed",
+            fix="specify the output of the profile firmware",
         )
     return profiles_in(read_file(path, what="a log"), where=str(path))
 
@@ -134,26 +134,28 @@ def profiles_in(content: bytes, *, where: str) -> ProfileLog:
         if profile.sha256 in found:
             earlier = found.pop(profile.sha256).line
             notes.append(
-                f"{profile.model} is in it more than once: line {profile.line} counts, line {earlier} does not"
+                f"{profile.model} occurs more than once: line {profile.line} is used, line {earlier} is ignored"
             )
         found[profile.sha256] = profile
     told = [f"line {at}: {why}" for at, why in broken]
     if found:
         return ProfileLog(tuple(found.values()), (*_last(notes), *_last(told)))
     if told:
-        raise CalibrationError(f"has no whole profile; {told[-1]}", where=where, fix=_AGAIN)
+        raise CalibrationError(f"contains no complete profile; {told[-1]}", where=where, fix=_AGAIN)
     damaged = _MARK.encode() in content
     raise CalibrationError(
-        "has lines of a profile, all of them damaged" if damaged else 'has no line "edgetool-profile ..."',
+        "contains profile lines, but all are corrupted" if damaged else 'contains no line "edgetool-profile ..."',
         where=where,
-        fix=_AGAIN if damaged else "give what NAME_profile.cc printed: 'edgetool emit --profile' makes that firmware",
+        fix=_AGAIN
+        if damaged
+        else "specify the output of NAME_profile.cc; 'edgetool emit --profile' generates that firmware",
     )
 
 
 def _last(notes: Sequence[str]) -> Sequence[str]:
     """The last of very many, and how many more there are."""
     left = len(notes) - MOST_TOLD
-    return [f"{left:,} more notes like the next one", *notes[left:]] if left > 0 else notes
+    return [f"{left:,} more notes like the following", *notes[left:]] if left > 0 else notes
 
 
 def _lines(content: bytes) -> Iterator[_Line]:
@@ -194,23 +196,23 @@ def _groups(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
 def _profile(lines: Sequence[_Line]) -> DeviceProfile:
     for expected, line in enumerate(lines):
         if line.number != expected:
-            raise _BrokenError(f"line {expected} of the profile is missing or damaged")
+            raise _BrokenError(f"line {expected} of the profile is missing or corrupted")
     kinds = [line.kind for line in lines]
     begin = lines[0]
     if begin.kind == "begin" and begin.values.get("version") != str(LOG_VERSION):
-        raise _BrokenError(f"this edgetool does not know version {begin.values.get('version')} of the log")
+        raise _BrokenError(f"this version of edgetool does not support log version {begin.values.get('version')}")
     if kinds[-1] == "failed":
         step, status = (lines[-1].values.get(key, "?") for key in ("step", "status"))
-        raise _BrokenError(f"on the device, {step} failed with status {status} (the line below it says why)")
+        raise _BrokenError(f"on the device, {step} failed with status {status} (see the line below it for the cause)")
     events = lines[4 : 4 + kinds.count("event")]
     if kinds[-1] != "end":
         raise _BrokenError(f"the profile ends after line {len(lines) - 1}, before its end")
     wanted = [kind for kind in _KEYS for _ in range(kinds.count("event") if kind == "event" else 1)]
     if kinds != wanted or len(events) > MAX_EVENTS:
-        raise _BrokenError("its lines are not those of a profile")
+        raise _BrokenError("its lines do not form a profile")
     for line in lines:
         if set(line.values) != _KEYS[line.kind]:
-            raise _BrokenError(f"line {line.number} of the profile has other keys than it should")
+            raise _BrokenError(f"line {line.number} of the profile has unexpected keys")
     profile = _values({line.kind: line for line in lines if line.kind != "event"}, events)
     _check(profile)
     return profile
@@ -223,7 +225,7 @@ def _values(by_kind: Mapping[str, _Line], events: Sequence[_Line]) -> DeviceProf
     if re.fullmatch(r"[0-9a-f]{64}", sha256) is None:
         raise _BrokenError("its model has no SHA-256")
     if _number(by_kind["end"], "lines") != len(events) + len(_KEYS) - 1 or _number(counts, "kept") != len(events):
-        raise _BrokenError("it has not as many lines as it says")
+        raise _BrokenError("its line count is wrong")
     if any(_number(event, "index") != index for index, event in enumerate(events)):
         raise _BrokenError("its operators are out of order")
     return DeviceProfile(
@@ -256,26 +258,26 @@ def _values(by_kind: Mapping[str, _Line], events: Sequence[_Line]) -> DeviceProf
 def _number(line: _Line, key: str) -> int:
     text = line.values[key]
     if not (text.isascii() and text.isdigit()) or len(text) > 20:
-        raise _BrokenError(f"{key} in line {line.number} of the profile is no number")
+        raise _BrokenError(f"{key} in line {line.number} of the profile is not a number")
     value = int(text)
     if value >= 2**64:
-        raise _BrokenError(f"{key} in line {line.number} of the profile is no number of 64 bits")
+        raise _BrokenError(f"{key} in line {line.number} of the profile does not fit in 64 bits")
     return value
 
 
 def _check(profile: DeviceProfile) -> None:
     """Refuse figures that contradict each other: operators that take longer than what encloses them."""
     if profile.runs < 1 or not profile.min_ticks <= profile.mean_ticks <= profile.max_ticks:
-        raise _BrokenError("its total contradicts itself")
+        raise _BrokenError("its total is inconsistent")
     if profile.varies:
         return
     # Of each open operator, what is left for those inside: means are rounded down, so theirs cannot exceed its own.
     left = [profile.mean_ticks]
     for index, event in enumerate(profile.events):
         if event.depth >= len(left) or event.min_ticks > event.mean_ticks:
-            raise _BrokenError(f"operator {index} contradicts itself or the one before it")
+            raise _BrokenError(f"operator {index} is inconsistent, by itself or with the previous one")
         del left[event.depth + 1 :]
         left[-1] -= event.mean_ticks
         if left[-1] < 0:
-            raise _BrokenError(f"operator {index} and those before it take longer than what encloses them")
+            raise _BrokenError(f"operator {index} and those before it take longer than the enclosing operator")
         left.append(event.mean_ticks)

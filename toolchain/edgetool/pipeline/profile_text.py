@@ -34,7 +34,7 @@ def _check(text: str, target: Target) -> None:
     """What is written must be read as it was meant; sources, which are told apart by board and core, aside."""
     read = parse_target(text, where=target.name)
     if replace(read, sources=()) != replace(target, sources=()):
-        raise InternalError("the written profile does not load as it was meant", where=target.name)
+        raise InternalError("the written profile does not load back as intended", where=target.name)
 
 
 def _whole(target: Target) -> Table:

@@ -17,7 +17,7 @@ from edgetool.pipeline.source import Source
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.types import Runtime, Target
 
-HEADER_ALONE = "or write the header and the data alone with --project header"
+HEADER_ALONE = "or write only the header and the data with --project header"
 
 
 def program_spec(
@@ -70,7 +70,7 @@ def _refuse_without_kernel(source: Source, runtime: Runtime, custom: Mapping[str
         return
     foreign = all(operator.code == "CUSTOM" for operator in lacking)
     fix = (
-        "describe the operators, whose kernels you bring, with --custom-operators"
+        "describe the operators with --custom-operators and provide their kernels"
         if foreign
         else "convert a model without these operators"
     )

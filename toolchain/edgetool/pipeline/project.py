@@ -60,32 +60,34 @@ def find_models(directory: Path, named: Sequence[Path]) -> tuple[tuple[str, ...]
             relative.encode("utf-8")
             open_tflite(path)
         except UnicodeEncodeError:
-            what = "has a name that is not UTF-8, which a TOML file cannot hold"
+            what = "has a name that is not UTF-8, which a TOML file cannot contain"
             if named:
                 raise UsageError(what, where=str(path), fix="rename it") from None
-            notices.append(f"left out {relative}: its name {what.removeprefix('has a name that ')}")
+            notices.append(f"skipped {relative}: its name {what.removeprefix('has a name that ')}")
         except EdgetoolError as error:
             if named:
                 raise
             kind = error.what if isinstance(error, ModelError) else str(error)
-            notices.append(f"left out {relative}: {kind}")
+            notices.append(f"skipped {relative}: {kind}")
         else:
             models.append(relative)
     if not models:
         if keras_models:
             raise UsageError(
-                f"there is no .tflite model yet, only {len(keras_models)} of Keras",
+                f"found no .tflite model, only {len(keras_models)} Keras model{'s' * (len(keras_models) > 1)}",
                 where=str(directory / keras_models[0]),
                 fix="convert it with 'edgetool convert MODEL --target NAME', and run init again",
             )
         raise UsageError(
-            "no .tflite model was found",
+            "found no .tflite model",
             where=str(directory.resolve()),
-            fix="name the models, or run it where they are",
+            fix="specify the models, or run this command in the directory that contains them",
             details=tuple(notices),
         )
     if len(models) > MAX_MODELS:
-        raise UsageError(f"there are {len(models)} models", where=str(directory), fix="name those to check")
+        raise UsageError(
+            f"found {len(models)} models, more than {MAX_MODELS}", where=str(directory), fix="specify those to check"
+        )
     return tuple(models), tuple(name for name in keras_models if _is_text(name)), tuple(notices)
 
 
@@ -103,18 +105,18 @@ def find_targets(
         )
         targets = [resolve_target(str(directory / name) if is_path(name) else name) for name in names]
         cores = [target.name for target in targets if target.arena_region is None]
-        text = "{} has no memory to judge against: limit the arena with max-arena, or name a board"
+        text = "the memory size of {} is unknown: limit the arena with max-arena, or name a board"
         return tuple(names), given_by, tuple(text.format(name) for name in cores)
     unknown: list[str] = []
     for source, boards in _hints(directory, models):
         known = dict.fromkeys(name for name in map(_packaged, boards) if name is not None)
-        unknown += [f"{source} names {board}, which has no profile" for board in boards if _packaged(board) is None]
+        unknown += [f"{source} specifies {board}, which has no profile" for board in boards if _packaged(board) is None]
         if known:
             return tuple(known), f"taken from {source}", tuple(unknown)
     raise UsageError(
-        "no target is given, and nothing in the project names one that edgetool knows",
+        "no target is specified, and the project contains no board name that edgetool knows",
         where=str(directory.resolve()),
-        fix="name the board with --target; 'edgetool fit MODEL' shows where the model fits",
+        fix="specify the board with --target; 'edgetool fit MODEL' shows which boards the model fits",
         details=tuple(unknown),
     )
 
@@ -135,7 +137,9 @@ def text_of(path: Path) -> str | None:
     if not os.path.lexists(path):
         return None
     blob = read_file(path, what="a text file", most_bytes=MAX_FILE_BYTES)
-    return toml_text(blob, where=str(path), fix="repair it, or use --only for the other files", error=UsageError)
+    return toml_text(
+        blob, where=str(path), fix="correct it, or use --only to write only the other files", error=UsageError
+    )
 
 
 def _is_text(name: str) -> bool:
@@ -149,11 +153,11 @@ def _is_text(name: str) -> bool:
 def _below(directory: Path, path: Path) -> str:
     absolute, top = Path(os.path.abspath(path)), Path(os.path.abspath(directory))
     if not absolute.is_relative_to(top):
-        raise UsageError("is outside the project", where=str(path), fix=f"name a model below {top}")
+        raise UsageError("is outside the project", where=str(path), fix=f"specify a model in {top}")
     if not absolute.exists():
-        raise UsageError("does not exist", where=str(path), fix="name a .tflite file")
+        raise UsageError("does not exist", where=str(path), fix="specify a .tflite file")
     if absolute.is_dir() and not (absolute / "saved_model.pb").exists():
-        raise UsageError("is a directory, not a model", where=str(path), fix="name the .tflite files in it")
+        raise UsageError("is a directory, not a model", where=str(path), fix="specify the .tflite files in it")
     return PurePosixPath(absolute.relative_to(top)).as_posix()
 
 
@@ -171,7 +175,7 @@ def _search(directory: Path, notices: list[str]) -> list[str]:
         deep = len(here.parts) >= MAX_DEPTH
         folders[:] = [] if deep else sorted(name for name in folders if _is_entered(Path(folder), name))
         if entries > MAX_ENTRIES:
-            notices.append(f"the search ended after {MAX_ENTRIES:,} files: name the models if one is missing")
+            notices.append(f"the search ended after {MAX_ENTRIES:,} files: specify the models if one is missing")
             break
     return sorted(path for path in paths if (directory / path).is_file() or (directory / path).is_dir())
 

@@ -58,7 +58,7 @@ def best_form(
         second = _converted(replace(request, rnn=unrolled), target, name, apart, custom, progress)
     except (ConversionError, UnsupportedModelError) as error:  # too many steps, or operators
         return replace(first, findings=(*first.findings, only_finding(layers, error.what)))
-    progress("pricing recurrent layers")
+    progress("comparing the forms of recurrent layers")
     forms = {"fused": first, "unrolled": second}
     prices = [price_of(kind, form.source, target, custom=custom, sqnr_db=form.sqnr_db) for kind, form in forms.items()]
     chosen = cheapest(prices)

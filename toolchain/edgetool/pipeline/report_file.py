@@ -39,10 +39,12 @@ def chosen(reports: Sequence[Report], target: str | None, *, where: str) -> Repo
     if target is not None and len(found) == 1:
         return found[0]
     names = ", ".join(f"{report.model.name} on {_target_name(report)}" for report in reports)
-    what = f"holds {len(reports)} reports ({names})"
+    what = f"contains {len(reports)} reports ({names})"
     if found:
-        raise UsageError(f"{what}, {len(found)} of target {target}", where=where, fix="give a document with one")
-    asked = "" if target is None else f", none of target {target}"
+        raise UsageError(
+            f"{what}, {len(found)} for target {target}", where=where, fix="specify a document with only one"
+        )
+    asked = "" if target is None else f", none for target {target}"
     raise UsageError(f"{what}{asked}", where=where, fix="choose one with --target NAME")
 
 

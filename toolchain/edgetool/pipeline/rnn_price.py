@@ -78,17 +78,17 @@ def is_worse(price: RnnPrice, prices: Sequence[RnnPrice]) -> bool:
 
 def rnn_finding(chosen: RnnPrice, others: Sequence[RnnPrice], layers: Sequence[str]) -> Finding:
     """What these layers became, at which price of the whole model, and what it would cost in the other forms."""
-    text = f"{_named(layers)} became {WORDS[chosen.form]} (--rnn {chosen.form}): {_figures(chosen)}"
+    text = f"{_named(layers)} converted to {WORDS[chosen.form]} (--rnn {chosen.form}): {_figures(chosen)}"
     for other in others:
         text += f"; {WORDS[other.form]} (--rnn {other.form}) would take {_figures(other)}"
         if _size(other) < _size(chosen):
-            text += f", left out: more than {WORSE_DB:.0f} dB worse"
+            text += f" (rejected: more than {WORSE_DB:.0f} dB worse)"
     return Finding("rnn-form", "note", text)
 
 
 def only_finding(layers: Sequence[str], why: str) -> Finding:
     """What these layers became, and why there is no other form to compare the price with."""
-    text = f"{_named(layers)} became {WORDS['fused']}: {WORDS['unrolled']} (--rnn unrolled) does not work: {why}"
+    text = f"{_named(layers)} converted to {WORDS['fused']}: {WORDS['unrolled']} (--rnn unrolled) does not work: {why}"
     return Finding("rnn-form", "note", text)
 
 
@@ -98,10 +98,10 @@ def _named(layers: Sequence[str]) -> str:
     if len(layers) > MOST_NAMES:
         names.append(f"{len(layers) - MOST_NAMES} more")
     first, last = names[:-1], names[-1]
-    return f"layers {', '.join(first)} and {last}" if first else f"layer {last}"
+    return f"layers {', '.join(first)} and {last} were" if first else f"layer {last} was"
 
 
 def _figures(price: RnnPrice) -> str:
     arena = "an unknown arena" if price.arena_bytes is None else f"{price.arena_bytes:,} bytes of arena"
     quality = "" if price.sqnr_db is None else f", SQNR {price.sqnr_db:.1f} dB"
-    return f"{arena} and {price.file_bytes:,} of flash, {price.operators} operators{quality}"
+    return f"{arena} and {price.file_bytes:,} bytes of flash, {price.operators} operators{quality}"

@@ -42,7 +42,9 @@ def raw_samples(arrays: Mapping[str, Array], model: Model, *, where: str) -> tup
     counts = sorted({len(column) for column in columns})
     if len(counts) > 1 or counts == [0]:
         raise UsageError(
-            f"holds {', '.join(map(str, counts))} samples", where=where, fix="give every input as many, at least one"
+            f"contains {', '.join(map(str, counts))} samples",
+            where=where,
+            fix="provide the same number for every input, at least one",
         )
     return tuple(columns)
 
@@ -62,26 +64,28 @@ def _named(arrays: Mapping[str, Array], names: tuple[str, ...], *, single: bool,
     raise UsageError(
         f"has no array {names[0]!r}; it has {', '.join(map(repr, arrays)) or 'none'}",
         where=where,
-        fix="name every array as the model's input",
+        fix="give each array the name of the model's input",
     )
 
 
 def _raw(values: Array, tensor: Tensor, where: str) -> Array:
     kind = numpy_dtype(tensor.dtype)
     if values.dtype.kind not in "fiub":
-        raise UsageError(f"holds {values.dtype} and not numbers", where=where, fix="save it as float32")
+        raise UsageError(f"contains {values.dtype} values instead of numbers", where=where, fix="save it as float32")
     shapes = [tensor.shape, *([tensor.shape[1:]] if tensor.shape[:1] == (1,) else [])]
     if not values.ndim or values.shape[1:] not in shapes:
         raise UsageError(
-            f"has shape {list(values.shape)} for {tensor.name!r}, which takes samples of shape {list(tensor.shape)}",
+            f"has shape {list(values.shape)} for {tensor.name!r}, which requires samples of shape {list(tensor.shape)}",
             where=where,
-            fix="give (N, *shape)",
+            fix="provide an array of shape (N, *shape)",
         )
     shaped = values.reshape(len(values), *tensor.shape)
     if kind.kind in "iu" and values.dtype.kind == "f" and np.isnan(values).any():
-        raise UsageError(f"has NaN for {tensor.name!r}, which {kind} cannot hold", where=where, fix="give real numbers")
+        raise UsageError(
+            f"contains NaN for {tensor.name!r}, which {kind} cannot represent", where=where, fix="remove the NaN values"
+        )
     raw = shaped if values.dtype == kind else quantize(shaped, tensor.quantization, tensor.dtype)
     is_integer = kind.kind in "iu" and (tensor.quantization is None or not tensor.quantization.scales)
     if is_integer and not np.array_equal(raw.astype(np.float64), shaped.astype(np.float64)):
-        raise UsageError(f"holds values that {tensor.name!r}, {kind} without a scale, cannot take", where=where)
+        raise UsageError(f"contains values that {tensor.name!r} ({kind} without a scale) cannot represent", where=where)
     return raw

@@ -63,10 +63,10 @@ def _refuse_state_in_head(model: SharedModel) -> None:
         tensor = graphs[subgraph].tensors[index]
         if tensor.is_variable:
             raise UnsupportedModelError(
-                f"the memory plan in the file puts the variable tensor {index} ({tensor.name!r}) into the memory that "
-                "the models share: each of them would overwrite what this one remembers",
+                f"the memory plan in the file places the variable tensor {index} ({tensor.name!r}) in the memory that "
+                "the models share: the other models would overwrite its state",
                 where=model.source.name,
-                fix="plan the model anew with 'edgetool plan --replan'",
+                fix="replan the model with 'edgetool plan --replan'",
             )
 
 
@@ -107,8 +107,8 @@ def _judged(
     """Whether the arena fits the region, and the findings: memory, a lower bound, a better order."""
     if target is None or account is None:
         text = (
-            f"the exact shared arena depends on the core and its kernels: without a target it is only known to be more "
-            f"than {height:,} bytes; name one with --target"
+            f"the exact size of the shared arena depends on the core and its kernels: without a target, only a lower "
+            f"bound of {height:,} bytes is known; specify one with --target"
         )
         return None, [Finding("shared-arena-lower-bound", "note", text)]
     model_bytes = sum(len(model.source.blob) for model in models)
@@ -124,18 +124,18 @@ def _judged(
         text = f"the shared arena needs {least}{account.bytes:,} bytes; {fit.region} has {fit.sram_bytes:,}"
         findings.append(Finding("shared-arena-too-large", "error", text, target.name))
     if fit.model_fits is False:
-        text = f"the models have {model_bytes:,} bytes together; the flash has {fit.flash_bytes:,}"
+        text = f"the models take {model_bytes:,} bytes in total; the flash has {fit.flash_bytes:,}"
         findings.append(Finding("models-too-large", "error", text, target.name))
     if account.is_lower_bound:
         text = (
-            f"not all that the models allocate is known: the shared arena of {account.bytes:,} bytes is a lower bound"
+            f"some of the models' allocations are unknown: the shared arena of {account.bytes:,} bytes is a lower bound"
         )
         findings.append(Finding("shared-arena-lower-bound", "warning", text))
     elif account.best_bytes < account.bytes:
         order = ", ".join(models[position].name for position in account.best_order)
         text = (
-            f"initialised in the order {order} the models need an arena of {account.best_bytes:,} bytes instead of "
-            f"{account.bytes:,}: name them in that order"
+            f"if initialised in the order {order}, the models need an arena of {account.best_bytes:,} bytes instead of "
+            f"{account.bytes:,}: specify them in that order"
         )
         findings.append(Finding("shared-arena-order", "note", text))
     return fit.arena_fits, findings

@@ -32,7 +32,7 @@ def shared_names(group: str, names: Sequence[str], request: FirmwareRequest) -> 
             # Some file systems take names that differ in case for one.
             other = owners.setdefault(file.lower(), owner)
             if other != owner:
-                text = f"{owner!r} and {other!r} would both have a file {file}"
+                text = f"{owner!r} and {other!r} would both write a file {file}"
                 raise UsageError(text, fix="rename one of the models, or the arena with --name")
             found.append(file)
     return (*found, *(file for file in firmware_names(group, request) if file in COMMON))
@@ -75,8 +75,8 @@ def _program(
 ) -> ProgramSpec:
     """What the files of one model say; without a program nobody asks for its operators."""
     note = (
-        f"In this firmware the model has no arena of its own but shares that of {group}_arena.h: what is said of an "
-        "arena below is what the model would need alone."
+        f"In this firmware, the model uses the shared arena of {group}_arena.h: arena sizes given below are those that "
+        "the model would need on its own."
     )
     spec = header_spec(model.name, model.source, model.plan, target, uncalibrated=False)
     spec = replace(spec, notes=(*spec.notes, note))

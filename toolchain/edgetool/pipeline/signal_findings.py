@@ -37,15 +37,15 @@ def variation_findings(
         kept = variation_db(expected, actual)
         if kept is not None and kept < LOST_DB:
             text = (
-                f"the output {quality.name!r} hardly varies over the samples: its SQNR of {quality.sqnr_db:.1f} dB is "
-                f"that of what is constant in it, and of the variation {_kept(kept)}"
+                f"the output {quality.name!r} hardly varies over the samples: its SQNR of {quality.sqnr_db:.1f} dB "
+                f"mostly reflects its constant part, and the variation {_kept(kept)}"
             )
             findings.append(Finding("variation-lost", "warning", text))
     return tuple(findings)
 
 
 def _kept(sqnr_db: float) -> str:
-    return f"{sqnr_db:.1f} dB is kept" if sqnr_db > 0 else "nothing is kept"
+    return f"has only {sqnr_db:.1f} dB" if sqnr_db > 0 else "is lost"
 
 
 def input_findings(
@@ -74,7 +74,7 @@ def input_findings(
         if not used:
             continue
         told = [f"channel {channel} uses {count} of {ALL_STEPS} steps" for channel, count in used[:CHANNELS_NAMED]]
-        more = f" (and {len(used) - len(told)} more use few)" if len(used) > len(told) else ""
+        more = f" (and {len(used) - len(told)} more use only a few)" if len(used) > len(told) else ""
         name = model.argument_name(0, index) or tensor.name
         text = (
             f"the input {name!r} has one scale for all channels, and one step is {step:.3g}: {', '.join(told)}{more}; "

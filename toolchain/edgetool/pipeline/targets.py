@@ -120,4 +120,4 @@ def describe(target: Target) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     blob = read_file(path, what="a target profile", most_bytes=MAX_FILE_BYTES)
-    return toml_text(blob, where=str(path), fix="give a TOML profile", error=TargetError)
+    return toml_text(blob, where=str(path), fix="specify a TOML profile", error=TargetError)

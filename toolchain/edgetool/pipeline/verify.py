@@ -150,7 +150,7 @@ def _refuse_too_many(model: Model, count: int) -> None:
         raise UsageError(
             f"{count:,} random samples take {size:,} bytes, more than {MOST_SAMPLE_BYTES:,}",
             where="--samples",
-            fix="give fewer",
+            fix="specify fewer",
         )
 
 
@@ -206,7 +206,7 @@ def _outputs_check(files: Files, samples: Samples, reference: TflmRun, run: Tflm
     found = first_difference(reference.outputs, run.outputs)
     count = samples.info.random + samples.info.from_file
     if found is None:
-        return CheckInfo("outputs-equal", True, f"{count} samples in a row: every output equal bit for bit")
+        return CheckInfo("outputs-equal", True, f"{count} consecutive samples: all outputs are bit-identical")
     name = _output_names(files.original)[found.output]
     was, became = found.values
     message = (
@@ -221,16 +221,16 @@ def _used_check(account: ArenaAccount, run: TflmRun) -> CheckInfo:
     told = run.allocation
     predicted = (account.used_bytes, account.head_bytes, account.tail_bytes)
     same = predicted == (told.total, told.head, told.tail)
-    message = f"on {HOST_ABI} TFLM takes {told.total:,} bytes of its arena ({told.head:,} head, {told.tail:,} tail)"
+    message = f"on {HOST_ABI} TFLM uses {told.total:,} bytes of its arena ({told.head:,} head, {told.tail:,} tail)"
     if not same:
-        message += " and {:,} ({:,} head, {:,} tail) were predicted".format(*predicted)
+        message += ", but {:,} ({:,} head, {:,} tail) were predicted".format(*predicted)
     return CheckInfo("arena-used", same, message)
 
 
 def _failure_in(planned: Source, samples: Samples, run: TflmRun, size: int) -> str | None:
     """Why the planned file does not work in an arena of that size; None when it does."""
     if size <= 0:
-        return "there is no such arena"
+        return "the arena size is not positive"
     try:
         outputs = run_model(planned.blob, samples.arrays, engine="tflm", arena_bytes=size)
     except (ModelError, ConversionError) as error:  # a refusal, or the death of the process

@@ -84,10 +84,10 @@ def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[Ar
             raise InvalidModelError(
                 error.what,
                 where=error.where,
-                fix="make a new one with 'edgetool plan --replan -o'; --run-unsafe-plan runs it all the same",
+                fix="create a new one with 'edgetool plan --replan -o', or run it anyway with --run-unsafe-plan",
                 details=error.details,
             ) from error
-        finding = Finding("unsafe-plan", "warning", f"{error.what}; it was run as was asked for", error.where)
+        finding = Finding("unsafe-plan", "warning", f"{error.what}; it was run as requested", error.where)
     return account_model(model, host, offsets=unjudged_offsets(model)), (finding,)
 
 
@@ -101,7 +101,7 @@ def _check_same_interface(original: Source, source: Source) -> None:
         if kinds[0] != kinds[1]:
             told = (", ".join(f"{dtype} {list(shape)}" for shape, dtype in kind) or "none" for kind in kinds)
             raise UsageError(
-                "the {} are {} here and {} in the model".format(what, *told),
+                "the {} are {} here but {} in the model".format(what, *told),
                 where=original.name,
-                fix="give the same model as --original",
+                fix="specify the same model as --original",
             )
