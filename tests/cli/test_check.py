@@ -53,7 +53,7 @@ def test_a_failure_tells_number_limit_overshoot_causes_and_advice(folder: Path) 
     assert all(len(line) <= 80 and line.isascii() for line in lines), out
     text = " ".join(out.split())
     assert "--max-arena allows 4,096 B" in text
-    assert "B too much" in text
+    assert "B over the limit" in text
     assert "because of operator " in text
     assert "would help - 'edgetool plan --target nucleo-f446re -o NEW.tflite'" in text
     assert "--max-latency allows 1 us" in text
@@ -205,7 +205,7 @@ def test_settings_give_models_budgets_and_limits(folder: Path) -> None:
         ("memory_budgets = [1.5]", "memory_budgets: '1.5' is not a budget"),
         ("memory_budgets = [true]", "memory_budgets: "),
         ('memory_budgets = [{sise = "1KiB"}]', "memory_budgets: unknown key 'sise'"),
-        ('active_memory_budget = {size = "1KiB", of = "rom"}', "active_memory_budget: a budget is of"),
+        ('active_memory_budget = {size = "1KiB", of = "rom"}', "active_memory_budget: a budget applies to"),
         ('memory_budget = "1KiB"', "memory_budget: unknown key; did you mean 'memory-budgets'?"),
         ('[check]\nmax_latency = "50"', "check.max_latency: '50' is not a time"),
         ("[check]\nmodel = 1", "check.model: unknown key; did you mean 'models'?"),

@@ -43,7 +43,7 @@ def test_rows_below_the_least_are_told_as_one() -> None:
     small = [Row(900, f"operator {place}") for place in range(200)]
     assert told([Row(5000, "operator 200"), *small], quantity, 1000) == (
         "+5000: operator 200",
-        "+180000: 200 smaller changes together",
+        "+180000: 200 smaller changes in total",
     )
     assert told([Row(5000, "a"), Row(900, "b")], quantity, 1000) == ("+5000: a",)
 
@@ -146,7 +146,7 @@ def test_scratch_that_moves_the_peak_is_named_with_what_hid_it() -> None:
     after = with_scratch(before, 0, 100_000)
     assert told(arena_rows(before, after), quantity) == (
         "+100000: operator 0 RELU scratch",
-        "-63840: as much more was alive at operator 1 RELU, where the head was largest",
+        "-63840: offset by memory live at operator 1 RELU, where head usage previously peaked",
     )
 
 
@@ -163,4 +163,4 @@ def test_a_growth_that_another_moment_hides_is_told_by_the_moment() -> None:
     before, after = anatomy(chain([1] * 40)), anatomy(chain([1] * 39 + [8000]))
     assert (before.moment, after.moment) == ("planning", "Invoke")
     causes = [row.cause for row in arena_rows(before, after)]
-    assert "set by Invoke now, by planning before" in causes
+    assert "now set by Invoke (previously planning)" in causes

@@ -51,8 +51,8 @@ def test_failures_are_annotations_on_the_file() -> None:
     }
     assert arena.data.splitlines() == [
         "the arena needs 99,600 B, 34,064 B more than the 65,536 B of sram",
-        "because of 55,296 B: operator 2 CONV_2D output conv/Relu",
-        "because of 4,096 B: operator 7 CONV_2D scratch",
+        "cause: 55,296 B: operator 2 CONV_2D output conv/Relu",
+        "cause: 4,096 B: operator 7 CONV_2D scratch",
         "would help: halve the channels of operator 2",
     ]
     assert [item.name for item in (latency, accuracy, figures)] == ["error", "warning", "notice"]

@@ -82,7 +82,7 @@ def test_what_has_no_limit_is_told_as_not_judged() -> None:
     for rule in ("arena", "flash"):
         item = one(rule, bare)
         assert item.passed is None
-        assert item.message.startswith("not judged: ")
+        assert item.message.startswith("not checked: ")
 
 
 def test_an_arena_that_is_a_lower_bound_fails_and_is_never_said_to_fit() -> None:

@@ -50,29 +50,29 @@ def test_many_small_tensors_are_told_as_one() -> None:
 def test_what_allocate_tensors_takes_is_told_by_its_moment() -> None:
     parts = anatomy(chain([1] * 40))
     causes, advice = of_arena(parts)
-    assert any("planning takes at the head, in AllocateTensors and not in Invoke" in cause for cause in causes)
+    assert any("head memory used during planning in AllocateTensors, not in Invoke" in cause for cause in causes)
     assert "fewer channels" not in advice
     prepared = replace(parts, moment="Prepare", during=OperatorId(0, 7, "CONV_2D"))
-    assert any("Prepare of operator 7 CONV_2D takes" in cause for cause in of_arena(prepared)[0])
+    assert any("head memory used during Prepare of operator 7 CONV_2D" in cause for cause in of_arena(prepared)[0])
 
 
 def test_tensors_that_lie_over_each_other_are_told_so() -> None:
     parts = anatomy(chain([160, 6400, 4800]))
     lapped = replace(parts, head_bytes=parts.head_bytes - 4800)
-    assert "over each other" in of_arena(lapped)[0][0]
+    assert "4,800 B of which overlap" in of_arena(lapped)[0][0]
 
 
 @pytest.mark.parametrize(
     ("others", "said"),
     [
         (Alternatives(planned_bytes=100), "an arena of 100 B"),
-        (Alternatives(planned_bytes=100, proven=True), "no order of operators and no layout needs less"),
+        (Alternatives(planned_bytes=100, proven=True), "no operator order or layout needs less"),
         (Alternatives(planned_bytes=100, replan=True), "--replan -o NEW.tflite"),
-        (Alternatives(planned_bytes=10**9, proven=True), "the model must get smaller"),
-        (Alternatives(kernels="reference", kernels_bytes=100), "but a slower inference"),
+        (Alternatives(planned_bytes=10**9, proven=True), "make the model smaller"),
+        (Alternatives(kernels="reference", kernels_bytes=100), "but slower inference"),
         (Alternatives(kernels="cmsis-nn", kernels_bytes=100), "--kernels cmsis-nn"),
-        (Alternatives(saving=Saving("tensor x", 64, "planning")), "at most 64 B, then planning sets the arena"),
-        (Alternatives(saving=Saving("tensor x", 64, "")), "at most as much as it gets smaller"),
+        (Alternatives(saving=Saving("tensor x", 64, "planning")), "at most 64 B, then planning determines the arena"),
+        (Alternatives(saving=Saving("tensor x", 64, "")), "at most as much as it shrinks"),
         (Alternatives(), "use fewer channels or a smaller input, first at operator 0 RELU"),
     ],
 )

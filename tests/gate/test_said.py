@@ -59,5 +59,5 @@ def test_the_count() -> None:
 
 @pytest.mark.parametrize("form", [github, junit, markdown, sarif])
 def test_a_report_without_a_judgement_is_refused(form) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match="was not judged"):
+    with pytest.raises(ValueError, match="contains no check"):
         form.text((replace(judged(FITS), check=None),))

@@ -45,7 +45,7 @@ def parse_budget(value: object) -> Budget:
         of = of.strip() if colon else "arena"
     kind = next((kind for kind in get_args(Of) if kind == of), None)
     if kind is None:
-        raise UsageError(f"a budget is of {', '.join(get_args(Of))}, not of {_told(of)}")
+        raise UsageError(f"a budget applies to {', '.join(get_args(Of))}, not to {_told(of)}")
     return Budget(size.strip(), parse_size(size), kind)
 
 

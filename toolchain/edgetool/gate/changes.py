@@ -13,9 +13,9 @@ Pairs = dict[OperatorId, OperatorId]
 
 SHOWN = 8
 PADDING = "padding to a multiple of 16"
-LAYOUT = "gaps that the layout leaves between tensors"
-REST_OF_FILE = "what is no weight: scales, names, metadata, a memory plan"
-REST_OF_TIME = "what is no operator's"
+LAYOUT = "gaps between tensors in the layout"
+REST_OF_FILE = "data other than weights: scales, names, metadata, a memory plan"
+REST_OF_TIME = "time not attributed to any operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ def arena_rows(before: Anatomy, after: Anatomy) -> list[Row]:
     rows = _tail_rows(before, after, pairs)
     same_moment = before.moment == after.moment and (after.during is None or pairs.get(after.during) == before.during)
     if same_moment and after.moment != INVOKE:
-        rows.append(Row(after.peak_head - before.peak_head, f"what {after.moment_text} takes at the head"))
+        rows.append(Row(after.peak_head - before.peak_head, f"head memory used during {after.moment_text}"))
         later = (after.tail_bytes - after.peak_tail) - (before.tail_bytes - before.peak_tail)
-        rows.append(Row(-later, f"what the tail gets only after {after.moment_text}"))
+        rows.append(Row(-later, f"tail memory allocated only after {after.moment_text}"))
         rows.append(Row(_padding(after) - _padding(before), PADDING))
     else:
         rows += _head_rows(before, after, pairs)
         beyond = _beyond_invoke(after) - _beyond_invoke(before)
-        text = PADDING if same_moment else f"set by {after.moment_text} now, by {before.moment_text} before"
+        text = PADDING if same_moment else f"now set by {after.moment_text} (previously {before.moment_text})"
         rows.append(Row(beyond, text))
     return _sorted(rows)
 
@@ -68,7 +68,7 @@ def told(rows: Sequence[Row], quantity: Callable[[int], str], least: int = 1) ->
     lines = [f"{quantity(row.change)}: {row.cause}" for row in shown]
     left = [row.change for row in rows[len(shown) :]]
     if abs(sum(left)) >= least:
-        lines.append(f"{quantity(sum(left))}: {len(left)} smaller changes together")
+        lines.append(f"{quantity(sum(left))}: {len(left)} smaller changes in total")
     return tuple(lines)
 
 
@@ -110,16 +110,16 @@ def _head_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
     was = "before the first operator" if before.busiest is None else f"at {before.busiest}"
     if new is None or old is None:
         what = "before the first operator" if after.busiest is None else f"at {after.busiest}, which is new"
-        text = f"most of the head is alive {what}; it was {was}"
+        text = f"head usage now peaks {what}; previously {was}"
         return [Row(after.alive_bytes - before.alive_bytes, text), gap]
     return [
         Row(new.scratch - old.scratch, f"{new.operator} scratch"),
         Row(
             after.alive_bytes - new.scratch - (old.live - old.scratch),
-            f"tensors alive at {new.operator}, where the head is largest now",
+            f"tensors live at {new.operator}, where head usage now peaks",
         ),
         # A file that was edited may say that less was alive in all than with one operator.
-        Row(old.live - before.alive_bytes, f"as much more was alive {was}, where the head was largest"),
+        Row(old.live - before.alive_bytes, f"offset by memory live {was}, where head usage previously peaked"),
         gap,
     ]
 
@@ -142,10 +142,10 @@ def _alive_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
         )
         key = next(renamed, None)
         if key is None:
-            rows.append(Row(item.bytes, f"{item}{', alive there now' if is_tensor else ''}"))
+            rows.append(Row(item.bytes, f"{item}{', now live there' if is_tensor else ''}"))
         else:
             del gone[key]
-    left = [(item, "" if item.scratch_of else ", no longer alive there") for item in gone.values()]
+    left = [(item, "" if item.scratch_of else ", no longer live there") for item in gone.values()]
     return [*rows, *(Row(-item.bytes, f"{item}{text}") for item, text in left)]
 
 
@@ -164,7 +164,7 @@ def _by_operator(
         was = pairs.get(part.operator)
         text = f"{part.operator}{end}" + ("" if was is not None else ", which is new")
         rows.append(Row(figure(part) - (0 if was is None else old.pop(was)), text))
-    return [*rows, *(Row(-size, f"{operator}{end}, which is gone") for operator, size in old.items())]
+    return [*rows, *(Row(-size, f"{operator}{end}, which was removed") for operator, size in old.items())]
 
 
 def _with_rest(rows: list[Row], change: int, rest: str) -> list[Row]:

@@ -50,7 +50,7 @@ def judge_fit(
             Finding(
                 "model-too-large",
                 "error",
-                f"the model has {model_bytes:,} bytes; the flash has {flash_bytes:,}",
+                f"the model takes {model_bytes:,} bytes; the flash has {flash_bytes:,}",
                 target.name,
             )
         )

@@ -18,7 +18,7 @@ from edgetool.report.estimate import Band
 Subject = Literal["arena", "flash", "latency"]
 
 RULES_OF_FIT = ("arena", "flash")
-NO_LIMIT = "name a board, or give {option}"
+NO_LIMIT = "name a board, or specify {option}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def used(figures: Figures, limits: Limits) -> dict[Of, int]:
 def _arena(figures: Figures, limits: Limits) -> JudgementInfo:
     memory = figures.memory
     if memory.sram_bytes is None:
-        text = f"no memory is known: {NO_LIMIT.format(option='--sram')}"
+        text = f"the memory size is unknown: {NO_LIMIT.format(option='--sram')}"
         return _unjudged("arena", text, value=None if figures.arena_is_lower_bound else figures.arena_bytes)
     return _size(
         "arena",
@@ -140,9 +140,9 @@ def _arena(figures: Figures, limits: Limits) -> JudgementInfo:
 def _flash(figures: Figures, limits: Limits) -> JudgementInfo:
     memory, value = figures.memory, figures.model_bytes
     if memory.flash_bytes is None:
-        return _unjudged("flash", f"no flash is known: {NO_LIMIT.format(option='--flash')}", value=value)
+        return _unjudged("flash", f"the flash size is unknown: {NO_LIMIT.format(option='--flash')}", value=value)
     room = _room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
-    return _size("flash", f"the model has {value:,} B", value, memory.flash_bytes - limits.reserve_flash_bytes, room)
+    return _size("flash", f"the model takes {value:,} B", value, memory.flash_bytes - limits.reserve_flash_bytes, room)
 
 
 def _max_arena(figures: Figures, limits: Limits) -> JudgementInfo | None:
@@ -172,17 +172,17 @@ def _latency(figures: Figures, limits: Limits) -> JudgementInfo | None:
         return None
     band = figures.latency_ms
     if band is None:
-        text = "--max-latency is given, but no time is estimated for this device: name one that a time is known of"
+        text = "--max-latency is given, but edgetool cannot estimate times for this device: choose one for which it can"
         return JudgementInfo("max-latency", False, "error", text, None, limit, None, "ms")
     allows = f"--max-latency allows {as_given(limit)}"
     value = f"an inference takes about {duration(band.value)} ({duration(band.low)} to {duration(band.high)})"
     if band.value > limit:
         over = band.value - limit
-        text = f"{value}; {allows}: {duration(over)} too long"
+        text = f"{value}; {allows}: {duration(over)} over the limit"
         return JudgementInfo("max-latency", False, "error", text, band.value, limit, over, "ms")
     text, level = f"{value}; {allows}", "note"
     if band.high > limit:
-        text, level = f"{text}, which the upper end of the band is above: measure it on the device", "warning"
+        text, level = f"{text}, but the upper end of the band exceeds it: measure it on the device", "warning"
     return JudgementInfo("max-latency", True, level, text, band.value, limit, None, "ms")
 
 
@@ -192,21 +192,21 @@ def _accuracy(figures: Figures, limits: Limits) -> JudgementInfo | None:
     if limit is None:
         return None
     if figures.quantization is None or figures.quantization.accuracy is None:
-        what = "no report of this very model tells" if figures.quantization is None else "the report does not tell"
-        text = f"--max-accuracy-loss is given, but {what} its accuracy"
+        what = "there is no report with" if figures.quantization is None else "the report does not include"
+        text = f"--max-accuracy-loss is given, but {what} the accuracy of this exact model"
         advice = (
             "convert it with --evaluate DATA, which measures the accuracy, and keep the NAME.json that it writes "
-            "beside the .tflite, or give it with --report",
+            "next to the .tflite, or specify it with --report",
         )
         return JudgementInfo("accuracy", False, "error", text, None, limit, None, "%", advice=advice)
     accuracy = figures.quantization.accuracy
     loss = round(100 * (accuracy.float - accuracy.quantized), 9)  # shares of counts, without the last bits
-    shown = f"{100 * accuracy.quantized:.2f} % of {100 * accuracy.float:.2f} % accuracy is left by quantization"
+    shown = f"quantization changes the accuracy from {100 * accuracy.float:.2f} % to {100 * accuracy.quantized:.2f} %"
     text = f"{shown}: a loss of {loss:.2f} points; --max-accuracy-loss allows {limit:g}"
     if loss > limit:
         advice = (
-            "calibrate with more and more typical samples (--calibration), or convert to int16x8, or train the model "
-            "with quantization",
+            "calibrate with more, and more representative, samples (--calibration), or convert to int16x8, or use "
+            "quantization-aware training",
         )
         return JudgementInfo("accuracy", False, "error", text, loss, limit, loss - limit, "%", advice=advice)
     return JudgementInfo("accuracy", True, "note", text, loss, limit, None, "%")
@@ -215,11 +215,11 @@ def _accuracy(figures: Figures, limits: Limits) -> JudgementInfo | None:
 def _operators(figures: Figures, lacking: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
     found = [item for item in figures.findings if JUDGED_AS.get(item.rule) == "operators"]
     if not found:
-        return [JudgementInfo("operators", True, "note", f"{figures.runtime} has every operator")]
+        return [JudgementInfo("operators", True, "note", f"{figures.runtime} supports every operator")]
     advice = {
-        "operator-not-in-runtime": "build the model of operators that TFLM has ('edgetool inspect' lists them), or "
-        "compute that part in the application",
-        "custom-operator": "describe what it allocates with --custom-operators FILE.toml, and register its kernel",
+        "operator-not-in-runtime": "build the model from operators that TFLM supports ("
+        "'edgetool inspect' lists those it uses), or compute that part in the application",
+        "custom-operator": "describe its allocations with --custom-operators FILE.toml, and register its kernel",
     }
     return [
         JudgementInfo(
@@ -234,7 +234,7 @@ def _arena_known(figures: Figures) -> JudgementInfo:
         return JudgementInfo("arena-known", True, "note", "every byte of the arena is accounted for")
     why = next((item.message for item in figures.findings if item.rule == "arena-lower-bound"), None)
     if why is None:
-        why = f"AllocateTensors fails: the arena of {figures.arena_bytes or 0:,} B is only what it gets to"
+        why = f"AllocateTensors fails: the {figures.arena_bytes or 0:,} B are only what it allocates before failing"
     return JudgementInfo("arena-known", False, "error", why)
 
 
@@ -255,20 +255,22 @@ def _size(rule: str, what: str, value: int, limit: int, room: str, *, known: boo
     """A size against its limit; one that is only a lower bound can fail, but never pass."""
     over = value - limit
     if over > 0:
-        return JudgementInfo(rule, False, "error", f"{what}; {room}: {over:,} B too much", value, limit, over, "B")
+        return JudgementInfo(
+            rule, False, "error", f"{what}; {room}: {over:,} B over the limit", value, limit, over, "B"
+        )
     if not known:
-        return _unjudged(rule, f"{what}, the rest is not known; {room}", value=value, limit=limit)
+        return _unjudged(rule, f"{what}, the rest is unknown; {room}", value=value, limit=limit)
     return JudgementInfo(rule, True, "note", f"{what}; {room}", value, limit, None, "B")
 
 
 def _unjudged(rule: str, text: str, *, value: int | None = None, limit: int | None = None) -> JudgementInfo:
-    return JudgementInfo(rule, None, "note", f"not judged: {text}", value, limit, None, "B")
+    return JudgementInfo(rule, None, "note", f"not checked: {text}", value, limit, None, "B")
 
 
 def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
     if not reserve_bytes:
         return f"{name} has {size_bytes:,} B"
-    return f"{name} leaves {size_bytes - reserve_bytes:,} B ({size_bytes:,} B less {reserve_bytes:,} B reserved)"
+    return f"{name} leaves {size_bytes - reserve_bytes:,} B ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
 
 
 def _least(figures: Figures) -> str:

@@ -63,7 +63,7 @@ def parse_allowance(text: str) -> Allowance:
     """The allowance of "2%" or "4KiB", never of a bare number, which may mean either. Raises UsageError."""
     if re.fullmatch(r"[0-9.]+", text.strip()):
         number = text.strip()[:MAX_CHARACTERS]
-        raise UsageError(f"{number!r} may be percent or bytes: write {number}% or {number}B")
+        raise UsageError(f"{number!r} is ambiguous (percent or bytes?): write {number}% or {number}B")
     if text.strip().endswith("%"):
         return Allowance(percent=parse_percent(text))
     return Allowance(bytes=parse_size(text))

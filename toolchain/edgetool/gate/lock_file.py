@@ -19,7 +19,7 @@ INLINE_DEPTH = 5  # an operator's figures stand in one line
 LONGEST_KEY = 200
 MOST_CHARACTERS = 32 * 2**20
 MOST_VALUES = 2_000_000  # Python's objects take twenty times the room of an empty list's two characters
-ANEW = "restore the committed file, or remove it and write it anew with 'edgetool check --update'"
+ANEW = "restore the committed file, or delete it and recreate it with 'edgetool check --update'"
 
 # By path of the model relative to the lock's folder, then by name of the target.
 Lock = Mapping[str, Mapping[str, Entry]]
@@ -41,12 +41,12 @@ def parse_lock(text: str, *, where: str) -> Lock:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         merge = any(line.startswith(("<<<<<<<", "=======", ">>>>>>>")) for line in text.splitlines())
-        fix = "take either side of the merge, then run 'edgetool check --update'" if merge else ANEW
+        fix = "accept either side of the merge, then run 'edgetool check --update'" if merge else ANEW
         raise UsageError(f"is not JSON: {error.msg}", where=f"{where}: line {error.lineno}", fix=fix) from None
     except _NotALockError as error:
         raise UsageError(str(error), where=where, fix=ANEW) from None
     except (ValueError, RecursionError):
-        raise UsageError("is not JSON that edgetool writes", where=where, fix=ANEW) from None
+        raise UsageError("is not JSON written by edgetool", where=where, fix=ANEW) from None
     return _Reader(where).lock(value)
 
 
@@ -63,7 +63,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise _NotALockError(f"{text} is no figure")
+    raise _NotALockError(f"{text} is not a valid number")
 
 
 def _json(value: Any, depth: int) -> str:
@@ -128,13 +128,15 @@ class _Reader:
 
     def lock(self, value: Any) -> Lock:
         if not isinstance(value, dict) or "schema" not in value:
-            self.fail("", "is not a lock file of edgetool: it has no schema")
+            self.fail("", "is not an edgetool lock file: it has no schema")
         schema = value["schema"]
         if schema != SCHEMA:
             if isinstance(schema, str) and schema.startswith("edgetool-lock/"):
-                fix = "use the edgetool that wrote it, or remove it and write it anew with 'edgetool check --update'"
-                raise UsageError(f"is of {schema[:40]!r}; this edgetool knows {SCHEMA}", where=self.where, fix=fix)
-            self.fail("schema", f"is not a lock file of edgetool: its schema is {str(schema)[:40]!r}")
+                fix = "use the edgetool that wrote it, or delete it and recreate it with 'edgetool check --update'"
+                raise UsageError(
+                    f"has schema {schema[:40]!r}; this version supports {SCHEMA}", where=self.where, fix=fix
+                )
+            self.fail("schema", f"is not an edgetool lock file: its schema is {str(schema)[:40]!r}")
         found = self.object(value, "", {"schema", "entries"})
         entries = self.object(found["entries"], "entries")
         return {
@@ -154,9 +156,9 @@ class _Reader:
         versions = self.object(found["versions"], f"{key}.versions", names)
         figures = self.object(found["figures"], f"{key}.figures")
         if unknown := sorted(set(figures) - set(FIGURES)):
-            self.fail(f"{key}.figures.{unknown[0]}", "is no figure that edgetool knows")
+            self.fail(f"{key}.figures.{unknown[0]}", "is not a figure that edgetool knows")
         if missing := sorted(ALWAYS - set(figures)):
-            self.fail(f"{key}.figures", f"lacks {missing[0]!r}")
+            self.fail(f"{key}.figures", f"does not contain {missing[0]!r}")
         return Entry(
             sha256=self.text(found["sha256"], f"{key}.sha256"),
             kernels=self.text(found["kernels"], f"{key}.kernels"),
@@ -223,7 +225,7 @@ class _Reader:
         subgraph, colon, index = place.rpartition(":")
         numbers = [subgraph, index] if colon else ["0", index]
         if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
-            self.fail(key, 'is no operator such as "0007 CONV_2D"')
+            self.fail(key, 'is not an operator such as "0007 CONV_2D"')
         return OperatorId(int(numbers[0]), int(numbers[1]), label)
 
     def object(self, value: Any, key: str, names: set[str] | None = None) -> dict[str, Any]:
@@ -231,26 +233,26 @@ class _Reader:
             self.fail(key, "is not an object")
         if names is not None:
             if missing := sorted(names - set(value)):
-                self.fail(key, f"lacks the key {missing[0]!r}")
+                self.fail(key, f"does not contain the key {missing[0]!r}")
             if unknown := sorted(set(value) - names):
                 self.fail(f"{key}.{unknown[0]}".lstrip("."), "unknown key")
         return value
 
     def text(self, value: Any, key: str) -> str:
         if not isinstance(value, str):
-            self.fail(key, "is not a text")
+            self.fail(key, "is not a string")
         return value
 
     def size(self, value: Any, key: str) -> int:
         if type(value) is not int or not 0 <= value < 2**63:
-            self.fail(key, "is not a whole number of bytes or nanoseconds")
+            self.fail(key, "is not an integer number of bytes or nanoseconds")
         return value
 
     def figure(self, value: Any, key: str) -> Value:
         if value is None:
             return None
         if type(value) not in (int, float) or not 0 <= value < 1e18:
-            self.fail(key, "is not a figure")
+            self.fail(key, "is not a valid number")
         if key.endswith("_bytes"):
             return self.size(value, key)
         number: int | float = value

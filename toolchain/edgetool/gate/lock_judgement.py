@@ -19,9 +19,9 @@ MODEL_CHANGED = "the model file changed"
 NAMED = 6  # figures, with --locked
 MOST_ALLOWED = 5  # percent of growth that a team may want to let pass
 LEAST_NS = 1000  # causes below a microsecond are told together
-UPDATE = "'edgetool check --update' locks the new figures, if they are meant to be"
+UPDATE = "if the change is intended, run 'edgetool check --update' to lock the new figures"
 MISSING = {
-    "missing": "there is no lock file: 'edgetool check --update' writes one, to be committed",
+    "missing": "there is no lock file: run 'edgetool check --update' to create one, and commit it",
     "not-in-lock": "the lock file does not have this model: 'edgetool check --update' adds it",
     "other-target": "the lock file has this model for other targets: 'edgetool check --update' adds this one",
 }
@@ -72,7 +72,7 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
     guarded = [change for change in info.changes if change.figure in GUARDED]
     unknown = [change.figure for change in guarded if change.before is None or change.after is None]
     if unknown:
-        text = f"not judged: only one of the lock file and this model tells {', '.join(unknown)}; {UPDATE}"
+        text = f"not checked: only one of the lock file and this model has {', '.join(unknown)}; {UPDATE}"
         return (JudgementInfo("growth", None, "warning", text),)
     changed = [change.figure for change in guarded]
     allowed = f", or by no more than {allowance}" if allowance != Allowance() else ""
@@ -84,11 +84,11 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
 
 def _as_locked(info: LockInfo) -> JudgementInfo:
     if info.state == "equal":
-        return JudgementInfo("lock", True, "note", "everything is as the lock file has it")
+        return JudgementInfo("lock", True, "note", "everything matches the lock file")
     names = [change.figure for change in info.changes] or list(info.inputs)
     told = ", ".join(names[:NAMED]) + (" and more" if len(names) > NAMED else "")
     return JudgementInfo(
-        "lock", False, "error", f"with --locked nothing may differ from the lock file: {told}", advice=(UPDATE,)
+        "lock", False, "error", f"with --locked, nothing may differ from the lock file: {told}", advice=(UPDATE,)
     )
 
 
@@ -126,7 +126,7 @@ def _allowing(grown: float, before: float) -> tuple[str, ...]:
     """The allowance that a small growth needs, to a tenth of a percent above it; none for one that is no noise."""
     percent = 100 * grown / before if before else float("inf")
     needed = math.ceil(10 * percent) / 10
-    return (f"--allow-growth {needed:g}% allows so much",) if percent <= MOST_ALLOWED else ()
+    return (f"--allow-growth {needed:g}% would allow this",) if percent <= MOST_ALLOWED else ()
 
 
 def _names(before: Entry, now: Entry) -> list[str]:
@@ -176,13 +176,13 @@ def _inputs(before: Entry, now: Entry) -> tuple[str, ...]:
     for name, what in names.items():
         old, new = before.versions.get(name), now.versions.get(name)
         if old != new:
-            said.append(f"{what} changed from {old or 'one that is not known'} to {new or 'one that is not known'}")
+            said.append(f"{what} changed from {old or 'an unknown one'} to {new or 'an unknown one'}")
     if before.versions.get("profile") != now.versions.get("profile"):
         said.append("the target's figures changed: its profile, or options such as --sram and --clock")
     if before.kernels != now.kernels:
         said.append(f"the kernels changed from {before.kernels} to {now.kernels}")
     if before.figures == now.figures and before.anatomy != now.anatomy:
-        said.append("what the figures are made of changed, though they are the same")
+        said.append("the totals are unchanged, but their breakdown differs")
     return tuple(said)
 
 

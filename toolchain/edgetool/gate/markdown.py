@@ -29,7 +29,7 @@ _MARKUP = re.compile(r"[\\`*{}\[\]<>|~$^&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[
 # What GitHub and GitLab make a link or a mention of, wherever they find it in the text.
 _LINKED = re.compile(r"(?<=[@#!%])(?=[\w'\"])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=gh)(?=-)", re.IGNORECASE)
 _BREAK = "\u200b"
-VIOLATED = {True: "**violated**", False: "kept", None: "not known"}
+VIOLATED = {True: "**violated**", False: "kept", None: "unknown"}
 
 
 def text(reports: Sequence[Report]) -> str:
@@ -159,20 +159,20 @@ def _details(report: Report) -> list[str]:
 def _item(item: JudgementInfo) -> list[str]:
     return [
         f"- {item.level} **{escaped(item.rule)}**: {escaped(item.message)}",
-        *(f"  - because of {escaped(cause)}" for cause in item.causes),
+        *(f"  - cause: {escaped(cause)}" for cause in item.causes),
         *(f"  - would help: {escaped(advice)}" for advice in item.advice),
     ]
 
 
 def _lock_lines(lock: LockInfo) -> list[str]:
-    lines = [f"- since then {escaped(line)}" for line in lock.inputs]
+    lines = [f"- since the lock: {escaped(line)}" for line in lock.inputs]
     for change in lock.changes[:MOST_CHANGES]:
         known = change.before is not None and change.after is not None
         grown = f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if known else ""
         beyond = "" if change.allowed else ", **beyond the allowance**"
         lines.append(f"- {_code(change.figure)}: {grown}{_difference(change)}{beyond}")
         if change.allowed:  # else they are told above
-            lines += [f"  - by {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
+            lines += [f"  - cause: {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
     left = len(lock.changes) - MOST_CHANGES
     return [*lines, f"- and {left} more"] if left > 0 else lines
 

@@ -16,7 +16,7 @@ from edgetool.target.types import ARENA_KINDS, Target
 NAMED = 5
 LEAST_SHARE = 0.01  # of the time: what is not worth naming is below
 # Advice on an estimate that other judgements tell, or that needs another command.
-ELSEWHERE = ("make it fit", "time a run")
+ELSEWHERE = ("make it fit", "time a run", "measure a run")
 WORTH = 0.02  # of the arena: what other kernels save is worth their time from here on
 
 
@@ -56,7 +56,7 @@ def flash_reasons(report: Report, target: Target, *, reserve: int) -> Reasons:
     room = report.model.bytes + reserve
     outside = [item for item in target.regions if item.kind == "external-flash" and item != target.flash_region]
     outside = [item for item in outside if item.size_bytes >= room]
-    elsewhere = tuple(f"link the model into {item.name}, of {item.size_bytes:,} B" for item in outside)
+    elsewhere = tuple(f"link the model into {item.name} ({item.size_bytes:,} B)" for item in outside)
     if report.estimate is None:
         return Reasons((), tuple(advice), elsewhere)
     heavy = sorted(report.estimate.operators, key=lambda item: -item.parameter_bytes // max(item.runs, 1))
@@ -87,21 +87,21 @@ def _arena_causes(anatomy: Anatomy, made_by: Mapping[str, str]) -> list[str]:
     tail = _tail_text(anatomy)
     if anatomy.moment != INVOKE:
         causes = [
-            (anatomy.peak_head, f"{anatomy.moment_text} takes at the head, in AllocateTensors and not in Invoke"),
+            (anatomy.peak_head, f"head memory used during {anatomy.moment_text} in AllocateTensors, not in Invoke"),
             (anatomy.peak_tail, tail),
         ]
         return [f"{size:,} B: {text}" for size, text in sorted(causes, reverse=True) if size]
     where = "the model's inputs" if anatomy.busiest is None else str(anatomy.busiest)
-    lap = f", {-anatomy.gap_bytes:,} B of it over each other" if anatomy.gap_bytes < 0 else ""
+    lap = f", {-anatomy.gap_bytes:,} B of which overlap" if anatomy.gap_bytes < 0 else ""
     causes = [(item.bytes, f"{item}{made_by.get(item.name, '')}") for item in anatomy.alive[:NAMED]]
     left = anatomy.alive[NAMED:]
     if left:
         causes.append((sum(item.bytes for item in left), f"{len(left)} smaller tensors and scratch buffers"))
     causes.append((anatomy.tail_bytes, tail))
     if anatomy.gap_bytes > 0:
-        causes.append((anatomy.gap_bytes, "gaps that the layout leaves between tensors"))
+        causes.append((anatomy.gap_bytes, "gaps between tensors in the layout"))
     return [
-        f"{where}, where {anatomy.alive_bytes:,} B are alive at once{lap}",
+        f"{where}, where {anatomy.alive_bytes:,} B are live at the same time{lap}",
         *(f"{size:,} B: {text}" for size, text in sorted(causes, key=lambda item: -item[0]) if size),
     ]
 
@@ -109,25 +109,25 @@ def _arena_causes(anatomy: Anatomy, made_by: Mapping[str, str]) -> list[str]:
 def _tail_text(anatomy: Anatomy) -> str:
     most = max(anatomy.operators, key=lambda part: part.tail, default=None)
     text = "persistent data of TFLM and its kernels"
-    return text if most is None or not most.tail else f"{text}, most of it of {most.operator} ({most.tail:,} B)"
+    return text if most is None or not most.tail else f"{text}, mostly for {most.operator} ({most.tail:,} B)"
 
 
 def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alternatives) -> list[str]:
     advice = []
     if others.planned_bytes is not None and others.planned_bytes < anatomy.bytes:
         less = anatomy.bytes - others.planned_bytes
-        best = "; no order of operators and no layout needs less" if others.proven else ""
+        best = "; no operator order or layout needs less" if others.proven else ""
         options = f"--target {target.name}{' --replan' if others.replan else ''}"
         advice.append(
             f"'edgetool plan {options} -o NEW.tflite' writes a plan into the file: an arena of "
             f"{others.planned_bytes:,} B, {less:,} B less{best}"
         )
     elif others.proven:
-        advice.append("no order of operators and no layout needs less: the model must get smaller")
+        advice.append("no operator order or layout needs less: make the model smaller")
     if others.kernels_bytes is not None and others.kernels_bytes < (1 - WORTH) * anatomy.bytes:
-        slower = ", but a slower inference" if others.kernels == "reference" else ""
+        slower = ", but slower inference" if others.kernels == "reference" else ""
         advice.append(
-            f"the {others.kernels} kernels (--kernels {others.kernels}): an arena of {others.kernels_bytes:,} B, "
+            f"use the {others.kernels} kernels (--kernels {others.kernels}): an arena of {others.kernels_bytes:,} B, "
             f"{anatomy.bytes - others.kernels_bytes:,} B less{slower}"
         )
     advice += [
@@ -136,8 +136,8 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     ]
     if others.saving is not None:
         saving = others.saving
-        then = f"at most {saving.bytes:,} B, then {saving.then} sets the arena"
-        advice.append(f"{saving.what}: that saves {then if saving.then else 'at most as much as it gets smaller'}")
+        then = f"at most {saving.bytes:,} B, then {saving.then} determines the arena"
+        advice.append(f"{saving.what}: that saves {then if saving.then else 'at most as much as it shrinks'}")
     elif anatomy.moment == INVOKE and anatomy.busiest is not None:
         advice.append(f"use fewer channels or a smaller input, first at {anatomy.busiest}")
     return advice
@@ -145,7 +145,7 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
 
 def _roomier_regions(target: Target, room_bytes: int) -> tuple[str, ...]:
     return tuple(
-        f"put the arena into {region.name}, of {region.size_bytes:,} B (--arena-region {region.name})"
+        f"place the arena in the {region.size_bytes:,} B of {region.name} (--arena-region {region.name})"
         for region in target.regions
         if region.kind in ARENA_KINDS and region != target.arena_region and region.size_bytes >= room_bytes
     )

@@ -14,20 +14,20 @@ JUDGED_AS = {
 NOT_ANNOTATED = frozenset(["quantized-dimension", "unnamed-tensors", "shared-names", "empty-tensors"])
 RULES = {
     "accuracy": "Quantization costs no more accuracy than allowed.",
-    "active-budget": "What the active memory budget is of is no larger than it.",
-    "arena": "The arena fits its contiguous region, less what is reserved.",
-    "arena-known": "The arena is known exactly, and not only from below.",
-    "flash": "The model fits the flash, less what is reserved for code.",
-    "growth": "No figure grows beyond the lock file's by more than the allowance.",
-    "kernel-gives-up": "No kernel leaves its output unwritten.",
-    "kernel-refuses": "No kernel refuses the model in AllocateTensors.",
-    "lock": "The lock file is there and holds for this model and target.",
+    "active-budget": "The memory that the active budget applies to does not exceed it.",
+    "arena": "The arena fits its contiguous region minus the reserved amount.",
+    "arena-known": "The arena size is known exactly, not just as a lower bound.",
+    "flash": "The model fits the flash minus the amount reserved for code.",
+    "growth": "No figure exceeds the locked value by more than the allowance.",
+    "kernel-gives-up": "Every kernel writes its output.",
+    "kernel-refuses": "No kernel rejects the model in AllocateTensors.",
+    "lock": "The lock file exists and is valid for this model and target.",
     "max-arena": "The arena is no larger than --max-arena.",
     "max-latency": "An inference takes no longer than --max-latency.",
-    "operator-limit-in-runtime": "No operator is beyond what its kernel takes.",
-    "operator-scales-in-runtime": "No kernel takes different quantizations for equal ones.",
-    "operator-type-not-in-runtime": "The runtime has every operator in the types that the model uses.",
-    "operators": "The runtime has every operator of the model.",
+    "operator-limit-in-runtime": "No operator exceeds its kernel's limits.",
+    "operator-scales-in-runtime": "No kernel treats different quantization parameters as equal.",
+    "operator-type-not-in-runtime": "The runtime supports every operator with the types that the model uses.",
+    "operators": "The runtime supports every operator of the model.",
 }
 
 

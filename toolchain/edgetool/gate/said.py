@@ -16,7 +16,7 @@ LEVELS = ("error", "warning", "note")
 def gate_of(report: Report) -> GateInfo:
     """The judgement. Raises ValueError for a report that has none."""
     if report.check is None:
-        raise ValueError(f"the report of {report.model.name!r} was not judged")
+        raise ValueError(f"the report of {report.model.name!r} contains no check")
     return report.check
 
 
@@ -66,7 +66,7 @@ def told(item: JudgementInfo) -> tuple[str, ...]:
     """The message, what sets the value, and what would help: a line each."""
     return (
         visible(item.message),
-        *(f"because of {visible(cause)}" for cause in item.causes),
+        *(f"cause: {visible(cause)}" for cause in item.causes),
         *(f"would help: {visible(advice)}" for advice in item.advice),
     )
 

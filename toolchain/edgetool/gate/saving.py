@@ -22,7 +22,7 @@ from edgetool.model.types import Model
 
 TRIED = 8
 # What reading, listing and planning take grows with the number of tensors and operators, not with their sizes.
-FEWER = "use fewer tensors and operators: AllocateTensors has a record for each"
+FEWER = "use fewer tensors and operators: AllocateTensors keeps a record for each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
     if account.peak.when != INVOKE:
         saved = account.bytes - next_bytes
         operator = account.peak.operator
-        remedy = FEWER if operator is None else f"change operator {operator}, whose Prepare takes that much for a while"
+        remedy = FEWER if operator is None else f"change operator {operator}, whose Prepare temporarily needs that much"
         return Saving(remedy, saved, next_moment) if saved > 0 else None
     position = busiest_position(account.problem)
     steps = live_bytes(account.problem)
@@ -70,4 +70,4 @@ def best_saving(model: Model, account: ArenaAccount, times: Timeline) -> Saving 
 
 
 def _at(operator: OperatorId | None) -> str:
-    return "what is alive before the first operator" if operator is None else str(operator)
+    return "data that is live before the first operator" if operator is None else str(operator)
