@@ -157,7 +157,7 @@ def test_a_store_in_which_no_run_came_far(tmp_path: Path) -> None:
     open_store(tmp_path / "s.sqlite", create=True).close()
     done = sweep("show", "s.sqlite")
     assert (done.code, done.out) == (2, "")
-    assert "s.sqlite: no sweep has begun in it" in done.err
+    assert "s.sqlite: contains no sweep" in done.err
 
 
 def test_settings_of_other_commands_are_not_for_sweeps(store: Path) -> None:

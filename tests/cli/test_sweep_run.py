@@ -122,12 +122,12 @@ def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: t
 
 def test_where_the_cluster_goes_away_it_exits_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(task: Task, **others: Any) -> Outcome:
-        raise ClusterError("the scheduler went away", where="tcp://host:1")
+        raise ClusterError("lost the connection to the scheduler", where="tcp://host:1")
 
     instead(monkeypatch, gone)
     done = sweep("run")
     assert (done.code, done.out) == (4, "")
-    assert "tcp://host:1: the scheduler went away" in done.err
+    assert "tcp://host:1: lost the connection to the scheduler" in done.err
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, Terminated])

@@ -66,10 +66,10 @@ def test_between_equal_answers_the_cheaper_variant_is_best_and_not_the_one_neare
 
 
 def test_where_only_the_power_is_lacking_the_advice_is_about_that() -> None:
-    unknown = Judged((), False, ("the energy of an inference is not known; 500 uJ is allowed",), ("energy",))
+    unknown = Judged((), False, ("the inference energy is unknown; the limit is 500 uJ",), ("energy",))
     with pytest.raises(FailedCheckError) as caught:
         best_row([row(1, judged=unknown, energy_uj=None)], "board")
-    assert caught.value.fix == "leave out max_energy, or state the power in the target's profile"
+    assert caught.value.fix == "omit max_energy, or specify the power in the target's profile"
     with pytest.raises(FailedCheckError, match="prune more"):
         best_row([row(1, judged=unknown, energy_uj=None), row(2, judged=REJECTED)], "board")
 
@@ -96,7 +96,7 @@ def test_sqnr_stands_for_accuracy_of_which_nothing_is_known() -> None:
     found = [row(1, quality={**silent, "sqnr_db": 20.0}), row(2, quality={**silent, "sqnr_db": 40.0})]
     assert best_row(found, "board").number == 2
     found = [row(1, latency_ms=None), row(2, latency_ms=None)]
-    with pytest.raises(UsageError, match="no latency_ms is known"):
+    with pytest.raises(UsageError, match="latency_ms is unknown for all accepted variants"):
         best_row(found, "board", "latency_ms")
 
 
@@ -219,7 +219,7 @@ def test_a_row_without_a_model_or_of_another_store_is_refused(tmp_path: Path) ->
     entry = chain(1, variant(target="cortex-m7"))
     write_store(tmp_path / "s.sqlite", record(targets=("cortex-m7",)), [entry], {})
     with open_store(tmp_path / "s.sqlite") as store:
-        with pytest.raises(UsageError, match="has no model: it was not run yet"):
+        with pytest.raises(UsageError, match="has no model: it has not been run yet"):
             write_best(store, rows(store)[0], output=tmp_path / "out")
         with pytest.raises(UsageError, match="has no variant 7"):
             write_best(store, row(7, variant(target="cortex-m7")), output=tmp_path / "out")

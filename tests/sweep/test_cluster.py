@@ -171,7 +171,7 @@ def test_a_job_that_kills_its_workers_has_failed(cluster: Any, address: str, mon
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     with ClusterPool(address, do=partial(fake_work.do, deadly="prune")) as pool:
         pool.submit(task("00000a", "prune"))
-        assert ended_of(pool, 1)["00000a"].reason == "1 worker of the cluster died doing it"
+        assert ended_of(pool, 1)["00000a"].reason == "1 cluster worker crashed while running it"
         pool.submit(task("00000b"))
         assert ended_of(pool, 1)["00000b"].reason is None
 
@@ -224,7 +224,7 @@ def test_a_cluster_without_workers_and_then_without_a_scheduler(
     with started(tmp_path / "worker.log", "worker", address, "--nthreads=1", "--no-nanny"):
         killer = threading.Thread(target=kill)
         killer.start()
-        with pytest.raises(ClusterError, match="the scheduler went away"):
+        with pytest.raises(ClusterError, match="lost the connection to the scheduler"):
             run_sweep(spec, store, scheduler=address, do=partial(fake_work.do, log=log, seconds=0.02))
         killer.join()
     with open_store(store) as opened:
@@ -244,5 +244,5 @@ def test_a_worker_without_edgetool_is_told_of(lonely: tuple[str, subprocess.Pope
         ClusterPool(lonely[0], do=fake_work.do, connect_seconds=30) as pool,
     ):
         pool.submit(task("00000a"))
-        with pytest.raises(UsageError, match="no edgetool, or another version"):
+        with pytest.raises(UsageError, match="does not have edgetool, or has a different version"):
             ended_of(pool, 1)

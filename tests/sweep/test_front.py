@@ -138,5 +138,5 @@ def test_every_axis_puts_the_better_of_two_first() -> None:
 def test_an_axis_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(UsageError, match=r"'speed'; use one of accuracy, "):
         front([], ("speed",))
-    with pytest.raises(UsageError, match="needs an axis"):
+    with pytest.raises(UsageError, match="requires at least one axis"):
         front([], ())

@@ -89,18 +89,18 @@ def test_an_arena_that_is_only_bounded_rejects_and_leaves_open_what_it_may_keep(
     judged = judge(metrics(arena_bytes=None, arena_least_bytes=40_960), limits)
     assert budgets(judged) == {"violates_8kib": True, "violates_64kib": None, "violates_64kib_flash": False}
     assert judged.rejected == (
-        "the arena is not known: at least 40,960 B",
-        "the arena needs at least 40,960 B; sram has 32,768 B",
-        "the arena needs at least 40,960 B; the active budget 8KiB of the arena has 8,192 B",
+        "the arena size is unknown: at least 40,960 B",
+        "the arena requires at least 40,960 B; sram has 32,768 B",
+        "the arena requires at least 40,960 B; the active budget 8KiB of the arena has 8,192 B",
     )
     assert judge(metrics(arena_bytes=None, arena_least_bytes=0, sram_bytes=None), NO_LIMITS).rejected == (
-        "the arena is not known: at least 0 B",
+        "the arena size is unknown: at least 0 B",
     )
 
 
 def test_a_reserve_that_is_all_there_is_leaves_nothing() -> None:
     assert judge(metrics(arena_bytes=16), SweepLimits(reserve_bytes=40_000)).rejected == (
-        "the arena needs 16 B; sram leaves 0 B (32,768 B less 40,000 B reserved)",
+        "the arena requires 16 B; sram leaves 0 B (32,768 B less 40,000 B reserved)",
     )
 
 
@@ -112,37 +112,37 @@ LIMITED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         {"max_latency_ms": 19.5},
         {},
-        "an inference takes about 20 ms (15 ms to 25 ms); 19.5 ms is allowed",
+        "an inference takes about 20 ms (15 ms to 25 ms); the limit is 19.5 ms",
     ),
-    ({"max_latency_ms": 50.0}, {"latency_ms": None}, "the time of an inference is not known; 50 ms is allowed"),
-    ({"max_energy_uj": 499.0}, {}, "an inference needs about 500 uJ (400 to 700 uJ); 499 uJ is allowed"),
-    ({"max_energy_uj": 499.0}, {"energy_uj": None}, "the energy of an inference is not known; 499 uJ is allowed"),
-    ({"min_accuracy": 0.91}, {}, "the accuracy is 90 %; at least 91 % is asked for"),
+    ({"max_latency_ms": 50.0}, {"latency_ms": None}, "the inference time is unknown; the limit is 50 ms"),
+    ({"max_energy_uj": 499.0}, {}, "an inference requires about 500 uJ (400 to 700 uJ); the limit is 499 uJ"),
+    ({"max_energy_uj": 499.0}, {"energy_uj": None}, "the inference energy is unknown; the limit is 499 uJ"),
+    ({"min_accuracy": 0.91}, {}, "the accuracy is 90 %; the minimum is 91 %"),
     (
         {"min_accuracy": 0.96},
         {"quality": {"accuracy": None}},
-        "the agreement with the float original is 95 %; at least 96 % is asked for",
+        "the agreement with the float original is 95 %; the minimum is 96 %",
     ),
     (
         {"min_accuracy": 0.5},
         {"quality": {"accuracy": None, "agreement": None}},
-        "the accuracy is not known; at least 50 % is asked for",
+        "the accuracy is unknown; the minimum is 50 %",
     ),
-    ({"max_accuracy_loss": 1.0}, {}, "90 % accuracy of 92 % is left: a loss of 2 points; 1 are allowed"),
+    ({"max_accuracy_loss": 1.0}, {}, "the accuracy drops from 92 % to 90 %: a loss of 2 points; the limit is 1"),
     (
         {"max_accuracy_loss": 4.0},
         {"quality": {"accuracy": None}},
-        "95 % agreement is left: a loss of 5 points; 4 are allowed",
+        "the agreement with the float original is 95 %: a loss of 5 points; the limit is 4",
     ),
     (
         {"max_accuracy_loss": 4.0},
         {"quality": {"float_accuracy": None}},
-        "the accuracy of the float original is not known; a loss of 4 points is allowed",
+        "the accuracy of the float original is unknown; the limit for the loss is 4 points",
     ),
     (
         {"max_accuracy_loss": 4.0},
         {"quality": {"accuracy": None, "agreement": None}},
-        "the loss of accuracy is not known; 4 points are allowed",
+        "the accuracy loss is unknown; the limit is 4 points",
     ),
     ({}, {"errors": ("TFLM has no such kernel",)}, "TFLM has no such kernel"),
 ]

@@ -76,7 +76,7 @@ def test_as_many_run_side_by_side_as_there_are_jobs() -> None:
 def test_jobs_are_as_many_as_the_cpus_that_may_be_used() -> None:
     with LocalPool(do=fake_work.do) as pool:
         assert pool.capacity == usable_cpus() >= 1
-    with pytest.raises(UsageError, match="0 jobs"):
+    with pytest.raises(UsageError, match="0 is not a valid number of jobs"):
         LocalPool(0, do=fake_work.do)
 
 

@@ -96,7 +96,7 @@ def test_an_svg_says_what_is_on_the_front_what_was_rejected_and_why() -> None:
     said = texts(plot(record("one", "other"), rows, "latency_ms", "accuracy", format="svg"))
     for expected in (
         "keyword spotting", "one", "other", "Latency, ms", "Accuracy, %", "at most 30 ms", "at least 80 %",
-        "1 failed; 1 not yet run", "float32", "float16", "int8", "0 %", "25 %", "50 %", "75 %",
+        "1 failed; 1 not run yet", "float32", "float16", "int8", "0 %", "25 %", "50 %", "75 %",
         "accepted, on the front", "accepted", "rejected: does not run", "rejected: memory", "band of the estimate",
         "limit or active budget",
     ):  # fmt: skip
@@ -170,7 +170,7 @@ def test_every_text_lies_in_the_picture_and_none_squeezes_the_panels(
     assert len(long) == count
     assert long == pytest.approx(short)  # long notes, many entries of the legend: the panels keep their width
     assert np.all(long > 3.5)
-    head = [text.get_text() for axes in kept[0].axes for text in axes.texts if "out of sight" in text.get_text()]
+    head = [text.get_text() for axes in kept[0].axes for text in axes.texts if "outside the plot" in text.get_text()]
     assert len(head) == count
     assert "\n" in head[0]
 
@@ -221,7 +221,7 @@ def test_equal_outputs_lie_above_all_others_and_unknown_figures_are_counted() ->
     rows[1] = replace(rows[1], metrics=replace(rows[1].metrics, cost=replace(rows[1].metrics.cost, energy_uj=None)))
     said = texts(plot(record("one"), rows, "energy_uj", "sqnr_db", format="svg"))
     assert "infinite: outputs are equal" in said
-    assert "1 without both figures" in said
+    assert "1 missing one or both values" in said
     assert "tracked budget" not in said
 
 
@@ -263,7 +263,7 @@ def test_a_wide_range_is_logarithmic_and_a_unit_suits_most() -> None:
         ),
         ("latency_ms", [Line(30.0, "at most 30 ms", LIMIT)]),
         ("energy_uj", []),
-        ("accuracy", [Line(0.8, "at least 80 %", LIMIT), Line(0.95, "at most 2 points less than 97 %", LIMIT)]),
+        ("accuracy", [Line(0.8, "at least 80 %", LIMIT), Line(0.95, "at most 2 points below 97 %", LIMIT)]),
         ("macs", []),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_label_covers_nothing(points: list[tuple[float, float]], size: tuple[f
     [
         ("latency_ms", "latency_ms", "svg", "both axes are latency_ms"),
         ("speed", "accuracy", "svg", "no axis 'speed'"),
-        ("latency_ms", "accuracy", "gif", "a plot is svg or png, not 'gif'"),
+        ("latency_ms", "accuracy", "gif", "unknown plot format 'gif': use svg or png"),
         ("energy_uj", "accuracy", "svg", "no variant has both energy_uj and accuracy"),
     ],
 )

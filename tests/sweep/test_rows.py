@@ -89,11 +89,11 @@ def test_notes_tell_of_layers_left_alone_of_jobs_and_of_levels_that_save_nothing
     assert found[1].notes == ("dense weights have one scale",)
     assert found[2].notes == (
         "few samples",
-        "4 layers left alone: word (it is the output), gate (a custom layer), c (excluded) and 1 more",
-        "nothing got smaller against level 0",
+        "4 layers not pruned: word (it is the output), gate (a custom layer), c (excluded) and 1 more",
+        "nothing became smaller compared to level 0",
     )
     one = table({second: outcomes(second, metrics(), left_alone=left[:1])})
-    assert one[2].notes == ("1 layer left alone: word (it is the output)",)
+    assert one[2].notes == ("1 layer not pruned: word (it is the output)",)
 
 
 def changed(path: tuple[str, ...], value: Any) -> dict[str, Outcome]:
@@ -117,15 +117,15 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Outcome]:
     [
         (("cost",), ..., "cost is missing"),
         (("cost", "macs"), ..., "cost.macs is missing"),
-        (("cost", "macs"), "many", "cost.macs is 'many', not a whole number"),
-        (("cost", "arena_bytes"), True, "cost.arena_bytes is True, not a whole number or null"),
+        (("cost", "macs"), "many", "cost.macs is 'many', not an integer"),
+        (("cost", "arena_bytes"), True, "cost.arena_bytes is True, not an integer or null"),
         (("cost", "latency_ms", "low"), None, "cost.latency_ms.low is None, not a number"),
         (("cost", "latency_ms", "low"), 21.0, "cost.latency_ms is .*, not a value within its band"),
         (("cost", "errors"), "none", "cost.errors is 'none', not a list"),
-        (("cost", "region"), 5, "cost.region is 5, not a text"),
+        (("cost", "region"), 5, "cost.region is 5, not a string"),
         (("quality", "calibrated"), 1, "quality.calibrated is 1, not true or false"),
         (("quality",), [], r"quality is \[\], not an object"),
-        (("notes",), [1], "notes is 1, not a text"),
+        (("notes",), [1], "notes is 1, not a string"),
     ],
 )
 def test_results_that_cannot_be_read_are_named(path: tuple[str, ...], value: Any, what: str) -> None:

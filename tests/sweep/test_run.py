@@ -174,9 +174,9 @@ def test_two_sweeps_do_not_share_a_store(tmp_path: Path, store: Path) -> None:
 
 
 def test_impossible_ways_to_run_are_refused(tmp_path: Path, store: Path) -> None:
-    with pytest.raises(UsageError, match="both jobs and a scheduler"):
+    with pytest.raises(UsageError, match="jobs and scheduler cannot be combined"):
         run_sweep(spec_of(tmp_path), store, jobs=2, scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(UsageError, match="0 jobs"):
+    with pytest.raises(UsageError, match="0 is not a valid number of jobs"):
         run(spec_of(tmp_path), store, jobs=0)
     with pytest.raises(UsageError, match=r"missing\.h5"):
         run(spec_of(tmp_path, model=tmp_path / "missing.h5"), store)

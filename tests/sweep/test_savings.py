@@ -33,15 +33,15 @@ def test_each_figure_that_grows_is_told_with_the_level_before() -> None:
     ]
     assert savings_notes(rows) == {
         1: (
-            "the model grew from 29,600 B to 29,624 B against level 0.25",
-            "the arena grew from 18,688 B to 18,704 B against level 0.25",
+            "the model grew from 29,600 B to 29,624 B compared to level 0.25",
+            "the arena grew from 18,688 B to 18,704 B compared to level 0.25",
         )
     }
 
 
 def test_a_level_that_changes_nothing_is_told() -> None:
     rows = [leveled(1, 0, 9, 9, 9, 9), leveled(2, 0.05, 9, 9, 9, 9)]
-    assert savings_notes(rows) == {2: ("nothing got smaller against level 0",)}
+    assert savings_notes(rows) == {2: ("nothing became smaller compared to level 0",)}
 
 
 def test_other_models_precisions_and_targets_are_not_compared() -> None:

@@ -154,7 +154,7 @@ def test_each_target_has_its_trials_in_constant_batches_and_starts_with_the_same
         proposer.tell([row(1, variant) for variant in batch])
     assert sizes == [8, 8, 4]
     assert capfd.readouterr() == ("", "")
-    assert proposer.note == "10 of 2,000 variants per target are searched for accuracy and latency_ms"
+    assert proposer.note == "the search tries 10 of 2,000 variants per target to optimize accuracy and latency_ms"
 
 
 def test_a_grid_no_larger_than_the_trials_is_run_whole_without_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_a_grid_no_larger_than_the_trials_is_run_whole_without_optuna(monkeypatc
     proposer = OptunaProposer(asked)
     assert proposer.propose() == grid(asked)
     assert proposer.propose() == ()
-    assert "no more than the 2,000 trials: all are run" in proposer.note
+    assert "no more than the 2,000 trials, so all are run" in proposer.note
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_optuna_without_constraints_of_trials_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optuna.__version__", "4.6.0")
-    with pytest.raises(MissingExtraError, match=r"Optuna 5 or later, 4\.6\.0 is installed"):
+    with pytest.raises(MissingExtraError, match=r"Optuna 5 or later, but 4\.6\.0 is installed"):
         OptunaProposer(spec())
 
 
@@ -265,7 +265,7 @@ def test_the_nearest_free_point_is_the_fewest_steps_away() -> None:
             found = space.nearest_free(point, taken, lambda points: rng.sample(points, len(points)))
             assert found not in taken
             assert steps(point, found) == min(steps(point, other) for other in everything if other not in taken)
-    with pytest.raises(ValueError, match="every point is taken"):
+    with pytest.raises(ValueError, match="all points have been tried"):
         space.nearest_free(everything[0], set(everything), list)
 
 

@@ -74,7 +74,7 @@ def test_a_builders_files_have_roles_of_their_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [("a/blocks.py", "b/blocks.py"), ("a/model.py",)])
 def test_two_builder_files_of_one_name_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="two builder files are called"):
+    with pytest.raises(UsageError, match="two builder files are named"):
         snapshot(built(tmp_path / "b", *names), tmp_path / "copies")
 
 

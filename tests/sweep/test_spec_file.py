@@ -89,13 +89,13 @@ def test_a_builder_needs_trust(folder: Path) -> None:
     assert str(caught.value.where).endswith("sweep.toml: builder")
     with pytest.raises(SettingsError) as asked:
         read(folder, f"trust_model_code = true\n{BUILT}")
-    assert asked.value.fix == "give --trust-model-code to 'edgetool sweep run'"
+    assert asked.value.fix == "pass --trust-model-code to 'edgetool sweep run'"
 
 
 def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "sub" / "s.toml").write_text('model = "../m.h5"\ntargets = ["my-board.toml", "./my-board.toml"]')
     monkeypatch.chdir(folder)
-    with pytest.raises(SettingsError, match="'my-board' is there twice"):
+    with pytest.raises(SettingsError, match="'my-board' is listed twice"):
         read_spec(Path("sub/s.toml"))
     (folder / "sub" / "s.toml").write_text(f'model = "../m.h5"\ntargets = ["my-board.toml"]\nevaluate="{folder}/e.npz"')
     spec = read_spec(Path("sub/s.toml"))

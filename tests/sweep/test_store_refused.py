@@ -21,10 +21,10 @@ def broken(whole: bytes) -> dict[str, tuple[bytes, str]]:
         "half": (whole[: len(whole) // 2], "is damaged"),
         "first pages": (whole[:5000], "is damaged"),
         "overwritten": (whole[:100] + bytes(len(whole) - 100), "is damaged"),
-        "header": (whole[:50], "is not the store|is damaged"),
-        "text": (b"level,precision\n" * 100, "is not the store"),
-        "short text": (b"hello\n", "is not the store"),
-        "foreign mark": (whole[:68] + b"GPKG" + whole[72:], "is not the store"),
+        "header": (whole[:50], "is not a sweep store|is damaged"),
+        "text": (b"level,precision\n" * 100, "is not a sweep store"),
+        "short text": (b"hello\n", "is not a sweep store"),
+        "foreign mark": (whole[:68] + b"GPKG" + whole[72:], "is not a sweep store"),
         "newer": (whole[:60] + (VERSION + 1).to_bytes(4, "big") + whole[64:], "newer edgetool"),
     }
 
@@ -46,7 +46,7 @@ def test_another_programs_database_is_left_alone(path: Path, create: bool) -> No
     with contextlib.closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE results (key, value)")
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="is not the store of a sweep"):
+    with pytest.raises(UsageError, match="is not a sweep store"):
         open_store(path, create=create)
     assert path.read_bytes() == before
 
@@ -95,7 +95,7 @@ def test_a_fuzzed_store_is_read_or_told(path: Path) -> None:
 
 
 def test_there_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no such store.*sweep run"):
+    with pytest.raises(UsageError, match=r"the store does not exist.*sweep run"):
         open_store(tmp_path / "none.sqlite")
     with pytest.raises(OutputError, match="directory does not exist"):
         open_store(tmp_path / "none" / "s.sqlite", create=True)
@@ -113,7 +113,7 @@ def test_an_empty_file_becomes_a_store_by_writing_alone(path: Path) -> None:
     with pytest.raises(UsageError, match=r"is empty.*sweep run"):
         open_store(path)
     assert path.read_bytes() == b""
-    with open_store(path, create=True) as store, pytest.raises(UsageError, match="no sweep has begun"):
+    with open_store(path, create=True) as store, pytest.raises(UsageError, match="contains no sweep"):
         store.sweep()
 
 

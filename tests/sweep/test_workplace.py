@@ -108,7 +108,7 @@ def test_a_full_disk_is_told_and_nothing_stays(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(OutputError, match=r"s\.sqlite: cannot be locked: No space left.*make room"):
+    with pytest.raises(OutputError, match=r"s\.sqlite: cannot be locked: No space left.*free some disk space"):
         _work_in(tmp_path / "s.sqlite")
     assert [*temporary.iterdir(), *tmp_path.glob("s.*")] == []
 

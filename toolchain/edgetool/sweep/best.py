@@ -39,7 +39,7 @@ TIES = (
     "accuracy", "latency_ms", "arena_bytes", "model_bytes", "energy_uj", "macs", "model_parameters", "sqnr_db",
 )  # fmt: skip
 NEAREST = 3
-HELPS = "widen the limits, prune more, or name a larger target"
+HELPS = "relax the limits, prune more, or choose a larger target"
 
 
 def best_row(rows: Sequence[Row], target: str, by: str = "accuracy") -> Row:
@@ -64,7 +64,7 @@ def best_row(rows: Sequence[Row], target: str, by: str = "accuracy") -> Row:
     known = [name for name in names if any(AXES[name].value(row) is not None for row in accepted)]
     if not known:
         raise UsageError(
-            f"no {by} is known of any accepted variant", where=target, fix=f"choose by one of {', '.join(AXES)}"
+            f"{by} is unknown for all accepted variants", where=target, fix=f"choose by one of {', '.join(AXES)}"
         )
     order = tuple(dict.fromkeys((known[0], *TIES)))
     return min(accepted, key=lambda row: (*(_rank(row, name) for name in order), row.number))
@@ -85,7 +85,7 @@ def _none_accepted(rows: Sequence[Row], target: str) -> FailedCheckError:
     details = [f"{_called(row)}: {'; '.join(row.judged.rejected)}" for row in judged[:NEAREST] if row.judged]
     details += [f"{_called(row)}: {row.reason or 'not run yet'}" for row in others][: NEAREST - len(details)]
     unknown = [_lacks_energy(row) for row in judged]
-    fix = "leave out max_energy, or state the power in the target's profile" if unknown and all(unknown) else HELPS
+    fix = "omit max_energy, or specify the power in the target's profile" if unknown and all(unknown) else HELPS
     return FailedCheckError(
         f"none of {len(rows)} variants is accepted" if len(rows) != 1 else "the only variant is not accepted",
         where=target,
@@ -158,10 +158,12 @@ def _keys(store: Store, row: Row) -> dict[str, str]:
     """The keys of the row's jobs by kind; all of them are done."""
     entry = next((item for item in store.entries() if (item.number, item.variant) == (row.number, row.variant)), None)
     if entry is None:
-        raise UsageError(f"has no variant {_called(row)}", where=str(store.path), fix="read its rows again")
+        raise UsageError(f"has no variant {_called(row)}", where=str(store.path), fix="reload its rows")
     if row.status != "done":
-        why = row.reason or "it was not run yet"
-        raise UsageError(f"variant {_called(row)} has no model: {why}", where=str(store.path), fix="choose another")
+        why = row.reason or "it has not been run yet"
+        raise UsageError(
+            f"variant {_called(row)} has no model: {why}", where=str(store.path), fix="choose another variant"
+        )
     return dict(entry.keys)
 
 
@@ -170,7 +172,7 @@ def _found(store: Store, record: SweepRecord, row: Row, keys: Mapping[str, str],
     where = f"{store.path}: variant {row.number}"
     outcome = store.outcome(keys["convert"])
     if outcome is None:
-        raise InternalError(f"variant {row.number} is done, but its conversion is not there", where=str(store.path))
+        raise InternalError(f"variant {row.number} is done, but its converted model is missing", where=str(store.path))
     value = outcome.value
     quantization = read_quantization(value, where)
     return Found(

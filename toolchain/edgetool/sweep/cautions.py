@@ -35,11 +35,11 @@ def _messages(variant: Variant, quality: Quality) -> list[str]:
         unknown = ", so the accuracy on real data is unknown" if quality.accuracy is None else ""
         messages.append(
             f"the quantization is uncalibrated: its ranges come from {quality.samples} synthetic samples{unknown}; "
-            "give real inputs as calibration"
+            "set calibration to real inputs"
         )
     if variant.parameters and quality.accuracy is None and quality.agreement is not None:
         messages.append(
-            "agreement is with the float original of the same parameters, and does not compare those with others: give "
-            "evaluate, of which accuracy is measured"
+            "agreement is measured against the float original with the same parameters and cannot compare different "
+            "parameters: set evaluate to measure accuracy"
         )
     return messages

@@ -64,7 +64,7 @@ class Chains:
     def _build(self, variant: Variant) -> Job:
         builder = self._spec.builder
         if builder is None:
-            raise InternalError("a model file is not built")
+            raise InternalError("a sweep over a model file has no build job")
         inputs = {role: file for role, file in self._inputs.items() if _of_builder(role)}
         request = {
             "module": builder.module,

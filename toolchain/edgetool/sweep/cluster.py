@@ -131,7 +131,7 @@ class ClusterPool:
             raise UsageError(
                 f"no scheduler answers at {self._address}",
                 where="--scheduler",
-                fix="start one with 'dask scheduler', and give the address that it prints (tcp://HOST:8786)",
+                fix="start one with 'dask scheduler', and specify the address that it prints (tcp://HOST:8786)",
             ) from error
 
     def _sent(self, content: Content) -> Any:
@@ -157,12 +157,12 @@ class ClusterPool:
             return outcome
         if isinstance(error, self._distributed.scheduler.KilledWorker):
             count = error.allowed_failures + 1
-            return Outcome(reason=f"{count} worker{'s' * (count > 1)} of the cluster died doing it")
+            return Outcome(reason=f"{count} cluster worker{'s' * (count > 1)} crashed while running it")
         if isinstance(error, EdgetoolError):
             raise error
         if isinstance(error, ImportError | AttributeError):
             raise UsageError(
-                "a worker of the cluster has no edgetool, or another version of it",
+                "a worker of the cluster does not have edgetool, or has a different version of it",
                 where=self._address,
                 fix=f"install edgetool {__version__} and its extras 'convert' and 'sweep' there",
             ) from error
@@ -185,7 +185,7 @@ class ClusterPool:
             raise ClusterError(
                 f"the cluster has had no workers for {self._worker_seconds:g} s",
                 where=self._address,
-                fix="start some with 'dask worker', and run the sweep again: what was done is kept",
+                fix="start workers with 'dask worker', and run the sweep again: completed results are saved",
             )
 
     @contextlib.contextmanager
@@ -204,9 +204,9 @@ class ClusterPool:
 
     def _gone(self) -> ClusterError:
         return ClusterError(
-            "the scheduler went away",
+            "lost the connection to the scheduler",
             where=self._address,
-            fix="run the sweep again when there is one: what was done is kept",
+            fix="run the sweep again when a scheduler is running: completed results are saved",
         )
 
 
@@ -253,6 +253,6 @@ def _import_distributed() -> Any:
         import distributed.scheduler
     except ImportError as error:
         raise MissingExtraError(
-            "a cluster needs Dask, which is not installed", fix="pip install 'edgetool[sweep]'"
+            "a cluster requires Dask, which is not installed", fix="pip install 'edgetool[sweep]'"
         ) from error
     return distributed

@@ -99,7 +99,7 @@ def front(rows: Sequence[Row], axes: Sequence[str] | None = None) -> frozenset[i
     default_axes for each target. Raises UsageError for an unknown axis, or none.
     """
     if axes is not None and not axes:
-        raise UsageError("a front needs an axis", fix=f"use some of {', '.join(AXES)}")
+        raise UsageError("a front requires at least one axis", fix=f"use one or more of {', '.join(AXES)}")
     for name in axes or ():
         axis(name)
     groups: defaultdict[str, list[Row]] = defaultdict(list)

@@ -64,18 +64,18 @@ def _arena_bytes(cost: Cost) -> int:
 
 
 def _arena_needs(cost: Cost) -> str:
-    return f"the arena needs {'at least ' if cost.arena_bytes is None else ''}{_arena_bytes(cost):,} B"
+    return f"the arena requires {'at least ' if cost.arena_bytes is None else ''}{_arena_bytes(cost):,} B"
 
 
 def _memory(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
     """Arena and model against the target's memories."""
     if cost.arena_bytes is None:
-        yield "arena unknown", f"the arena is not known: at least {cost.arena_least_bytes:,} B"
+        yield "arena unknown", f"the arena size is unknown: at least {cost.arena_least_bytes:,} B"
     if cost.sram_bytes is not None and _arena_bytes(cost) > cost.sram_bytes - limits.reserve_bytes:
         yield "memory", f"{_arena_needs(cost)}; {_room(cost.region or 'RAM', cost.sram_bytes, limits.reserve_bytes)}"
     if cost.flash_bytes is not None and cost.model_bytes > cost.flash_bytes - limits.reserve_flash_bytes:
         room = _room("flash", cost.flash_bytes, limits.reserve_flash_bytes)
-        yield "flash", f"the model has {cost.model_bytes:,} B; {room}"
+        yield "flash", f"the model size is {cost.model_bytes:,} B; {room}"
 
 
 def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
@@ -87,7 +87,7 @@ def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
     needed = cost.model_bytes if flash else _arena_bytes(cost)
     reserve = limits.reserve_flash_bytes if flash else limits.reserve_bytes
     if needed > budget.bytes - reserve:
-        needs = f"the model has {needed:,} B" if flash else _arena_needs(cost)
+        needs = f"the model size is {needed:,} B" if flash else _arena_needs(cost)
         room = _room(f"the active budget {budget.text} of {_SHORT[budget.of]}", budget.bytes, reserve)
         yield "budget", f"{needs}; {room}"
 
@@ -106,20 +106,20 @@ def _latency(band: Band | None, limit: float | None) -> Iterator[str]:
     if limit is None:
         return
     if band is None:
-        yield f"the time of an inference is not known; {as_given(limit)} is allowed"
+        yield f"the inference time is unknown; the limit is {as_given(limit)}"
     elif band.value > limit:
         within = f"({duration(band.low)} to {duration(band.high)})"
-        yield f"an inference takes about {duration(band.value)} {within}; {as_given(limit)} is allowed"
+        yield f"an inference takes about {duration(band.value)} {within}; the limit is {as_given(limit)}"
 
 
 def _energy(band: Band | None, limit: float | None) -> Iterator[str]:
     if limit is None:
         return
     if band is None:
-        yield f"the energy of an inference is not known; {limit:.9g} uJ is allowed"
+        yield f"the inference energy is unknown; the limit is {limit:.9g} uJ"
     elif band.value > limit:
         within = f"({short_number(band.low)} to {short_number(band.high)} uJ)"
-        yield f"an inference needs about {short_number(band.value)} uJ {within}; {limit:.9g} uJ is allowed"
+        yield f"an inference requires about {short_number(band.value)} uJ {within}; the limit is {limit:.9g} uJ"
 
 
 def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
@@ -129,23 +129,24 @@ def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
     found = quality.accuracy if labelled else quality.agreement
     if found is None:
         if least is not None:
-            yield f"the accuracy is not known; at least {_percent(least)} is asked for"
+            yield f"the accuracy is unknown; the minimum is {_percent(least)}"
         if most is not None:
-            yield f"the loss of accuracy is not known; {most:.9g} points are allowed"
+            yield f"the accuracy loss is unknown; the limit is {most:.9g} points"
         return
     if least is not None and found < least:
         what = "the accuracy" if labelled else "the agreement with the float original"
-        yield f"{what} is {_percent(found)}; at least {_percent(least)} is asked for"
+        yield f"{what} is {_percent(found)}; the minimum is {_percent(least)}"
     if most is None:
         return
     original = quality.float_accuracy if labelled else 1.0
     if original is None:
-        yield f"the accuracy of the float original is not known; a loss of {most:.9g} points is allowed"
+        yield f"the accuracy of the float original is unknown; the limit for the loss is {most:.9g} points"
         return
     loss = round(100 * (original - found), 9)  # shares of counts, without the last bits
     if loss > most:
-        what = f"{_percent(found)} accuracy of {_percent(original)}" if labelled else f"{_percent(found)} agreement"
-        yield f"{what} is left: a loss of {short_number(loss)} points; {most:.9g} are allowed"
+        drop = f"the accuracy drops from {_percent(original)} to {_percent(found)}"
+        what = drop if labelled else f"the agreement with the float original is {_percent(found)}"
+        yield f"{what}: a loss of {short_number(loss)} points; the limit is {most:.9g}"
 
 
 def _percent(share: float) -> str:

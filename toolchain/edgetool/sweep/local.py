@@ -30,7 +30,7 @@ class LocalPool:
 
     def __init__(self, jobs: int | None = None, *, do: Do = work.do) -> None:
         if jobs is not None and jobs < 1:
-            raise UsageError(f"{jobs} jobs at a time", fix="give 1 or more")
+            raise UsageError(f"{jobs} is not a valid number of jobs", fix="use 1 or more")
         self.capacity = usable_cpus() if jobs is None else jobs
         self._do = do
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()

@@ -30,7 +30,7 @@ class Lock:
             os.ftruncate(self.descriptor, 0)
             os.pwrite(self.descriptor, text.encode("utf-8", "surrogateescape"), 0)
         except OSError as error:
-            raise _cannot(self.store, error, fix="make room, or give a --store elsewhere") from error
+            raise _cannot(self.store, error, fix="free some disk space, or use a --store on another disk") from error
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def exclusive(store: Path) -> Iterator[Lock]:
             raise UsageError(
                 "another sweep is running on this store",
                 where=str(store),
-                fix="wait until it has ended, or give another --store; 'edgetool sweep show' works meanwhile",
+                fix="wait until it has finished, or use another --store; 'edgetool sweep show' works meanwhile",
             ) from None
         os.close(descriptor)  # the one who held it has just removed the file: lock the new one
     try:
@@ -87,6 +87,6 @@ def _is_same(descriptor: int, path: Path) -> bool:
 
 
 def _cannot(
-    store: Path, error: OSError, *, fix: str = "make its directory writable, or give a --store elsewhere"
+    store: Path, error: OSError, *, fix: str = "make its directory writable, or use another --store"
 ) -> OutputError:
     return OutputError(f"cannot be locked: {error.strerror or error}", where=str(store), fix=fix)

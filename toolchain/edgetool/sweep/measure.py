@@ -171,7 +171,7 @@ def _check_finite(compared: tuple[Compared, ...], names: list[str]) -> None:
     for name, item in zip(names, compared, strict=True):
         if item.max_abs_error is None:
             raise ConversionError(
-                "the outputs of the variant or of its original are not finite on these samples",
+                "the outputs of the variant or its original are not finite for these samples",
                 where=f"output {name!r}",
                 fix="look for a layer that overflows or divides by zero, or choose another precision",
             )

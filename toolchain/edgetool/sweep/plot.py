@@ -41,12 +41,12 @@ def plot(record: SweepRecord, rows: Sequence[Row], x: str, y: str, *, format: st
     """
     panels = _panels(record, rows, x, y)
     if format not in get_args(Format):
-        raise UsageError(f"a plot is {' or '.join(get_args(Format))}, not {format[:40]!r}")
+        raise UsageError(f"unknown plot format {format[:40]!r}: use {' or '.join(get_args(Format))}")
     try:
         from matplotlib import style
     except ImportError as error:
         raise MissingExtraError(
-            "a plot needs matplotlib, which is not installed", fix="pip install 'edgetool[sweep]'"
+            "a plot requires matplotlib, which is not installed", fix="pip install 'edgetool[sweep]'"
         ) from error
     # The user's own matplotlibrc has no say: the same sweep looks the same anywhere.
     with style.context(["default", dict(STYLE)]), warnings.catch_warnings():
@@ -59,7 +59,7 @@ def _panels(record: SweepRecord, rows: Sequence[Row], x: str, y: str) -> tuple[P
     for name in (x, y):
         axis(name)
     if x == y:
-        raise UsageError(f"both axes are {x}", fix=f"use another of {', '.join(AXES)} for one of them")
+        raise UsageError(f"both axes are {x}", fix=f"use a different one of {', '.join(AXES)} for one of them")
     present = {row.variant.target for row in rows}
     panels = tuple(
         Panel(target.label, tuple(row for row in rows if row.variant.target == target.label), x, y)
@@ -69,11 +69,11 @@ def _panels(record: SweepRecord, rows: Sequence[Row], x: str, y: str) -> tuple[P
     if not any(panel.drawn for panel in panels):
         raise UsageError(
             f"there is nothing to plot: no variant has both {x} and {y}",
-            fix="see `edgetool sweep show` for what is known",
+            fix="run 'edgetool sweep show' to see the available figures",
         )
     if len(panels) > MAX_PANELS:
         raise UsageError(
-            f"{len(panels)} targets are too many for one picture: it has {MAX_PANELS} panels at most",
+            f"{len(panels)} targets are too many for one plot, which has at most {MAX_PANELS} panels",
             fix="choose one with --target",
         )
     return panels

@@ -74,7 +74,7 @@ def _accuracy(limits: SweepLimits, rows: Sequence[Row]) -> Iterator[Line]:
     # Where the originals differ (a builder's), each variant has a limit of its own, and there is no line.
     originals = {_original_accuracy(row.metrics.quality) for row in rows if row.metrics is not None}
     if limits.max_accuracy_loss is not None and len(originals) == 1 and (original := originals.pop()) is not None:
-        label = f"at most {limits.max_accuracy_loss:g} points less than {100 * original:.4g} %"
+        label = f"at most {limits.max_accuracy_loss:g} points below {100 * original:.4g} %"
         yield Line(original - limits.max_accuracy_loss / 100, label, LIMIT)
 
 

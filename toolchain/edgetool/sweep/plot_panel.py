@@ -37,7 +37,7 @@ def draw_panel(axes: Any, panel: Panel, view: View) -> frozenset[str]:
     axes.set(xlabel=view.x.label, ylabel=view.y.label)
     if not panel.drawn:
         axes.set(xticks=(), yticks=())
-        axes.text(0.5, 0.5, "no variant has both figures", transform=axes.transAxes, ha="center", color=GREY)
+        axes.text(0.5, 0.5, "no variant has both values", transform=axes.transAxes, ha="center", color=GREY)
         _head(axes, panel, _missing(panel))
         return frozenset()
     for way, scale in view.scales.items():
@@ -54,7 +54,7 @@ def draw_panel(axes: Any, panel: Panel, view: View) -> frozenset[str]:
         colour, alpha = COLOURS[row.variant.precision], 0.55 if is_accepted(row) else 0.25
         axes.plot(xs, ys, color=colour, linewidth=0.8, alpha=alpha, zorder=1.5)
     _draw_points(axes, panel, view)
-    out = [f"out of sight: {', '.join(line.label for line in unseen)}"] if unseen else []
+    out = [f"outside the plot: {', '.join(line.label for line in unseen)}"] if unseen else []
     _head(axes, panel, [*_missing(panel), *out])
     return frozenset(line.kind for _, _, line in seen)
 
@@ -120,8 +120,8 @@ def _missing(panel: Panel) -> list[str]:
     without = len(panel.rows) - len(panel.drawn) - status["failed"] - status["pending"]
     counts = (
         (status["failed"], "failed"),
-        (status["pending"], "not yet run"),
-        (without, "without both figures"),
+        (status["pending"], "not run yet"),
+        (without, "missing one or both values"),
     )
     none = ["none is accepted"] if panel.drawn and not any(map(is_accepted, panel.drawn)) else []
     return [*none, *(f"{count} {text}" for count, text in counts if count)]

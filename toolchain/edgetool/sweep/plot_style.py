@@ -30,7 +30,7 @@ LIMIT, MEMORY, TRACKED, INFINITE = "limit", "memory", "tracked", "infinite"
 # What the legend says of a line, and its dashes.
 LINES: Mapping[str, tuple[str, str]] = {
     LIMIT: ("limit or active budget", "--"),
-    MEMORY: ("target's memory less reserve", "-"),
+    MEMORY: ("target's memory minus reserve", "-"),
     TRACKED: ("tracked budget", ":"),
     INFINITE: ("", ":"),  # its own label says all
 }

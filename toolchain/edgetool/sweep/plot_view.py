@@ -67,7 +67,7 @@ class View:
         """Where a drawn row lies."""
         x, y = AXES[self.x.name].value(row), AXES[self.y.name].value(row)
         if x is None or y is None:
-            raise InternalError("a variant without a figure is drawn", where=str(row.number))
+            raise InternalError("a variant without a value is drawn", where=str(row.number))
         return self.x.of(x), self.y.of(y)
 
 

@@ -73,7 +73,7 @@ def outputs_for(conversion: Conversion, reference: Reference) -> tuple[int, ...]
         (evaluation.inputs if evaluation is not None else (), reference.evaluated_hashes),
     ):
         if list(map(_hash, arrays)) != [hashes[index] for index in inputs if hashes]:
-            raise InternalError("the variant and its original were given different samples", fix="please report this")
+            raise InternalError("the variant and its original were run on different samples", fix="please report this")
     return _positions(conversion.output_names, reference.output_names, "outputs")
 
 
@@ -127,7 +127,7 @@ def _check_finite(names: Sequence[str], outputs: Sequence[Any], of: str) -> None
             if not finite.all():
                 raise ConversionError(
                     f"the float model's output {name!r} is NaN or infinite on the {of} samples",
-                    fix="mend the model, or give samples that it was trained for",
+                    fix="fix the model, or use samples like those it was trained on",
                 )
 
 

@@ -118,7 +118,7 @@ def _left_alone(layers: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         return ()
     named = ", ".join(f"{layer} ({reason})" for layer, reason in layers[:NAMED])
     more = f" and {len(layers) - NAMED} more" if len(layers) > NAMED else ""
-    return (f"{len(layers)} layer{'s' * (len(layers) != 1)} left alone: {named}{more}",)
+    return (f"{len(layers)} layer{'s' * (len(layers) != 1)} not pruned: {named}{more}",)
 
 
 @contextmanager

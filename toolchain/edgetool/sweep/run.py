@@ -65,7 +65,8 @@ def run_sweep(
     begun = time.monotonic()
     if scheduler is not None and jobs is not None:
         raise UsageError(
-            "both jobs and a scheduler are given", fix="a cluster has as many jobs as its workers' threads"
+            "jobs and scheduler cannot be combined",
+            fix="on a cluster, the workers' threads determine the number of jobs",
         )
     proposer = _proposer(spec)
     versions = installed_versions()

@@ -59,7 +59,7 @@ def _by_level(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def _notes(row: Row, lower: Row) -> tuple[str, ...]:
-    against = f"against level {lower.variant.level:g}"
+    against = f"compared to level {lower.variant.level:g}"
     changed, grown = False, []
     for name in CHECKED:
         axis = AXES[name]
@@ -69,7 +69,7 @@ def _notes(row: Row, lower: Row) -> tuple[str, ...]:
         changed = True
         if after > before:
             grown.append(f"{_SUBJECT[name]} grew from {_shown(before, axis)} to {_shown(after, axis)} {against}")
-    return tuple(grown) if changed else (f"nothing got smaller {against}",)
+    return tuple(grown) if changed else (f"nothing became smaller {against}",)
 
 
 def _shares(row: Row, first: Row) -> dict[str, float]:

@@ -57,8 +57,9 @@ class OptunaProposer:
         """What is done, for the user."""
         trials, size = self._search.trials, self._space.size
         if self._whole is not None:
-            return f"the grid has {size:,} variants per target, no more than the {trials:,} trials: all are run"
-        return f"{trials:,} of {size:,} variants per target are searched for {' and '.join(self._search.objectives)}"
+            return f"the grid has {size:,} variants per target, no more than the {trials:,} trials, so all are run"
+        objectives = " and ".join(self._search.objectives)
+        return f"the search tries {trials:,} of {size:,} variants per target to optimize {objectives}"
 
     def propose(self) -> tuple[Variant, ...]:
         """The next variants, each once; empty when the trials are used up."""
@@ -166,11 +167,11 @@ def _import_optuna() -> ModuleType:
         import optuna
     except ImportError as error:
         raise MissingExtraError(
-            "a search needs Optuna, which is not installed", fix="pip install 'edgetool[sweep]'"
+            "a search requires Optuna, which is not installed", fix="pip install 'edgetool[sweep]'"
         ) from error
     if int(optuna.__version__.split(".")[0]) < OPTUNA_MAJOR:
         raise MissingExtraError(
-            f"a search needs Optuna {OPTUNA_MAJOR} or later, {optuna.__version__} is installed",
+            f"a search requires Optuna {OPTUNA_MAJOR} or later, but {optuna.__version__} is installed",
             fix="pip install --upgrade 'edgetool[sweep]'",
         )
     optuna.logging.set_verbosity(optuna.logging.ERROR)

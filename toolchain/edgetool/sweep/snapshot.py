@@ -34,9 +34,7 @@ def _roles(spec: SweepSpec) -> dict[str, Path]:
     roles = {}
     for role, path in _named(spec):
         if role in roles:
-            raise UsageError(
-                f"two builder files are called {path.name}", where=str(path), fix="give each a name of its own"
-            )
+            raise UsageError(f"two builder files are named {path.name}", where=str(path), fix="rename one of them")
         roles[role] = path
     return roles
 
@@ -69,6 +67,6 @@ def _copied(path: Path, folder: Path) -> InputFile:
     except (OSError, shutil.Error) as error:
         why = getattr(error, "strerror", None) or error
         raise OutputError(
-            f"cannot be copied to {folder.parent}: {why}", where=str(path), fix="check it, and the space that is left"
+            f"cannot be copied to {folder.parent}: {why}", where=str(path), fix="check the file and the free disk space"
         ) from error
     return InputFile(path.name, sha256, copy)

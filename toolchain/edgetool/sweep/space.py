@@ -59,7 +59,7 @@ class Space:
             new = [step for step in self._steps(here) if step not in seen]
             seen.update(new)
             waiting.extend(shuffled(new))
-        raise ValueError("every point is taken")
+        raise ValueError("all points have been tried")
 
     def _steps(self, point: Point) -> Iterator[Point]:
         for place, (dimension, index) in enumerate(zip(self.dimensions, point, strict=True)):

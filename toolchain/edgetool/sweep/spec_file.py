@@ -56,7 +56,7 @@ def read_spec(path: Path, *, trust_model_code: bool = False) -> SweepSpec:
     for name, option in OF_THE_COMMAND_LINE.items():
         if top.has(name):
             top.taken.add(name)
-            top.note(name, "is not for a file to say", f"give {option} to 'edgetool sweep run'")
+            top.note(name, "cannot be set in the file", f"pass {option} to 'edgetool sweep run'")
     top.finish()
     if top.problems:
         raise problems_as_error(top.problems, where, SettingsError)
@@ -64,7 +64,7 @@ def read_spec(path: Path, *, trust_model_code: bool = False) -> SweepSpec:
         raise UsageError(
             f"{spec.builder.path.name} would be run on this machine",
             where=f"{where}: builder",
-            fix="use --trust-model-code if you trust whoever wrote it",
+            fix="use --trust-model-code if you trust its author",
         )
     return spec
 
@@ -112,10 +112,14 @@ def _given(section: Section, table: Keys) -> dict[str, Any]:
 
 def _check_model(top: Section, model: Path | None) -> None:
     if top.has("model") == top.has("builder"):
-        what = "a model and a builder are both given" if top.has("model") else "neither a model nor a builder is given"
+        what = (
+            "both a model and a builder are specified"
+            if top.has("model")
+            else "neither a model nor a builder is specified"
+        )
         top.note("model", what, 'write model = "model.keras", or builder = "module:function"')
     if model is not None and model.suffix.lower() == ".tflite":
-        top.note("model", f"{model.name} is converted already", "give the Keras model that it was made from")
+        top.note("model", f"{model.name} is already converted", "specify the Keras model it was converted from")
 
 
 def _builder(top: Section, folder: Path) -> Builder | None:
@@ -126,14 +130,14 @@ def _builder(top: Section, folder: Path) -> Builder | None:
     parameters = _parameters(top)
     for key in ("builder_files", "parameters"):
         if top.has(key) and not top.has("builder"):
-            top.note(key, "is for a builder, and there is none", 'write builder = "module:function"')
+            top.note(key, "requires a builder, but none is specified", 'write builder = "module:function"')
     if named is None:
         return None
     module, function = named
     path = folder / f"{module}.py"
     if not path.is_file():
         top.note(
-            "builder", f"there is no {module}.py beside the sweep.toml", "give the name of a module in that folder"
+            "builder", f"there is no {module}.py beside the sweep.toml", "specify the name of a module in that folder"
         )
     return Builder(path, module, function, files or (), parameters)
 
@@ -145,7 +149,7 @@ def _parameters(top: Section) -> tuple[tuple[str, tuple[Value, ...]], ...]:
     found = []
     for name in section.table:
         if not keys.is_name(name):
-            section.note(name, "is not the name of a parameter in Python")
+            section.note(name, "is not a valid Python parameter name")
         values = keys.list_of(section, name, keys.parameter, f"as in {name[:40]} = [0.5, 1.0]")
         found.append((name, values or ()))
     return tuple(found)
@@ -160,7 +164,7 @@ def _pruning(top: Section, model: Path | None) -> Pruning:
     method = _given(section, {"method": ("method", keys.word(METHODS))})
     section.finish()
     if model is not None and model.is_dir() and any(levels or ()):
-        section.note("levels", "a SavedModel cannot be pruned", "give the model as .keras or .h5, or leave levels out")
+        section.note("levels", "a SavedModel cannot be pruned", "provide the model as .keras or .h5, or omit levels")
     return Pruning(tuple(sorted(levels or (0.0,))), exclude=exclude or (), **method)
 
 
@@ -170,7 +174,7 @@ def _fine_tune(top: Section, data: Callable[[object], Path]) -> FineTune | None:
         return None
     path = keys.value_of(section, "data", data)
     if not section.has("data"):
-        section.note("data", "is missing", "give an .npz with x and y to train on")
+        section.note("data", "is missing", "specify an .npz file with training data x and y")
     given = _given(
         section,
         {
@@ -223,6 +227,6 @@ def _check_size(top: Section, spec: SweepSpec) -> None:
     if spec.strategy == "grid" and variants > MAX_GRID:
         top.note(
             "strategy",
-            f"the grid has {variants:,} variants; at most {MAX_GRID:,} can be run",
+            f"the grid has {variants:,} variants, but at most {MAX_GRID:,} can be run",
             'write strategy = "search", or shorten a list',
         )

@@ -66,7 +66,7 @@ def list_of(section: Section, name: str, parse: Callable[[object], T], example: 
             # 1, 1.0 and true are equal: tables and fronts would take their variants for one.
             same = shown[found.index(parsed)]
             as_what = f": it equals {same}" if same != _shown(item) else ""
-            section.note(place, f"{_shown(item)} is there twice{as_what}", "leave one out")
+            section.note(place, f"{_shown(item)} is listed twice{as_what}", "remove one of them")
         found.append(parsed)
         shown.append(_shown(item))
     return tuple(found) if len(section.problems) == before else None
@@ -109,9 +109,9 @@ def between(low: float, high: float) -> Callable[[object], float]:
 
 def pattern(value: object) -> str:
     """A name or pattern: a line of printable text."""
-    text = _text(value, "a text")
+    text = _text(value, "a string")
     if len(text) > MAX_TEXT or not text.isprintable():
-        raise UsageError(f"{_shown(value)} is not one line of at most {MAX_TEXT} printable characters")
+        raise UsageError(f"{_shown(value)} is not a single line of at most {MAX_TEXT} printable characters")
     return text
 
 
@@ -124,7 +124,9 @@ def module_and_function(value: object) -> tuple[str, str]:
     """Both of "module:function"."""
     module, colon, function = _text(value, BUILDER_EXPECTED).partition(":")
     if not colon or not is_name(module) or not is_name(function):
-        raise UsageError(f"{_shown(value)} is not {BUILDER_EXPECTED}", fix="module.py lies beside the sweep.toml")
+        raise UsageError(
+            f"{_shown(value)} is not {BUILDER_EXPECTED}", fix="module.py must be in the folder of the sweep.toml"
+        )
     return module, function
 
 
@@ -133,7 +135,8 @@ def level(value: object) -> float:
     number = _number(value)
     if number is None or not 0 <= number < 1:
         raise UsageError(
-            f"{_shown(value)} is not a level: a number from 0 to below 1", fix="0.25 removes a quarter of the channels"
+            f"{_shown(value)} is not a level: a number in the range 0 to less than 1",
+            fix="0.25 removes a quarter of the channels",
         )
     return number + 0.0  # of -0.0 it makes 0.0
 
@@ -141,10 +144,10 @@ def level(value: object) -> float:
 def parameter(value: object) -> Value:
     """A value that the builder is called with: a finite number, a text or a boolean."""
     if isinstance(value, str) and len(value) > MAX_TEXT:
-        raise UsageError(f"is a text of more than {MAX_TEXT} characters")
+        raise UsageError(f"is a string of more than {MAX_TEXT} characters")
     if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise UsageError(f"{_shown(value)} is not a finite number, a text or a boolean")
+    raise UsageError(f"{_shown(value)} is not a finite number, a string or a boolean")
 
 
 def numbers(value: object) -> tuple[float, ...]:
@@ -152,7 +155,9 @@ def numbers(value: object) -> tuple[float, ...]:
     found = [_number(item) for item in (value if isinstance(value, list) else [value])]
     finite = [number for number in found if number is not None and math.isfinite(number)]
     if not found or len(finite) < len(found):
-        raise UsageError(f"{_shown(value)} is not a number or a list of numbers", fix="give one, or one per channel")
+        raise UsageError(
+            f"{_shown(value)} is not a number or a list of numbers", fix="use one number, or one per channel"
+        )
     return tuple(finite)
 
 
@@ -231,7 +236,7 @@ def _text(value: object, expected: str, *, quote: bool = False) -> str:
 
 def _above_zero(number: float, value: object) -> float:
     if number <= 0:
-        raise UsageError(f"{_shown(value)} leaves nothing", fix="give more than 0")
+        raise UsageError(f"{_shown(value)} is too small", fix="use more than 0")
     return number
 
 

@@ -139,6 +139,8 @@ def _labelled(section: Section, found: list[tuple[str, _Named]]) -> tuple[Target
         if names.count(spec.label) > 1 and not named.is_given and named.said:
             spec = replace(spec, label=f"{spec.label} {named.said}")
         if spec.label in specs:
-            section.note(key, f"{spec.label!r} is there twice", 'leave one out, or give one a label = "..." of its own')
+            section.note(
+                key, f"{spec.label!r} is listed twice", 'remove one of them, or set a different label = "..." for one'
+            )
         specs[spec.label] = spec
     return tuple(specs.values())

@@ -96,7 +96,7 @@ class Store:
         """The bytes of that name that the job gave. Raises InternalError where there are none."""
         rows = self._rows("SELECT data FROM blobs WHERE key = ? AND name = ?", (key, name))
         if not rows:
-            raise InternalError(f"no {name!r} of the job {key}", where=str(self.path))
+            raise InternalError(f"job {key} has no {name!r}", where=str(self.path))
         return bytes(rows[0][0])
 
     def record(self, job: Job, outcome: Outcome) -> None:
@@ -142,7 +142,7 @@ class Store:
         """The sweep. Raises UsageError before the first has begun."""
         rows = self._rows("SELECT record FROM sweep")
         if not rows:
-            raise UsageError("no sweep has begun in it", where=str(self.path), fix="use 'edgetool sweep run'")
+            raise UsageError("contains no sweep", where=str(self.path), fix="use 'edgetool sweep run'")
         with self._understanding():
             return record_from_json(json.loads(rows[0][0]))
 
@@ -166,9 +166,9 @@ class Store:
         with self._understanding():
             values, reasons = _parsed([row[1] for row in rows]), _parsed([row[2] for row in rows])
             if not all(isinstance(value, dict) for value in values):
-                raise TypeError("a value is no object")
+                raise TypeError("a value is not an object")
             if not all(reason is None or isinstance(reason, str) for reason in reasons):
-                raise TypeError("a reason is no text")
+                raise TypeError("a reason is not a string")
             return {
                 row[0]: Outcome(value, {}, reason, row[3])
                 for row, value, reason in zip(rows, values, reasons, strict=True)
@@ -213,7 +213,9 @@ class Store:
 
     def _gone(self) -> OutputError:
         return OutputError(
-            "was removed or replaced during the sweep", where=str(self.path), fix="run the sweep again, and leave it"
+            "was removed or replaced during the sweep",
+            where=str(self.path),
+            fix="run the sweep again, and do not touch the store",
         )
 
 
@@ -221,7 +223,7 @@ def _parsed(texts: Sequence[str]) -> list[Any]:
     """The JSON values of the texts; ten thousand are read faster as one. Raises ValueError or TypeError."""
     values: list[Any] = json.loads(f"[{','.join(texts)}]")
     if len(values) != len(texts):
-        raise ValueError("a text is no JSON value")
+        raise ValueError("a string is not a JSON value")
     return values
 
 
@@ -240,14 +242,14 @@ def _variant(value: dict[str, Any]) -> Variant:
     parameters = tuple((name, given) for name, given in value["parameters"])
     level, precision, target = value["level"], value["precision"], value["target"]
     if not isinstance(level, int | float) or not isinstance(precision, str) or not isinstance(target, str):
-        raise TypeError("a variant is none")
+        raise TypeError("an entry is not a variant")
     if not all(isinstance(name, str) and isinstance(given, int | float | str) for name, given in parameters):
-        raise TypeError("a parameter is none")
+        raise TypeError("an entry is not a parameter")
     return Variant(parameters, level, precision, target)
 
 
 def _keys(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:
     keys = tuple((kind, key) for kind, key in pairs)
     if not all(isinstance(kind, str) and isinstance(key, str) for kind, key in keys):
-        raise TypeError("a job is none")
+        raise TypeError("an entry is not a job")
     return keys

@@ -10,45 +10,45 @@ from pathlib import Path
 from edgetool.errors import EdgetoolError, OutputError, UsageError
 
 KEPT = "everything recorded so far is kept: "
-NOT_A_STORE = "is not the store of a sweep"
-ANOTHER_STORE = "give another --store"
+NOT_A_STORE = "is not a sweep store"
+ANOTHER_STORE = "use another --store"
 
 # By SQLite's primary result code; an extended code carries it in its low byte.
 _SAID: Mapping[int, tuple[type[EdgetoolError], str, str]] = {
     sqlite3.SQLITE_NOTADB: (UsageError, NOT_A_STORE, ANOTHER_STORE),
     sqlite3.SQLITE_CORRUPT: (
         UsageError,
-        "is damaged: SQLite finds parts of it missing or overwritten",
-        "put a copy of it back, or move it away and run the sweep again",
+        "is damaged: SQLite reports missing or overwritten parts",
+        "restore a backup, or move it away and run the sweep again",
     ),
     sqlite3.SQLITE_FULL: (
         OutputError,
         "cannot be written: the disk is full",
-        KEPT + "make room and run the sweep again",
+        KEPT + "free some disk space and run the sweep again",
     ),
     sqlite3.SQLITE_IOERR: (
         OutputError,
-        "cannot be read or written: the disk reports an error, or is full",
+        "cannot be read or written: the disk reports an error or is full",
         KEPT + "check the disk and run the sweep again",
     ),
     sqlite3.SQLITE_BUSY: (
         UsageError,
         "is locked by another process",
-        "wait until that has ended, and try again",
+        "wait until that process has finished, and try again",
     ),
     sqlite3.SQLITE_READONLY: (
         OutputError,
         "cannot be written: the file or its directory is read-only",
-        "make both writable, or give another --store",
+        "make both writable, or use another --store",
     ),
     sqlite3.SQLITE_CANTOPEN: (
         OutputError,
-        "cannot be opened: the file or its directory does not permit it",
-        "make both readable and writable, or give another --store",
+        "cannot be opened: permission denied for the file or its directory",
+        "make both readable and writable, or use another --store",
     ),
     sqlite3.SQLITE_TOOBIG: (
         OutputError,
-        "cannot take a model so large: SQLite keeps at most 1 GB in one piece",
+        "cannot store a model this large: SQLite stores at most 1 GB per value",
         "sweep a smaller model",
     ),
 }

@@ -37,18 +37,20 @@ def _refuse(path: Path, *, create: bool) -> None:
     except (FileNotFoundError, NotADirectoryError):
         if not create:
             raise UsageError(
-                "there is no such store", where=str(path), fix="make it with 'edgetool sweep run', or give --store"
+                "the store does not exist",
+                where=str(path),
+                fix="create it with 'edgetool sweep run', or specify --store",
             ) from None
         if not path.parent.is_dir():
             raise OutputError(
-                "the directory does not exist", where=str(path.parent), fix="create it, or choose another"
+                "the directory does not exist", where=str(path.parent), fix="create it, or use another one"
             ) from None
         return
     except OSError as error:
         raise UsageError(f"cannot be opened: {error.strerror}", where=str(path), fix=ANOTHER_STORE) from error
     if not stat.S_ISREG(mode):
         kind = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
-        raise UsageError(f"is {kind}, not the store of a sweep", where=str(path), fix=ANOTHER_STORE)
+        raise UsageError(f"is {kind}, not a sweep store", where=str(path), fix=ANOTHER_STORE)
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
@@ -98,7 +100,7 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
 def _check(path: Path, connection: sqlite3.Connection) -> None:
     """Raise UsageError unless the file is a store of this version, with its tables."""
     if path.stat().st_size == 0:
-        raise UsageError("is empty: no sweep has begun in it", where=str(path), fix="use 'edgetool sweep run'")
+        raise UsageError("is empty: it contains no sweep", where=str(path), fix="use 'edgetool sweep run'")
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -106,9 +108,9 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
         raise UsageError(NOT_A_STORE, where=str(path), fix=ANOTHER_STORE)
     if version > VERSION:
         raise UsageError(
-            f"was made by a newer edgetool: version {version}, and this one reads {VERSION}",
+            f"was created by a newer edgetool: it has version {version}, and this edgetool supports {VERSION}",
             where=str(path),
-            fix="update edgetool, or give another --store",
+            fix="update edgetool, or use another --store",
         )
     for name in TABLES:
         connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone()

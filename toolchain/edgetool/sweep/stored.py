@@ -151,7 +151,7 @@ def _band(value: Any) -> Band:
 
 def _pair(value: Any) -> tuple[str, str]:
     if type(value) is not list or len(value) != 2:
-        raise _unlike(value, "a list of two")
+        raise _unlike(value, "a list of two items")
     return _text(value[0]), _text(value[1])
 
 
@@ -193,12 +193,12 @@ SCALARS: Mapping[Any, frozenset[type]] = {
     bool: frozenset([bool]),
 }
 CALLED: Mapping[Any, str] = {
-    int: "a whole number",
-    int | None: "a whole number or null",
+    int: "an integer",
+    int | None: "an integer or null",
     float: "a number",
     float | None: "a number or null",
-    str: "a text",
-    str | None: "a text or null",
+    str: "a string",
+    str | None: "a string or null",
     bool: "true or false",
 }
 READERS: Mapping[Any, Reader] = {

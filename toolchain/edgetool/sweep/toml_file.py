@@ -13,7 +13,7 @@ from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
 def read_toml_text(path: Path, *, what: str) -> str:
     """The file's text. what: "a sweep.toml", for messages. Raises UsageError for what is not a text file."""
     blob = read_file(path, what=what, most_bytes=MAX_FILE_BYTES)
-    return toml_text(blob, where=str(path), fix=f"give {what}", error=SettingsError)
+    return toml_text(blob, where=str(path), fix=f"specify {what}", error=SettingsError)
 
 
 def read_toml(path: Path, *, what: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def installed_versions() -> dict[str, str]:
     missing = [name for name in REQUIRED if found[name] is None]
     if missing:
         raise MissingExtraError(
-            f"a sweep needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            f"a sweep requires {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
             fix="pip install 'edgetool[convert,sweep]'",
         )
     return {"edgetool": __version__, **{name: text for name, text in found.items() if text is not None}}

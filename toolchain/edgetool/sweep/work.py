@@ -38,7 +38,7 @@ def do(task: Task, *, progress: child.Progress | None = None, on_start: child.On
             value, blobs, reason = _done(task, folder, progress, on_start)
     except OSError as error:
         raise OutputError(
-            f"no work can be done here: {error.strerror or error}",
+            f"cannot work here: {error.strerror or error}",
             where=str(child.temporary_place()),
             fix="set TMPDIR to another disk",
         ) from error
@@ -90,7 +90,7 @@ def _placed(folder: Path, role: str, content: Content) -> Path:
     elif content.data is not None:
         path.write_bytes(content.data)
     else:
-        raise UsageError("is not there for the process that needs it", where=content.name)
+        raise UsageError("is not available to the process that needs it", where=content.name)
     return path
 
 

@@ -107,7 +107,9 @@ def convert(work: Work) -> dict[str, Any]:
         said = original.evaluated or original.outputs
         if gives_one_answer(said):
             quality = replace(quality, agreement=None)
-            notes.append(f"no agreement is told: the float original answers all {len(said[0])} samples alike")
+            notes.append(
+                f"agreement is not reported: the float original gives the same answer for all {len(said[0])} samples"
+            )
     (work.blobs / TFLITE_BLOB).write_bytes(conversion.tflite)
     sha256, size_bytes = hash_of_path(request.path)
     return {
@@ -126,8 +128,8 @@ def analyse(work: Work) -> dict[str, Any]:
     target = resolved(TargetSpec("", named["name"], named["profile"], tuple(named["overrides"].items())))
     if target_sha256(target) != work.request["target_sha256"]:
         raise UsageError(
-            f"this process knows another target {target.name} than the one that started the sweep",
-            fix="install the same edgetool everywhere",
+            f"target {target.name} here differs from the one in the process that started the sweep",
+            fix="install the same version of edgetool everywhere",
         )
     work.progress("planning")
     cost = measured_cost(work.inputs["model"].read_bytes(), target, seed=work.request["seed"])
@@ -165,13 +167,14 @@ def check_versions(kind: Kind, wanted: Mapping[str, str], installed: Mapping[str
     """Raise UsageError unless this process has the packages that the job's key speaks of, and lacks those that it does
     not: results never mix."""
     other = [
-        f"{name} {installed.get(name, 'missing')} instead of {wanted.get(name, 'none')}"
+        f"{name} {installed.get(name, '(not installed)')} instead of {wanted.get(name, 'none')}"
         for name in PACKAGES[kind]
         if installed.get(name) != wanted.get(name)
     ]
     if other:
         raise UsageError(
-            f"this worker has {', '.join(other)}", fix="install the same packages wherever the sweep's jobs run"
+            f"this worker has different packages: {', '.join(other)}",
+            fix="install the same packages wherever the sweep's jobs run",
         )
 
 
