@@ -220,7 +220,7 @@ def test_the_time_limit_ends_the_child(models: Path, convert: Convert) -> None:
 
 
 def test_the_memory_limit_ends_the_work(models: Path, convert: Convert) -> None:
-    with pytest.raises(ConversionError, match=r"cannot be imported.*memory limit|memory limit|died of SIG"):
+    with pytest.raises(ConversionError, match=r"cannot be imported.*memory limit|memory limit|crashed with SIG"):
         convert(models / "small.keras", limits=Limits(memory_bytes=60 * 2**20))
 
 

@@ -94,7 +94,7 @@ def built(source: Path, *arguments: str) -> set[str]:
 
 
 def test_without_tflm_it_says_so_and_builds_the_data(project: Path) -> None:
-    assert "without TFLM only the model's data is built: set -DTFLM_DIR=/path/to/tflm" in configured(project)
+    assert "without TFLM only the model data is built: set -DTFLM_DIR=/path/to/tflm" in configured(project)
     assert built(project) == {"libkws_model.a"}
 
 

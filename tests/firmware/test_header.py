@@ -101,7 +101,7 @@ def test_what_is_not_known_is_said_loudly() -> None:
     text, macros = header(SEQUENCE), values_of(SEQUENCE)
     prefix = c_names.model_macro(SEQUENCE.name)
     assert "!!! UNCALIBRATED" in text
-    assert "!!! THE EXACT ARENA IS NOT KNOWN" in text
+    assert "!!! THE EXACT ARENA SIZE IS UNKNOWN" in text
     assert macros[f"{prefix}_ARENA_LOWER_BOUND_BYTES"] == "4112"
     assert macros[f"{prefix}_ARENA_IS_LOWER_BOUND"] == macros[f"{prefix}_UNCALIBRATED"] == "1"
     assert f"{prefix}_ARENA_BYTES" not in macros

@@ -222,7 +222,7 @@ def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
     source = f"{SEQUENCE_NAME}_runner.cc"
     refused = compile_cpp(tmp_path, source)
     assert refused.returncode != 0
-    assert f"the exact arena is not known: define {SEQUENCE_MACRO}_ARENA_BYTES" in refused.stderr
+    assert f"the exact arena size is unknown: define {SEQUENCE_MACRO}_ARENA_BYTES" in refused.stderr
     refused = compile_cpp(tmp_path, source, f"-D{SEQUENCE_MACRO}_ARENA_BYTES=4111")
     assert refused.returncode != 0
     assert f"needs at least 4112 bytes, but {SEQUENCE_MACRO}_ARENA_BYTES is 4111" in refused.stderr.replace('" "', "")
@@ -266,7 +266,7 @@ def test_c_is_told_which_header_is_its_own(tmp_path: Path) -> None:
     (tmp_path / "unit.c").write_text('#include "kws_runner.h"\n')
     refused = compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "unit.c")
     assert refused.returncode != 0
-    assert "kws_runner.h is C++; kws.h is for C" in refused.stderr
+    assert "kws_runner.h requires C++; use kws.h in C" in refused.stderr
 
 
 def test_the_arena_goes_to_a_section_of_its_own(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
     assert OPEN.least_arena_bytes == 16016
     refused = compile_cpp(tmp_path, "open_arena.cc")
     assert refused.returncode != 0
-    assert "the exact arena is not known: define OPEN_ARENA_BYTES" in refused.stderr
+    assert "the exact arena size is unknown: define OPEN_ARENA_BYTES" in refused.stderr
     refused = compile_cpp(tmp_path, "open_arena.cc", "-DOPEN_ARENA_BYTES=16015")
     told = refused.stderr.replace('" "', "")
     assert "open_arena needs at least 16016 bytes, but OPEN_ARENA_BYTES is 16015" in told

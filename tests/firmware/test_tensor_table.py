@@ -105,7 +105,7 @@ def test_what_has_no_offset_is_not_in_it() -> None:
     prefix = c_names.model_macro(SEQUENCE.name)
     text = header(SEQUENCE)
     assert f"#define {prefix}_TENSOR_COUNT 1\n" in text
-    assert "placed at run time are not in it" in re.sub(r"\n \* ", " ", text)
+    assert "placed at run time are not included" in re.sub(r"\n \* ", " ", text)
     unplanned = header(replace(KWS, tensors=tuple(replace(t, offset=None) for t in KWS.tensors)))
     assert not re.search(r"_tensors\(|TENSOR_COUNT|ACTIVATIONS|edgetool_tensor", unplanned)
     assert not re.search(r"_tensors\(|ACTIVATIONS|edgetool_tensor", header(SHARED))

@@ -208,10 +208,10 @@ def test_a_model_that_dies_on_litert_says_so(
     conversion: Conversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: object, limits: Limits) -> None:
-        raise ConversionError("the process running the model died of SIGSEGV")
+        raise ConversionError("the process running the model crashed with SIGSEGV")
 
     monkeypatch.setattr("edgetool.sweep.measure.run_quantized", dies)
-    with pytest.raises(ConversionError, match=r"the converted model cannot run: the process .* died of SIGSEGV"):
+    with pytest.raises(ConversionError, match=r"the converted model cannot run: the process .* crashed with SIGSEGV"):
         measured_quality(conversion, reference_of(conversion), scheme="int8", workdir=tmp_path)
 
 

@@ -80,7 +80,7 @@ def test_a_content_that_is_not_there_is_the_users_to_know(fake: None, tmp_path: 
         do(task({"do": "answer"}, {"calibration": Content("c.npz", "", path=tmp_path / "c.npz")}))
 
 
-@pytest.mark.parametrize(("what", "cause"), [("crash", "died of SIGSEGV"), ("exit", "died of exit status 7")])
+@pytest.mark.parametrize(("what", "cause"), [("crash", "crashed with SIGSEGV"), ("exit", "crashed with exit status 7")])
 def test_a_process_that_dies_is_an_outcome(fake: None, folder: Path, what: str, cause: str) -> None:
     outcome = do(task({"do": what}))
     assert outcome.reason is not None
@@ -104,7 +104,7 @@ def test_what_runs_can_be_ended_from_elsewhere(fake: None, folder: Path) -> None
     started = time.monotonic()
     outcome = do(task({"do": "sleep"}), progress=begun, on_start=stops.append)
     assert outcome.reason is not None
-    assert "died of SIGKILL" in outcome.reason
+    assert "crashed with SIGKILL" in outcome.reason
     assert time.monotonic() - started < 30
     assert list(folder.iterdir()) == []
     stops[0]()  # nothing is left to end

@@ -148,7 +148,7 @@ def run(
         what = f"{doing} took more than {limits.seconds:g} s and was stopped{step}"
         error = errors.ConversionError(what, fix=advice, details=log)
     else:
-        what = f"the process {doing} was ended by {_cause(process.returncode)}{step}"
+        what = f"the process {doing} crashed with {_cause(process.returncode)}{step}"
         error = ChildDiedError(what, fix=advice, details=log)
     if isinstance(error, errors.ConversionError) and is_full(workdir):
         raise no_room(workdir, "no space is left on the disk") from error

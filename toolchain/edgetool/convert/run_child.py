@@ -14,7 +14,7 @@ from edgetool.convert import files
 from edgetool.errors import InvalidModelError, UsageError
 
 # A crash is a signal: what has a status was ended by a call.
-_EXITED = re.compile(r"died of exit status \d+")
+_EXITED = re.compile(r"crashed with exit status \d+")
 
 
 def check_exists(path: Path, kind: type[UsageError], fix: str) -> None:

@@ -9,16 +9,19 @@ def options(file: str, macro: str, *, exact: bool) -> list[str]:
     macro: the prefix of the arena's macros. exact: whether its size is known, and not only from below.
     """
     lines = [
-        f"The arena is in {file}. For the compilation of that file you may define:",
-        f"  {macro}_ARENA_SECTION      what stands before the arena, to place it in a section of its own:",
+        f"The arena is in {file}. The following macros may be defined when that file is compiled:",
+        f"  {macro}_ARENA_SECTION      the attribute placed before the arena, to put it in its own section:",
         "                     __attribute__((section(...)))",
     ]
     if exact:
-        return [*lines, f"  {macro}_ARENA_EXTRA_BYTES  what to add to {macro}_ARENA_BYTES, for another version of TFLM"]
+        return [
+            *lines,
+            f"  {macro}_ARENA_EXTRA_BYTES  bytes to add to {macro}_ARENA_BYTES, for another version of TFLM",
+        ]
     return [
         *lines,
-        f"  {macro}_ARENA_BYTES        its size, which you must give: edgetool knows only a lower bound.",
-        "                     Begin with much, and see on the device how little is enough",
+        f"  {macro}_ARENA_BYTES        its size, which you must define: only a lower bound is known.",
+        "                     Start with a large value and reduce it on the device",
     ]
 
 
@@ -31,7 +34,7 @@ def array(name: str, macro: str, *, exact: bool) -> str:
     else:
         text += (
             f"#ifndef {macro}_ARENA_BYTES\n"
-            f'#error "the exact arena is not known: define {macro}_ARENA_BYTES, larger than'
+            f'#error "the exact arena size is unknown: define {macro}_ARENA_BYTES, larger than'
             f' {macro}_ARENA_LOWER_BOUND_BYTES"\n#endif\n'
         )
         size = f"{macro}_ARENA_BYTES"

@@ -40,7 +40,7 @@ void start_ticks()
 {
     volatile uint32_t *const demcr = register_at(0xE000EDFCu);
     volatile uint32_t *const control = register_at(0xE0001000u);
-    *demcr = *demcr | 0x01000000u; /* TRCENA: the unit is on */
+    *demcr = *demcr | 0x01000000u; /* TRCENA: enable the unit */
 @UNLOCK@    *control = *control | 1u; /* CYCCNTENA */
 }
 
@@ -57,8 +57,9 @@ _UNLOCK = "    *register_at(0xE0001FB0u) = 0xC5ACCE55u; /* the lock access regis
 
 _SYSTICK = """\
 /*
- * The core has no cycle counter: SysTick counts down from 2^24, and is set back at every reading, so that its flag
- * tells when an operator took longer. Whoever else uses SysTick stands still meanwhile, and finds it as it was.
+ * The core has no cycle counter: SysTick counts down from 2^24 and is reset at every reading, so that its flag
+ * shows when an operator took longer. Other users of SysTick are suspended meanwhile, and its state is restored
+ * afterwards.
  */
 uint32_t systick_control = 0;
 uint32_t systick_reload = 0;
@@ -81,7 +82,7 @@ uint32_t read_ticks()
     if ((*register_at(0xE000E010u) & 0x10000u) != 0) {
         ++overflows; /* it passed zero since the last reading */
     }
-    *register_at(0xE000E018u) = 0; /* any value sets it back, and the flag too */
+    *register_at(0xE000E018u) = 0; /* any value resets it and the flag */
     systick_cycles += (0x1000000u - value) & 0xFFFFFFu;
     return systick_cycles;
 }
@@ -96,7 +97,7 @@ void stop_ticks()
 """
 
 _MCYCLE = """\
-/* The core's own count of cycles; only its lower 32 bits are looked at. */
+/* The core's cycle counter; only its lower 32 bits are used. */
 void start_ticks()
 {
 }
@@ -107,7 +108,7 @@ uint32_t read_ticks()
     return static_cast<uint32_t>(esp_cpu_get_cycle_count());
 #else
     uint32_t cycles;
-    /* csrr cycles, mcycle: spelled so that no assembler asks for Zicsr. */
+    /* csrr cycles, mcycle: encoded so that no assembler requires Zicsr. */
     __asm__ volatile(".insn i 0x73, 2, %0, x0, -1280" : "=r"(cycles));
     return cycles;
 #endif
@@ -120,7 +121,7 @@ void stop_ticks()
 _ESP_INCLUDES = "#ifdef ESP_PLATFORM\n#include <esp_cpu.h>\n#endif\n"
 
 _CCOUNT = """\
-/* The core's own count of cycles, 32 bits wide. */
+/* The core's cycle counter, 32 bits wide. */
 void start_ticks()
 {
 }
@@ -138,7 +139,7 @@ void stop_ticks()
 """
 
 _TFLM = """\
-/* The time that TFLM's port to this platform tells (micro_time.h). */
+/* The time reported by TFLM's port to this platform (micro_time.h). */
 void start_ticks()
 {
 }

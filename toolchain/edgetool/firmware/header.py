@@ -59,14 +59,14 @@ def _banner(spec: HeaderSpec, macro: str) -> str:
     if spec.uncalibrated:
         lines += [
             "",
-            "!!! UNCALIBRATED: quantized with synthetic data, not with samples of yours.",
-            "!!! The outputs are not to be trusted. Convert again with --calibration.",
+            "!!! UNCALIBRATED: quantized with synthetic data, not with your samples.",
+            "!!! Do not trust the outputs. Convert again with --calibration.",
         ]
     if spec.exact_arena_bytes is None and spec.buffers is None:
         lines += [
             "",
-            "!!! THE EXACT ARENA IS NOT KNOWN: TFLM may need more than the lower bound below.",
-            f"!!! {macro}_ARENA_LOWER_BOUND_BYTES is no size to declare an arena with.",
+            "!!! THE EXACT ARENA SIZE IS UNKNOWN: TFLM may need more than the lower bound below.",
+            f"!!! Do not use {macro}_ARENA_LOWER_BOUND_BYTES as the arena size.",
         ]
     if spec.notes:
         lines.append("")
@@ -87,24 +87,24 @@ def _model(spec: HeaderSpec, macro: str) -> str:
 def _arena(spec: HeaderSpec, macro: str) -> str:
     exact, target = spec.exact_arena_bytes, spec.target
     planned = any(tensor.offset is not None for tensor in spec.tensors)
-    subject = "It and the memory plan in the model hold" if planned else "It holds"
+    subject = "It and the model's memory plan are valid" if planned else "It is valid"
     layout = (
-        f"Activations and scratch take {spec.layout_bytes} bytes of it; in this order of operators no layout can take"
+        f"Activations and scratch take {spec.layout_bytes} bytes of it; in this operator order, no layout can take"
         f" less than {spec.lower_bound_bytes}."
     )
     if exact is None:
         lines = [
-            "Tensor arena: the exact size is not known. This is what it needs at the very least; what is not",
-            "accounted for comes on top.",
+            "Tensor arena: the exact size is unknown. This is a lower bound; memory that is not accounted for",
+            "is needed in addition.",
         ]
         size = (f"{macro}_ARENA_LOWER_BOUND_BYTES", spec.least_arena_bytes)
     else:
         lines = [
-            "Tensor arena: the smallest size with which AllocateTensors and Invoke work on this target. Declare",
+            "Tensor arena: the smallest size with which AllocateTensors and Invoke work on this target. Declare it as",
             f"  static uint8_t arena[{macro}_ARENA_BYTES];",
             f"aligned to {macro}_ARENA_ALIGNMENT bytes. {subject} for {comment_text(target.core)} with",
             f"{comment_text(target.kernels)} kernels ({comment_text(target.runtime or 'any runtime')}):"
-            " elsewhere the model runs, but may need another size.",
+            " on other targets the model runs, but may need a different size.",
         ]
         size = (f"{macro}_ARENA_BYTES", exact)
     values: list[tuple[str, int | str]] = [
@@ -144,7 +144,7 @@ def _positions_by_name(macro: str, kind: str, tensors: tuple[IoSpec, ...]) -> li
         return []
     # No identifier starts with a digit, so these meet no macro of a position.
     values = defines(*((f"{macro}_{kind.upper()}_{key}_INDEX", position) for key, position in named))
-    return [comment([f"The position of each {kind} by its name in the model."]) + values]
+    return [comment([f"The position of each {kind}, by its name in the model."]) + values]
 
 
 def _one_io(name: str, macro: str, kind: str, position: int, tensor: IoSpec) -> str:

@@ -10,9 +10,9 @@ from edgetool.firmware.spec import TargetSpec
 def target_memory(macro: str, target: TargetSpec, in_sram: str, in_flash: str) -> str:
     """The sizes of the target's memories; in_sram and in_flash name what they hold ("arena", "model")."""
     if target.sram_bytes is None and target.flash_bytes is None:
-        return comment(["Memory of the target: not known. Define the limits below to have it checked."])
+        return comment(["Memory of the target: unknown. Define the limits below to have it checked."])
     region = comment_text(target.region) if target.region is not None else "SRAM"
-    text = comment([f"Memory of the target: {region} holds the {in_sram}, flash the {in_flash}."])
+    text = comment([f"Memory of the target: {region} for the {in_sram}, flash for the {in_flash}."])
     known = (("SRAM", target.sram_bytes), ("FLASH", target.flash_bytes))
     return text + defines(*((f"{macro}_TARGET_{kind}_BYTES", size) for kind, size in known if size is not None))
 
@@ -58,10 +58,10 @@ def assertions(name: str, macro: str, target: TargetSpec, in_sram: tuple[str, st
     """
     text = comment(
         [
-            "Does it fit: this stops compiling when it does not.",
-            "To set limits of your own, define before this header is included:",
-            f"  {macro}_SRAM_LIMIT_BYTES   what you can spare for the {in_sram[0]}",
-            f"  {macro}_FLASH_LIMIT_BYTES  what you can spare for the {in_flash[0]}",
+            "Compilation fails here if a limit is exceeded.",
+            "To set your own limits, define the following before including this header:",
+            f"  {macro}_SRAM_LIMIT_BYTES   memory available for the {in_sram[0]}",
+            f"  {macro}_FLASH_LIMIT_BYTES  memory available for the {in_flash[0]}",
         ]
     )
     for memory, known, (what, size) in (

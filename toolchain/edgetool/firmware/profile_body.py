@@ -9,7 +9,7 @@ from __future__ import annotations
 
 BODY = """\
 #if @MACRO@_PROFILE_RUNS < 1 || @MACRO@_PROFILE_EVENTS < 1
-#error "@MACRO@_PROFILE_RUNS and @MACRO@_PROFILE_EVENTS are at least 1"
+#error "@MACRO@_PROFILE_RUNS and @MACRO@_PROFILE_EVENTS must be at least 1"
 #endif
 
 int @NAME@_profile();
@@ -19,13 +19,13 @@ namespace {
 #ifdef @ARENA@
 const size_t declared_bytes = @ARENA@;
 #else
-const size_t declared_bytes = 0; /* given to @NAME@_runner.cc alone */
+const size_t declared_bytes = 0; /* only defined for @NAME@_runner.cc */
 #endif
 
 uint32_t last_ticks = 0;
 uint64_t all_ticks = 0;
 
-/* Ticks since the start: a counter that wraps is read often enough. */
+/* Ticks since the start; the counter is read often enough to detect that it wraps. */
 uint64_t ticks_so_far()
 {
     const uint32_t ticks = read_ticks();
@@ -34,7 +34,7 @@ uint64_t ticks_so_far()
     return all_ticks;
 }
 
-/* An operator of an inference, and what it took: in all runs, and in the fastest. */
+/* An operator of an inference, and the ticks it took: in all runs, and in the fastest. */
 struct Event {
     const char *tag;
     uint32_t depth;
@@ -46,7 +46,7 @@ struct Event {
 const uint32_t event_limit = @MACRO@_PROFILE_EVENTS;
 Event events[event_limit];
 
-/* Keeps the events of one inference, in the order in which they begin, and adds those of later ones to them. */
+/* Records the events of one inference in the order in which they begin, and adds those of later ones to them. */
 class Profiler : public tflite::MicroProfilerInterface {
   public:
     void start_run(bool first)
@@ -116,7 +116,7 @@ class Profiler : public tflite::MicroProfilerInterface {
     uint32_t dropped() const { return most_dropped_; }
     bool varies() const { return varies_; }
 
-    static void operator delete(void *) {} /* nothing is ever deleted: no heap is linked for it */
+    static void operator delete(void *) {} /* nothing is ever deleted, so no heap is linked */
 
   private:
     bool first_ = true;
@@ -131,7 +131,7 @@ class Profiler : public tflite::MicroProfilerInterface {
 
 alignas(Profiler) unsigned char profiler_memory[sizeof(Profiler)];
 
-/* One line of the log: its text, and the CRC-16 (polynomial 0x1021, from 0xFFFF) of it. */
+/* One line of the log: its text and the CRC-16 of the text (polynomial 0x1021, initial value 0xFFFF). */
 class Line {
   public:
     Line(uint32_t number, const char *kind)
@@ -149,7 +149,7 @@ class Line {
         return *this;
     }
 
-    /* What is no printable character without a blank reads as _. */
+    /* Blanks and non-printable characters are replaced by _. */
     Line &word(const char *key, const char *name, size_t limit = @WORD@)
     {
         open(key);
@@ -201,7 +201,7 @@ class Line {
         text("=");
     }
 
-    /* MicroPrintf knows no 64-bit numbers everywhere. */
+    /* MicroPrintf does not support 64-bit numbers on all platforms. */
     void digits(uint64_t number)
     {
         char reversed[20];
@@ -229,7 +229,7 @@ int failed(uint32_t number, const char *step, @NAME@_status status)
 
 }  // namespace
 
-/* Prints the profile; 0, or the status of the runner that failed. */
+/* Prints the profile; returns 0, or the runner's status if it failed. */
 int @NAME@_profile()
 {
     uint32_t lines = 0;
@@ -237,13 +237,13 @@ int @NAME@_profile()
     Line(lines++, "model").word("sha256", @MACRO@_MODEL_SHA256, 64).print();
     Line(lines++, "build").word("core", "@CORE@").word("kernels", "@KERNELS@").word("runtime", "@RUNTIME@").print();
 
-    Profiler &profiler = *new (profiler_memory) Profiler; /* the runner keeps it */
+    Profiler &profiler = *new (profiler_memory) Profiler; /* the runner keeps a pointer to it */
     @NAME@_status status = @NAME@_runner::init(&profiler);
     if (status != @NAME@_ok) {
         return failed(lines, "init", status);
     }
     fill_inputs();
-    status = @NAME@_runner::invoke(); /* caches warm up, and what runs only once is done */
+    status = @NAME@_runner::invoke(); /* warms up the caches and runs everything that runs only once */
 
     const uint32_t runs = @MACRO@_PROFILE_RUNS;
     uint64_t sum = 0;
@@ -299,7 +299,7 @@ int @NAME@_profile()
         .print();
     Line(lines, "end").value("lines", lines + 1).print();
     if (sum == 0) {
-        MicroPrintf("The counter (%s) does not count on this device.", time_source);
+        MicroPrintf("The counter (%s) does not run on this device.", time_source);
         MicroPrintf("Define @MACRO@_PROFILE_TICKS() and @MACRO@_PROFILE_TICKS_HZ.");
     }
     return 0;
@@ -338,7 +338,7 @@ void random_bytes(void *input, size_t bytes)
 
 """,
     "random_reals": """\
-/* From 0 to 1. */
+/* Values from 0 to 1. */
 template <typename Real>
 void random_reals(Real *input, size_t elements)
 {

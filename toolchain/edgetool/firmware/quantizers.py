@@ -56,7 +56,7 @@ TFLITE_TYPES = {
 _STEPS_LIMIT = 65536
 
 _ROUND = """\
-/* value / scale, rounded half away from zero, plus the zero point, held between low and high. NaN reads as 0. */
+/* value / scale, rounded half away from zero, plus the zero point, clamped to low and high. NaN counts as 0. */
 static inline int32_t {name}_to_quantized(float value, float scale, int32_t zero_point, int32_t low, int32_t high)
 {{
     const float steps = value / scale;

@@ -93,7 +93,7 @@ class IoSpec:
         for extent in self.shape:
             _not_negative(extent, "shape")
         if (self.scale is None) != (self.zero_point is None):
-            raise ValueError("a scale needs a zero point, and a zero point a scale")
+            raise ValueError("a scale requires a zero point, and a zero point requires a scale")
         if self.scale is None or self.zero_point is None:
             return
         if not 0.0 < float32(self.scale) < float("inf"):
@@ -140,7 +140,7 @@ class BuffersSpec:
             _not_negative(getattr(self, field), field)
         for size in self.sizes:
             if size < 1 or size % ARENA_ALIGNMENT:
-                raise ValueError(f"a buffer has {size} bytes")
+                raise ValueError(f"{size} is not a valid buffer size in bytes")
             if size >= 2**31:
                 raise errors.UnsupportedModelError(
                     f"a shared buffer would have {size:,} bytes, more than a microcontroller can address",
@@ -199,9 +199,9 @@ class HeaderSpec:
             sizes = self.buffers.sizes if self.buffers is not None else ()
             in_one = tensor.buffer is not None and tensor.buffer < len(sizes)
             if tensor.buffer is not None and (not in_one or tensor.size_bytes > sizes[tensor.buffer]):
-                raise ValueError(f"tensor {tensor.index} is in a buffer that cannot hold it")
+                raise ValueError(f"tensor {tensor.index} is in a buffer that is too small for it")
             if self.buffers is not None and tensor.buffer is None:
-                raise ValueError(f"tensor {tensor.index} is in no buffer")
+                raise ValueError(f"tensor {tensor.index} is not in any buffer")
 
     @property
     def exact_arena_bytes(self) -> int | None:

@@ -23,14 +23,14 @@ def state_section(spec: HeaderSpec, name: str, macro: str) -> list[str]:
         told.append(f"{state.resources} resource variables")
     if spec.buffers is None:
         reset = (
-            f"Invoke again and again for the frames of one stream. {name}_runner::reset(), or Reset of TFLM's "
-            "MicroInterpreter, begins the next stream; AllocateTensors does so as well. The state lies in the arena, "
-            "whose contents must therefore stay as they are between invocations."
+            f"Invoke once for each frame of a stream. Call {name}_runner::reset(), or Reset of TFLM's "
+            "MicroInterpreter, to start the next stream; AllocateTensors has the same effect. The state is in the "
+            "arena, whose contents must therefore not change between invocations."
         )
         if state.resources:
-            reset += " After TFLM's own Reset, resource variables do not get their first values again."
+            reset += " TFLM's own Reset does not restore the initial values of resource variables."
     else:
-        reset = "The firmware sets it to its zero before the first frame of a stream."
-    text = f"State: each invocation goes on where the last one ended. What is kept: {', '.join(told)}. {reset}"
+        reset = "The firmware must set it to its zero value before the first frame of a stream."
+    text = f"State: each invocation continues where the last one ended. State kept: {', '.join(told)}. {reset}"
     values = [(f"{macro}_STATE_TENSORS", len(state.tensors)), (f"{macro}_STATE_BYTES", state.tensor_bytes)]
     return [comment(textwrap.wrap(text, width=100)) + defines(*values)]

@@ -24,8 +24,8 @@ typedef struct {
     uint32_t index;    /* as in the model */
     uint32_t offset;   /* bytes from the start of the memory */
     uint32_t bytes;
-    int32_t first_op;  /* the positions between which its content is needed, */
-    int32_t last_op;   /* both inclusive; -1 where no operator uses it */
+    int32_t first_op;  /* the positions between which its contents are needed, */
+    int32_t last_op;   /* both inclusive; -1 if no operator uses it */
 } edgetool_tensor;
 #endif
 """
@@ -57,10 +57,10 @@ def activations_bytes(spec: HeaderSpec) -> int:
 
 def _macros(spec: HeaderSpec, keys: list[str], name: str, macro: str) -> str:
     if spec.buffers is None:
-        what = "Tensors in the arena: bytes from its aligned start, valid while the named operators run."
+        what = "Tensors in the arena: offsets from its aligned start in bytes, valid while the named operators run."
     else:
-        what = "Tensors in the shared buffers, each at the start of its own, valid while the named operators run."
-    text = comment([what, "Named as in the model; by index where several share a name."])
+        what = "Tensors in the shared buffers, each at the start of its buffer, valid while the named operators run."
+    text = comment([what, "Named as in the model, or by index if several have the same name."])
     for tensor, key in zip(spec.tensors, keys, strict=True):
         subgraph = f" of subgraph {tensor.subgraph}" if tensor.subgraph else ""
         planned = "" if tensor.offset is not None or spec.buffers is not None else ", placed at run time"
@@ -84,15 +84,15 @@ def _table(spec: HeaderSpec, rows: list[tuple[TensorSpec, str]], name: str, macr
             fix="check the shapes of the model",
         )
     prose = (
-        f"aligned to {macro}_ARENA_ALIGNMENT bytes has room for them, and for nothing else: no scratch of kernels."
+        f"aligned to {macro}_ARENA_ALIGNMENT bytes has space for the tensors only, not for scratch memory of kernels."
         f" Tensor i of {macro}_TENSOR_COUNT starts at memory + {name}_tensors()[i].offset. Positions number the"
-        f" operators as they run, and each entry into a called subgraph, from 0 to {macro}_POSITION_COUNT - 1."
+        f" operators in execution order, and each entry into a called subgraph, from 0 to {macro}_POSITION_COUNT - 1."
     )
     if len(rows) < len(spec.tensors):
-        prose += " Tensors that are placed at run time are not in it."
+        prose += " Tensors that are placed at run time are not included."
     head = comment(
         [
-            "The same as a table, for firmware of your own: it needs no TFLM, and takes no memory unless it is called.",
+            "The same as a table, for your own firmware: it does not require TFLM, and uses no memory unless called.",
             f"  static uint8_t memory[{macro}_ACTIVATIONS_BYTES];",
             *textwrap.wrap(prose, width=105),
         ]
