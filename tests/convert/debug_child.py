@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
 
 def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> None:
     from edgetool.convert import tflite
-    from edgetool.convert.calibrated import LayerMap, convert_calibrated
+    from edgetool.convert.calibrated import LayerMap, convert_calibrated, settings_of
     from edgetool.convert.debug import debug_quantization
     from edgetool.convert.keras_model import float_model
     from edgetool.convert.lowering.context import LoweringOptions
@@ -50,7 +50,7 @@ def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> 
     samples = [np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)]
 
     def rows() -> Iterator[dict[str, Any]]:
-        return tflite._rows(model, samples, lambda step: None)
+        return tflite.rows(model.signature_inputs, samples, lambda step: None)
 
     work = folder / name
     work.mkdir()
@@ -62,7 +62,7 @@ def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> 
     made = convert_calibrated(tf, converter, layers, ())
     content, calibrated = made.content, made.calibrated
     assert calibrated is not None
-    told = debug_quantization(tf, converter, calibrated, lambda: list(rows()), layers, lambda step: None)
+    told = debug_quantization(tf, settings_of(converter), calibrated, lambda: list(rows()), layers, lambda step: None)
     kept = convert_calibrated(tf, converter, layers, told["layers"][0]["kept_float"]).content
     try:
         convert_calibrated(tf, converter, layers, ["nonesuch"])

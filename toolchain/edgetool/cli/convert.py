@@ -85,9 +85,7 @@ if TYPE_CHECKING:
     "--quantize",
     group="Quantization",
     type=click.Choice(["int8", "int16x8", "float32"]),
-    default="int8",
-    show_default=True,
-    help="Precision of the arithmetic.",
+    help="Precision of the arithmetic; int8 by default for Keras models, and unchanged for a .tflite.",
 )
 @option(
     "--io",
@@ -232,8 +230,9 @@ def command(
 ) -> None:
     """Convert MODEL to firmware files.
 
-    MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite file. The output directory then holds
-    NAME.tflite with its memory plan, a C header, the model as C data, the C++ files for TFLM, and the report NAME.json.
+    MODEL is an .h5 or .keras file, a SavedModel directory, or a .tflite file. A .tflite file is used unchanged unless
+    --quantize is specified; then a float32 model is quantized. The output directory contains NAME.tflite with its
+    memory plan, a C header, the model as C data, the C++ files for TFLM, and the report NAME.json.
     """
     from edgetool.child import Limits
     from edgetool.cli.view import summary, written

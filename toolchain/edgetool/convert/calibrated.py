@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetool.convert.lowering.scopes import layer_of, sanitised
@@ -18,8 +18,9 @@ from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import CONVERSIONS, Graph, Model, Operator
 
-# Layers whose weights an operator takes over, together with the normalization and activation that follow.
-WEIGHTED = ("Conv", "Dense")
+# Layers whose weights an operator takes over, together with the normalization and activation that follow: parts of
+# Keras's class names, and of TensorFlow's operations.
+WEIGHTED = ("Conv", "Dense", "conv", "depthwise", "MatMul")
 _CUT_END = re.compile(r"(.+)_(?:given|taken)_\d+")
 
 
@@ -79,24 +80,55 @@ class Calibrated:
     joined: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class QuantizerSettings:
+    """What TensorFlow's quantizer is asked for: its types of the graph's float inputs and outputs.
+
+    dense_per_tensor: one scale for all weights of a dense layer.
+    """
+
+    input_type: Any
+    output_type: Any
+    dense_per_tensor: bool = False
+
+
+def settings_of(converter: Any) -> QuantizerSettings:
+    """The settings of a configured TFLiteConverter."""
+    return QuantizerSettings(
+        converter.inference_input_type,
+        converter.inference_output_type,
+        converter._experimental_disable_per_channel_quantization_for_dense_layers,
+    )
+
+
+def quantize_calibrated(
+    tf: Any, settings: QuantizerSettings, calibrated: bytes, layers: LayerMap, keep_float: Sequence[str]
+) -> Calibrated:
+    """The int8 form of a calibrated .tflite.
+
+    keep_float: layers whose operators stay in float. Raises UsageError for one that becomes no operator.
+    """
+    made = quantize(tf, settings, calibrated, denied=tensors_of(calibrated, layers, keep_float))
+    model = read_model(calibrated)
+    joined = tuple((operator.label, layers.layer_of(operator, model) or "") for operator in made.joined)
+    return Calibrated(made.content, calibrated, joined)
+
+
 def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Sequence[str]) -> Calibrated:
     """What a converter makes that is configured for int8.
 
     keep_float: layers whose operators stay in float. Raises UsageError for one that becomes no operator.
     """
-    calibrate = converter._quantize
-    captured: bytes | None = None
-    joined: tuple[Operator, ...] = ()
+    calibrate, made = converter._quantize, None
 
     def quantized(*arguments: Any, **named: Any) -> bytes:
-        nonlocal captured, joined
+        nonlocal made
         converter._experimental_calibrate_only = True
         try:
             captured = bytes(calibrate(*arguments, **named))
         finally:
             converter._experimental_calibrate_only = False
-        made = quantize(tf, converter, captured, denied=tensors_of(captured, layers, keep_float))
-        joined = made.joined
+        made = quantize_calibrated(tf, settings_of(converter), captured, layers, keep_float)
         return made.content
 
     converter._quantize = quantized
@@ -104,18 +136,13 @@ def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Se
         content = bytes(converter.convert())
     finally:
         converter._quantize = calibrate
-    if captured is None:
-        return Calibrated(content, None)
-    model = read_model(captured)
-    return Calibrated(
-        content, captured, tuple((operator.label, layers.layer_of(operator, model) or "") for operator in joined)
-    )
+    return Calibrated(content, None) if made is None else replace(made, content=content)
 
 
 def quantize(
-    tf: Any, converter: Any, calibrated: bytes, *, denied: Sequence[str] = (), verify: bool = False
+    tf: Any, settings: QuantizerSettings, calibrated: bytes, *, denied: Sequence[str] = (), verify: bool = False
 ) -> Quantized:
-    """What the converter would have made of its calibrated model, around what its quantizer refuses.
+    """What TensorFlow's converter would have made of a calibrated model, around what its quantizer refuses.
 
     denied: names of the calibrated model's tensors whose operators stay in float. verify: with an operator
     NumericVerify(quantized, float) for each one that was quantized, as TensorFlow's QuantizationDebugger has it; its
@@ -123,17 +150,15 @@ def quantize(
     """
     from tensorflow.lite.python.convert import mlir_quantize
 
-    dense_per_tensor = converter._experimental_disable_per_channel_quantization_for_dense_layers
-
     def made(float_model: bytes) -> bytes:
         content = mlir_quantize(
             float_model,
-            converter._experimental_disable_per_channel,
-            input_data_type=tf.float32 if verify else converter.inference_input_type,
-            output_data_type=tf.float32 if verify else converter.inference_output_type,
+            False,
+            input_data_type=tf.float32 if verify else settings.input_type,
+            output_data_type=tf.float32 if verify else settings.output_type,
             enable_numeric_verify=verify,
             denylisted_nodes=list(denied),
-            disable_per_channel_for_dense_layers=dense_per_tensor,
+            disable_per_channel_for_dense_layers=settings.dense_per_tensor,
         )
         return bytes(content)
 

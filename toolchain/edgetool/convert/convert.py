@@ -71,7 +71,7 @@ def _message(request: ConvertRequest) -> dict[str, Any]:
     """The request as JSON; paths as given, since the child works in the same directory and names them in messages."""
     return {
         "path": str(request.path),
-        "quantize": request.quantize,
+        "quantize": request.scheme,
         "io_type": request.io_type,
         "dense_per_tensor": _dense_per_tensor(request),
         "calibration": _text(request.calibration),
@@ -95,7 +95,7 @@ def _message(request: ConvertRequest) -> dict[str, Any]:
 
 
 def _dense_per_tensor(request: ConvertRequest) -> bool:
-    return request.dense_per_tensor or request.quantize == "int16x8"
+    return request.dense_per_tensor or request.scheme == "int16x8"
 
 
 def _notes(request: ConvertRequest) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool import child
-from edgetool.convert.calibrated import LayerMap, quantize, readers_of, tensors_of
+from edgetool.convert.calibrated import LayerMap, QuantizerSettings, quantize, readers_of, tensors_of
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model, Operator
@@ -116,7 +116,7 @@ class _Seen:
 
 def debug_quantization(
     tf: Any,
-    converter: Any,
+    settings: QuantizerSettings,
     calibrated: bytes,
     rows: Callable[[], Sequence[Mapping[str, Any]]],
     layers: LayerMap,
@@ -134,7 +134,7 @@ def debug_quantization(
     """
     progress("measuring each layer")
     samples = list(rows())[:MOST_SAMPLES]
-    verified = quantize(tf, converter, calibrated, verify=True).content
+    verified = quantize(tf, settings, calibrated, verify=True).content
     seen = _measured(tf, verified, samples, layers)
     worst: dict[str, _Seen] = {}
     for item in sorted(seen, key=_badness):
@@ -142,14 +142,14 @@ def debug_quantization(
     told = [item.told(layers.classes) for item in worst.values()]
     fixed = {item.layer for item in seen if item.cut}
     expected = _outputs(tf, calibrated, samples)
-    own = _worst_output(expected, _outputs(tf, quantize(tf, converter, calibrated).content, samples))
+    own = _worst_output(expected, _outputs(tf, quantize(tf, settings, calibrated).content, samples))
 
     def left(names: Sequence[str]) -> float | None:
         try:
             denied = tensors_of(calibrated, layers, names)
         except UsageError:
             return None
-        content = quantize(tf, converter, calibrated, denied=denied).content
+        content = quantize(tf, settings, calibrated, denied=denied).content
         return _worst_output(expected, _outputs(tf, content, samples))
 
     def kept(name: str) -> tuple[list[str], float | None]:

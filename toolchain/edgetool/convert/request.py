@@ -40,14 +40,16 @@ METHODS: tuple[Method, ...] = ("l1", "batch-norm")
 Value = int | float | str | bool
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
+TFLITE_SUFFIX = ".tflite"
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertRequest:
     """A model and how to convert it.
 
-    path: .h5, .keras or a SavedModel directory.
-    quantize: "float16" is weights in float16 with arithmetic in float32, which stock TFLM does not run.
+    path: .h5, .keras, a SavedModel directory, or a .tflite in float32.
+    quantize: None leaves a .tflite as it is, and is int8 for other models; "float16" is weights in float16 with
+        arithmetic in float32, which stock TFLM does not run.
     io: the type of float inputs and outputs in the .tflite; None for the scheme's own (int8, int16, float32).
     dense_per_tensor: one scale for all weights of a dense layer (always so for int16x8: CMSIS-NN takes no other).
     calibration: .npy, .npz, .csv, or a directory of images or .npy files; all of its samples are used.
@@ -69,7 +71,7 @@ class ConvertRequest:
     """
 
     path: Path
-    quantize: Quantize = "int8"
+    quantize: Quantize | None = None
     io: Io | None = None
     dense_per_tensor: bool = False
     calibration: Path | None = None
@@ -92,27 +94,28 @@ class ConvertRequest:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if self.quantize not in IO_TYPES:
+        if self.scheme not in IO_TYPES:
             raise UsageError(
-                f"unknown quantization {self.quantize!r}", where="--quantize", fix=f"use {_choices(IO_TYPES)}"
+                f"unknown quantization {self.scheme!r}", where="--quantize", fix=f"use {_choices(IO_TYPES)}"
             )
-        if self.io is not None and self.io not in IO_TYPES[self.quantize]:
+        left_as_it_is = self.quantize is None and self.path.suffix.lower() == TFLITE_SUFFIX
+        if self.io is not None and self.io not in IO_TYPES[self.scheme] and not left_as_it_is:
             raise UsageError(
-                f"{_with_article(self.quantize)} model cannot have {self.io} inputs and outputs",
+                f"{_with_article(self.scheme)} model cannot have {self.io} inputs and outputs",
                 where="--io",
-                fix=f"use {_choices(IO_TYPES[self.quantize])}, or another --quantize",
+                fix=f"use {_choices(IO_TYPES[self.scheme])}, or another --quantize",
             )
-        if self.dense_per_tensor and self.quantize not in INTEGER:
+        if self.dense_per_tensor and self.scheme not in INTEGER:
             raise UsageError(
-                f"{_with_article(self.quantize)} model has no scales",
+                f"{_with_article(self.scheme)} model has no scales",
                 where="--dense-per-tensor",
                 fix="omit it, or use --quantize int8",
             )
         for given, option in ((self.keep_float, "--keep-float"), (self.debug_quantization, "--debug-quantization")):
-            if given and self.quantize != "int8":
+            if given and self.scheme != "int8":
                 # TensorFlow quantizes int16x8 with an older quantizer, which has neither.
                 raise UsageError(
-                    f"{_with_article(self.quantize)} model has no quantized layers to measure or to keep in float",
+                    f"{_with_article(self.scheme)} model has no quantized layers to measure or to keep in float",
                     where=option,
                     fix="omit it, or use --quantize int8",
                 )
@@ -138,9 +141,14 @@ class ConvertRequest:
             )
 
     @property
+    def scheme(self) -> Quantize:
+        """How the model is converted; `quantize` with its default."""
+        return self.quantize or "int8"
+
+    @property
     def io_type(self) -> str:
         """The type of float inputs and outputs in the .tflite."""
-        return self.io or IO_TYPES[self.quantize][0]
+        return self.io or IO_TYPES[self.scheme][0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from edgetool import child
-from edgetool.convert.calibrated import LayerMap, convert_calibrated
+from edgetool.convert.calibrated import Calibrated, LayerMap, QuantizerSettings, convert_calibrated, settings_of
 from edgetool.convert.converter_message import explain
 from edgetool.convert.debug import MOST_SAMPLES, debug_quantization
 from edgetool.convert.float_model import FloatModel
@@ -69,41 +70,68 @@ def convert(
     UsageError for a layer that there is not.
     """
     layers = layers or LayerMap({})
-    try:
+    with explained(layers, _makers(model, layers), workdir):
         progress("exporting the model")
         directory = _export(tf, model, workdir, integer=options.quantize in INTEGER)
         progress("converting")
         converter = tf.lite.TFLiteConverter.from_saved_model(str(directory), signature_keys=[SERVING])
         _configure(tf, converter, options)
         if options.quantize in INTEGER:
-            converter.representative_dataset = lambda: _rows(model, samples, progress)
+            converter.representative_dataset = lambda: rows(model.signature_inputs, samples, progress)
         if options.quantize != "int8":
             return Made(bytes(converter.convert()))
         made = convert_calibrated(tf, converter, layers, options.keep_float)
-        if made.calibrated is None and (options.keep_float or options.debug):
-            raise UnsupportedModelError(
-                "the model comes from quantization-aware training: it contains its ranges, so no calibration is done",
-                fix="omit --debug-quantization and --keep-float",
-            )
-        told = None
-        if options.debug and made.calibrated is not None:
-            rows = lambda: list(islice(_rows(model, samples, progress), MOST_SAMPLES))  # noqa: E731
-            told = debug_quantization(tf, converter, made.calibrated, rows, layers, progress)
-        notes = _joined_notes(made.joined)
-        if told is not None and not told["layers"]:
-            notes += ("--debug-quantization found nothing to measure: the ranges were not set by calibration",)
-        return Made(made.content, told, notes)
+        few = lambda: list(islice(rows(model.signature_inputs, samples, progress), MOST_SAMPLES))  # noqa: E731
+        return with_losses(tf, made, settings_of(converter), layers, options, few, progress)
+
+
+@contextlib.contextmanager
+def explained(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) -> Iterator[None]:
+    """Turn what TensorFlow raises into a ConversionError with the operators or the message that it names.
+
+    outputs: the layer that makes each graph output, by the name of its tensor. workdir: where the child's log is.
+    """
+    try:
+        yield
     except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
         # Some passes raise an error without a word: what they say is in the log.
         message = str(error).strip() or "\n".join(child.log_tail(workdir))
-        explained = explain(message, layers.classes, _makers(model, layers))
+        reason = explain(message, layers.classes, outputs)
         raise ConversionError(
-            f"TensorFlow's converter rejected the model: {explained.reason}",
-            fix=explained.fix,
-            details=explained.details or child.log_tail(workdir),
+            f"TensorFlow's converter rejected the model: {reason.reason}",
+            fix=reason.fix,
+            details=reason.details or child.log_tail(workdir),
         ) from error
+
+
+def with_losses(
+    tf: Any,
+    made: Calibrated,
+    settings: QuantizerSettings,
+    layers: LayerMap,
+    options: Options,
+    few: Callable[[], Sequence[Mapping[str, Any]]],
+    progress: child.Progress,
+) -> Made:
+    """An int8 model, with what each layer loses if that is asked for.
+
+    few: gives samples by the names of the signature's inputs. Raises UnsupportedModelError for options that need a
+    calibration, if there was none.
+    """
+    if made.calibrated is None and (options.keep_float or options.debug):
+        raise UnsupportedModelError(
+            "the model was trained for quantization: its ranges are its own, and nothing is calibrated",
+            fix="leave out --debug-quantization and --keep-float",
+        )
+    told = None
+    if options.debug and made.calibrated is not None:
+        told = debug_quantization(tf, settings, made.calibrated, few, layers, progress)
+    notes = _joined_notes(made.joined)
+    if told is not None and not told["layers"]:
+        notes += ("--debug-quantization found nothing to measure: the ranges were not set by calibration",)
+    return Made(made.content, told, notes)
 
 
 def _joined_notes(joined: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -178,8 +206,8 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
     converter._experimental_disable_per_channel_quantization_for_dense_layers = options.dense_per_tensor
 
 
-def _rows(model: FloatModel, samples: Sequence[Any], progress: child.Progress) -> Iterator[dict[str, Any]]:
-    names = model.signature_inputs
+def rows(names: Sequence[str], samples: Sequence[Any], progress: child.Progress) -> Iterator[dict[str, Any]]:
+    """The samples one by one, with a batch of 1, by the names of the inputs."""
     count = len(samples[0])
     every = max(1, count // PROGRESS_STEPS)
     for index in range(count):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,35 @@ from edgetool.convert import files
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.float_model import FloatModel
 from edgetool.convert.float_run import check_traced, output_shape, run_float_model
-from edgetool.convert.forms import convert_loaded
-from edgetool.convert.loaded import load
+from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
+from edgetool.convert.forms import Converted, convert_loaded
+from edgetool.convert.loaded import Loaded, load
+from edgetool.convert.lowering.lower import Lowering
 from edgetool.convert.opening import checked_config, library_versions, located, start_keras
 from edgetool.convert.quality import class_indices
-from edgetool.convert.request import INTEGER, NORMALISATION
+from edgetool.convert.request import INTEGER, NORMALISATION, TFLITE_SUFFIX
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store
 from edgetool.convert.source import read_source
 from edgetool.convert.synthetic import synthetic_samples
-from edgetool.convert.tflite import Options
+from edgetool.convert.tflite import Options, Order
+from edgetool.model.reader import read_model
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
     """Convert as the request says; bytes and arrays go to files in workdir, the rest is returned."""
-    path, trust = Path(request["path"]), bool(request["trust_model_code"])
+    path = Path(request["path"])
+    options = Options(
+        request["quantize"],
+        request["io_type"],
+        bool(request["dense_per_tensor"]),
+        tuple(request["keep_float"]),
+        bool(request["debug_quantization"]),
+    )
     progress(files.READING)
-    source = read_source(path)
-    integer = request["quantize"] in INTEGER
-    config, notes = checked_config(source, trust)
-    progress("loading TensorFlow")
-    tf, keras = start_keras(workdir)
-    progress("loading the model")
-    loaded = load(tf, keras, source, config, request, workdir)
-    model = loaded.model
+    is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
+    opened = (_tflite if is_tflite else _keras)(path, request, options, workdir, progress)
+    tf, model = opened.tf, opened.model
+    integer = options.quantize in INTEGER
     progress("reading the samples")
     normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
     samples = _samples(request, model)
@@ -46,15 +53,8 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         check_varied(arrays, model.specs, *_origin(request))
     # Before the long work, so that a mistake in it is told at once.
     labelled, labelled_output = _labelled(tf, request["evaluate"], model, normalisation, workdir)
-    options = Options(
-        request["quantize"],
-        request["io_type"],
-        bool(request["dense_per_tensor"]),
-        tuple(request["keep_float"]),
-        bool(request["debug_quantization"]),
-    )
     with located(path):
-        converted = convert_loaded(tf, loaded, arrays, options, workdir, progress)
+        converted = opened.convert(arrays)
     model, order = converted.loaded.model, converted.order
     traced = check_traced(tf, model, arrays, workdir)
     (workdir / files.TFLITE).write_bytes(converted.content)
@@ -75,9 +75,9 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         "output_layers": [converted.layers.outputs.get(model.signature_outputs[index], "") for index in order.outputs],
         "fused": converted.fused,
         "debug": converted.debug,
-        "versions": library_versions(tf, loaded.keras),
+        "versions": library_versions(tf, converted.loaded.keras),
         "notes": [
-            *notes,
+            *opened.notes,
             *converted.loaded.notes,
             *converted.notes,
             *traced,
@@ -86,6 +86,46 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             *_order_note("has its outputs", order.outputs, results),
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A model to convert: TensorFlow, what it computes in float, and how it is converted with stored samples."""
+
+    tf: Any
+    model: FloatModel
+    convert: Callable[[Sequence[Array]], Converted]
+    notes: tuple[str, ...] = ()
+
+
+def _keras(path: Path, request: dict[str, Any], options: Options, workdir: Path, progress: child.Progress) -> _Opened:
+    """A Keras file or a SavedModel."""
+    source = read_source(path)
+    config, notes = checked_config(source, bool(request["trust_model_code"]))
+    progress("loading TensorFlow")
+    tf, keras = start_keras(workdir)
+    progress("loading the model")
+    loaded = load(tf, keras, source, config, request, workdir)
+
+    def convert(samples: Sequence[Array]) -> Converted:
+        return convert_loaded(tf, loaded, samples, options, workdir, progress)
+
+    return _Opened(tf, loaded.model, convert, notes)
+
+
+def _tflite(path: Path, request: dict[str, Any], options: Options, workdir: Path, progress: child.Progress) -> _Opened:
+    """A float .tflite; TensorFlow gets it after our reader has accepted it, and in our own form."""
+    tflite = float_tflite(read_model(path.read_bytes(), name=str(path)), options.quantize, str(path))
+    progress("loading TensorFlow")
+    tf, keras = start_keras(workdir)
+    loaded = Loaded(loaded_tflite(tf, tflite), keras, Lowering({}, (), (), ()), tflite.notes)
+    order = Order(tuple(range(len(tflite.specs))), tuple(range(len(loaded.model.output_names))))
+
+    def convert(samples: Sequence[Array]) -> Converted:
+        made = quantize_tflite(tf, tflite, samples, options, workdir, progress)
+        return Converted(made.content, loaded, order, tflite.layers, (), made.debug, made.notes)
+
+    return _Opened(tf, loaded.model, convert)
 
 
 def _order_note(verb: str, order: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def convert_for(
     legal = legalize(ended, runtime, allow_approximation=request.allow_approximation)
     illegal = illegal_operators(legal.model, runtime, custom, kernels=kernels)
     left = [item for item in illegal if item.operator.code != "CUSTOM"]
-    if left and request.quantize not in UNRUNNABLE:
+    if left and request.scheme not in UNRUNNABLE:
         raise _refusal(left, legal.model, conversion, runtime, str(request.path))
     if not legal.applied and ended is converted:
         return Made(conversion, converted)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 from edgetool.child import work_folder
+from edgetool.convert.float_tflite import check_quantizable, computes_in_float, quantized_as
 from edgetool.convert.legal.ends import leftover_ends, trim_ends
-from edgetool.convert.request import ConvertRequest
+from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.finding import Finding
 from edgetool.model.writer import write_model
@@ -36,6 +37,8 @@ from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of
 from edgetool.report.document import ModelInfo
 from edgetool.target.types import Target
 
+# Fields of a request that say how the layers of a Keras model are loaded and converted.
+KERAS_OPTIONS = ("trust_model_code", "rnn", "signature", "custom_objects", "input_shapes")
 # Fields of a request that are called otherwise on the command line.
 OPTIONS = {"input_shapes": "--input-shape"}
 
@@ -57,10 +60,11 @@ def convert_file(
 ) -> Converted:
     """Convert, plan as asked, estimate, judge, and write every file into `output` (by default NAME-firmware).
 
-    A .tflite is taken as it is, and a memory plan in it is honoured unless `replan` says otherwise. Without
-    `offline_plan` the model file is left as it is. firmware: which files beside it, by default a plain project; where
-    TFLM lacks an operator, header and data alone, with a finding. custom_operators: the user's description of custom
-    operators. strict: where any finding is an error nothing is written, so that no build goes on with that model.
+    A .tflite is taken as it is unless it is in float32 and the request has a `quantize`; a memory plan in one that is
+    taken as it is is honoured unless `replan` says otherwise. Without `offline_plan` the model file is left as it is.
+    firmware: which files beside it, by default a plain project; where TFLM lacks an operator, header and data alone,
+    with a finding. custom_operators: the user's description of custom operators. strict: where any finding is an error
+    nothing is written, so that no build goes on with that model.
     """
     path = request.path
     if replan and not offline_plan:
@@ -70,8 +74,8 @@ def convert_file(
         raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
     named = name_findings(path, name)
     name = output_name(path, name)
-    given = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
-    inputs = tuple(item for item in given if item is not None)
+    read = (path, request.calibration, request.evaluate, request.custom_objects, custom_operators)
+    inputs = tuple(item for item in read if item is not None)
     destination = Destination(
         name, output or default_directory(name), firmware or FirmwareRequest(), force=force, inputs=inputs
     )
@@ -79,12 +83,11 @@ def convert_file(
         check_readable(item)
     custom = read_custom_operators(custom_operators)
     destination.check()
-    taken_as_it_is = path.suffix.lower() == ".tflite" and path.is_file()
-    if taken_as_it_is:
-        _refuse_conversion_options(request)
-        tflite = open_tflite(path)
-        source, ends = _with_integer_ends(tflite, request.io)
-        found = Found(model_info(tflite), findings=ends)
+    given = open_tflite(path) if path.suffix.lower() == TFLITE_SUFFIX and path.is_file() else None
+    as_it_is = given is not None and _stays_as_it_is(request, given)
+    if given is not None and as_it_is:
+        source, ends = _with_integer_ends(given, request.io)
+        found = Found(model_info(given), findings=(*ends, *_as_it_is_findings(request, given)))
     else:
         source, found = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
     planning = Planning(wishes, offline_plan=offline_plan, replan=replan)
@@ -93,8 +96,8 @@ def convert_file(
         replace(found, findings=(*found.findings, *named)),
         target,
         destination,
-        options=_options(request, planning, destination, custom_operators),
-        made_anew=not taken_as_it_is,
+        options=_options(request, planning, destination, custom_operators, as_it_is=as_it_is),
+        made_anew=not as_it_is,
         planning=planning,
         custom=custom,
         strict=strict,
@@ -102,30 +105,76 @@ def convert_file(
     )
 
 
-def _refuse_conversion_options(request: ConvertRequest) -> None:
-    """A .tflite is not converted: options that would change the conversion must not be ignored in silence."""
+def _stays_as_it_is(request: ConvertRequest, source: Source) -> bool:
+    """Whether a .tflite is taken as it is; otherwise it is float and is to be quantized.
+
+    Raises UsageError for options that cannot apply, and UnsupportedModelError for a float model that cannot be
+    quantized.
+    """
+    where, scheme = str(request.path), quantized_as(source.model)
+    if request.quantize in INTEGER and scheme is None:
+        _refuse_options(request, KERAS_OPTIONS, "a .tflite has no layers and no code", "omit the option")
+        check_quantizable(source.model, request.quantize, where)
+        return False
+    if request.quantize is not None and request.quantize != (scheme or "float32"):
+        raise UsageError(
+            f"the model is already quantized ({scheme}): --quantize {request.quantize} cannot be applied",
+            where=where,
+            fix="omit the option, or use the float model",
+        )
+    how = "use --quantize int8 or int16x8 to quantize it" if scheme is None else "use the float model"
+    names = [item.name for item in fields(ConvertRequest) if item.name not in ("path", "quantize", "io", "limits")]
+    if request.io is not None and (scheme is None or request.io not in ("int8", "int16")):
+        names.append("io")  # there is no QUANTIZE of that type to take out
+    _refuse_options(request, names, "the .tflite is taken as it is", f"leave the option out, or {how}")
+    return True
+
+
+def _refuse_options(request: ConvertRequest, names: Sequence[str], why: str, fix: str) -> None:
+    """Raise UsageError for the fields of the request that were given but cannot apply, as the user knows them."""
     default = ConvertRequest(request.path)
     given = [
-        OPTIONS.get(item.name, f"--{item.name.replace('_', '-')}")
-        for item in fields(ConvertRequest)
-        if item.name not in ("path", "limits", "io") and getattr(request, item.name) != getattr(default, item.name)
+        OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        for name in names
+        if getattr(request, name) != getattr(default, name)
     ]
-    if request.io not in (None, "int8", "int16"):
-        given.append(f"--io {request.io}")
     if given:
-        raise UsageError(
-            f"a .tflite is not converted: {', '.join(given)} cannot be applied",
-            where=str(request.path),
-            fix="omit these options, or specify the Keras model",
+        raise UsageError(f"{why}: {', '.join(given)} cannot be applied", where=str(request.path), fix=fix)
+
+
+def _as_it_is_findings(request: ConvertRequest, source: Source) -> tuple[Finding, ...]:
+    """A note how a float model is quantized if the user did not say how, or that a quantized one already is."""
+    scheme = quantized_as(source.model)
+    if request.quantize is not None and scheme is not None:
+        return (
+            Finding("already-quantized", "note", f"the model is already quantized ({scheme}) and is used unchanged"),
         )
+    if request.quantize is not None or scheme is not None or not computes_in_float(source.model):
+        return ()
+    text = (
+        "the model uses float32 and is not quantized; --quantize int8 --calibration DATA quantizes it, "
+        "--quantize float32 keeps it without this note"
+    )
+    return (Finding("float-model", "note", text),)
 
 
 def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Finding, ...]]:
-    """Without QUANTIZE and DEQUANTIZE at the ends where integers are asked for there; what was found is told."""
+    """Without QUANTIZE and DEQUANTIZE at the ends where integers are asked for there; each is reported.
+
+    Raises UsageError if no end has that type, and none of these operators is there to take out.
+    """
     if io is None:
         left = [f"{text}; --io int8 leaves that to the firmware" for text in leftover_ends(source.model)]
         return source, tuple(Finding("leftover-conversion", "note", text) for text in left)
     model, notes = trim_ends(source.model, io)
+    types = [model.main.tensors[index].dtype.name.lower() for index in (*model.main.inputs, *model.main.outputs)]
+    if not notes and io not in types:
+        raise UsageError(
+            f"the .tflite is taken as it is, its inputs and outputs are {', '.join(dict.fromkeys(types))}: "
+            f"--io {io} cannot apply",
+            where=source.name,
+            fix="omit the option, or use the float model",
+        )
     blob = source.blob if model is source.model else write_model(model)
     return replace(source, blob=blob, model=model), tuple(
         Finding("leftover-conversion", "note", text) for text in notes
@@ -173,13 +222,18 @@ def hash_of_path(path: Path) -> tuple[str, int]:
 
 
 def _options(
-    request: ConvertRequest, planning: Planning, destination: Destination, custom_operators: Path | None
+    request: ConvertRequest,
+    planning: Planning,
+    destination: Destination,
+    custom_operators: Path | None,
+    *,
+    as_it_is: bool,
 ) -> dict[str, object]:
     """What the user asked for, files by name alone: the same input gives the same report anywhere."""
     return {
         "command": "convert",
         "name": destination.name,
-        "quantize": request.quantize,
+        "quantize": request.quantize if as_it_is else request.scheme,
         "io": request.io,
         "dense_per_tensor": request.dense_per_tensor,
         "calibration": request.calibration.name if request.calibration is not None else None,

@@ -94,5 +94,5 @@ def _converted(
     )
     conversion = made.conversion
     progress("comparing with the float model")
-    quality, findings = measure_quality(conversion, made.model, scheme=request.quantize, workdir=workdir)
+    quality, findings = measure_quality(conversion, made.model, scheme=request.scheme, workdir=workdir)
     return Form(conversion, Source(name, conversion.tflite, made.model), quality, findings)

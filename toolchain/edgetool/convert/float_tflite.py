@@ -1,0 +1,356 @@
+"""A .tflite in float32 as a model to quantize.
+
+What TensorFlow gets is never the user's file, but what our reader accepted, written anew: with constants in float32,
+without a memory plan, and with one signature.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgetool.convert.calibrated import WEIGHTED, LayerMap, QuantizerSettings, quantize_calibrated
+from edgetool.convert.debug import MOST_SAMPLES
+from edgetool.convert.float_model import FloatModel, signature_names, unique_names
+from edgetool.convert.request import INTEGER
+from edgetool.convert.samples import InputSpec
+from edgetool.convert.synthetic import Range, default_range
+from edgetool.convert.tflite import Made, Options, explained, rows, with_losses
+from edgetool.errors import UnsupportedModelError
+from edgetool.memory.offline_plan import METADATA_NAME as PLAN
+from edgetool.memory.plan_record import METADATA_NAME as PLAN_RECORD
+from edgetool.model.draft import STORED, Draft
+from edgetool.model.edit import without_metadata
+from edgetool.model.types import DType, Graph, Model, Signature
+from edgetool.model.writer import write_model
+
+if TYPE_CHECKING:
+    from edgetool import child
+
+SIGNATURE = "serving_default"
+# The type of quantized activations -> what --quantize calls it; the first that a file has counts.
+SCHEMES = {DType.INT16: "int16x8", DType.INT8: "int8", DType.UINT8: "uint8", DType.INT4: "int4"}
+# Operators whose bodies or contents TensorFlow's calibrator does not follow, or dies of.
+LOOPS = frozenset(["CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"])
+RESOURCES = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"])
+# The one custom operator that TensorFlow has a kernel of.
+WITH_KERNEL = frozenset(["TFLite_Detection_PostProcess"])
+WITH_TABLE = {
+    "EMBEDDING_LOOKUP": (0, 1),
+    "GATHER": (1, 0),
+}  # operators -> their inputs with indices, and with the table
+# Operators that TensorFlow quantizes to int8 alone.
+WITHOUT_INT16 = frozenset(
+    [
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+        "LSTM",
+        "RNN",
+        "SVDF",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "UNIDIRECTIONAL_SEQUENCE_RNN",
+    ]
+)
+KERAS = "give the Keras model"
+
+
+def quantized_as(model: Model) -> str | None:
+    """How a file is quantized, in the words of --quantize ("uint8", "int4" for what that has not); None for float."""
+    types = {
+        tensor.dtype
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if tensor.quantization is not None and tensor.quantization.scales and not tensor.is_constant
+    }
+    return next((name for dtype, name in SCHEMES.items() if dtype in types), None)
+
+
+def computes_in_float(model: Model) -> bool:
+    """Whether any operator gives numbers in float32."""
+    return any(
+        graph.tensors[index].dtype is DType.FLOAT32
+        for graph in model.subgraphs
+        for operator in graph.operators
+        for index in operator.outputs
+        if index >= 0
+    )
+
+
+def check_quantizable(model: Model, scheme: str, where: str) -> None:
+    """Raise UnsupportedModelError at `where`, naming what TensorFlow cannot calibrate, or quantize in that way."""
+    operators = [(graph, operator) for graph in model.subgraphs for operator in graph.operators]
+    for graph, operator in operators:
+        if operator.code in LOOPS:
+            raise UnsupportedModelError(
+                f"operator {operator.index} is {operator.label}: TensorFlow cannot calibrate loops and conditions",
+                where=where,
+                fix=f"{KERAS}, whose layers can be unrolled (--rnn unrolled), or leave --quantize out",
+            )
+        written = [index for index in operator.outputs if index >= 0 and graph.tensors[index].is_variable]
+        if operator.code in RESOURCES or written:
+            raise UnsupportedModelError(
+                f"operator {operator.index} ({operator.label}) keeps a state from one invocation to the next, which "
+                "TensorFlow's quantizer loses",
+                where=where,
+                fix=f"{KERAS}, or leave --quantize out",
+            )
+        if scheme == "int16x8" and operator.code in WITHOUT_INT16:
+            raise UnsupportedModelError(
+                f"operator {operator.index} is {operator.label}, which TensorFlow does not quantize to {scheme}",
+                where=where,
+                fix=f"use --quantize int8, or {KERAS} with --rnn unrolled",
+            )
+        if operator.code == "CUSTOM" and operator.custom_code not in WITH_KERNEL:
+            raise UnsupportedModelError(
+                f"operator {operator.index} is custom ({operator.label}): TensorFlow has no kernel to calibrate it",
+                where=where,
+                fix="quantize the model without it, or leave --quantize out",
+            )
+    if not computes_in_float(model):
+        raise UnsupportedModelError(
+            "no operator gives float32: there is nothing to quantize", where=where, fix="leave --quantize out"
+        )
+    for index in model.main.inputs:
+        if model.main.tensors[index].dtype not in STORED:
+            dtype = model.main.tensors[index].dtype.name.lower()
+            raise UnsupportedModelError(
+                f"input {_name(model, index)!r} is of type {dtype}", where=where, fix="use an input of numbers"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class FloatTflite:
+    """A float32 .tflite in the form that TensorFlow gets.
+
+    model, content: that form, and its bytes. layers: groups of operators by the names of their tensors. specs: the
+    inputs in the graph's order; a first dimension of 1 is the batch. ranges: of synthetic samples. notes: sentences.
+    """
+
+    model: Model
+    content: bytes
+    layers: LayerMap
+    specs: tuple[InputSpec, ...]
+    ranges: tuple[Range, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs' names in the signature, in the graph's order."""
+        return tuple(spec.name for spec in self.specs)
+
+
+def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
+    """A model that the reader accepted, made ready to be quantized. Raises as check_quantizable does."""
+    check_quantizable(model, scheme, where)
+    ready, count = _with_float_constants(model)
+    for name in (PLAN, PLAN_RECORD):
+        ready = without_metadata(ready, name)
+    ready = _with_signature(ready)
+    names = [name for name, _ in ready.signatures[0].inputs]
+    tensors = [ready.main.tensors[index] for index in ready.main.inputs]
+    specs = tuple(
+        InputSpec(name, _sample_shape(tensor.shape), STORED[tensor.dtype].name)
+        for name, tensor in zip(names, tensors, strict=True)
+    )
+    ranges = tuple(
+        _index_range(ready.main, tensor.index) or default_range(spec)
+        for tensor, spec in zip(tensors, specs, strict=True)
+    )
+    notes = (_fewer_bits(count),) if count else ()
+    return FloatTflite(ready, write_model(ready), LayerMap(_scopes(ready)), specs, ranges, notes)
+
+
+def _fewer_bits(count: int) -> str:
+    if count == 1:
+        return "1 constant of the file that is stored in fewer bits counts as float32"
+    return f"{count} constants of the file that are stored in fewer bits count as float32"
+
+
+def _with_float_constants(model: Model) -> tuple[Model, int]:
+    """The model with weights in float16 or in quantized integers as the float32 that they stand for; how many."""
+    count = 0
+    for subgraph in range(len(model.subgraphs)):
+        draft = Draft(model, subgraph)
+        changed = 0
+        for index in [operator.index for operator in draft.operators]:
+            operator = draft.operator(index)
+            assert operator is not None
+            if not operator.outputs or draft.tensors[operator.outputs[0]].dtype is not DType.FLOAT32:
+                continue
+            inputs = tuple(_in_float(draft, tensor) for tensor in operator.inputs)
+            made = len(inputs) - inputs.count(None)
+            if operator.code == "DEQUANTIZE" and inputs[0] is not None and operator.outputs[0] not in draft.outputs:
+                draft.redirect(operator.outputs[0], inputs[0])
+                draft.replace(operator)
+            elif operator.code != "DEQUANTIZE" and made:
+                own = (old if new is None else new for old, new in zip(operator.inputs, inputs, strict=True))
+                draft.replace(operator, replace(operator, inputs=tuple(own)))
+            else:
+                made = 0
+            changed += made
+        if changed:
+            model, count = draft.finish(), count + changed
+    return model, count
+
+
+def _in_float(draft: Draft, index: int) -> int | None:
+    """The float32 constant that a constant in float16 or with a scale stands for; None for any other tensor."""
+    values = draft.values(index)
+    if values is None or draft.tensors[index].data is None:
+        return None
+    tensor, quantization = draft.tensors[index], draft.tensors[index].quantization
+    if tensor.dtype is DType.FLOAT16:
+        reals = values.astype(np.float32)
+    elif tensor.dtype in (DType.INT8, DType.UINT8) and quantization is not None and quantization.scales:
+        shape = [1] * values.ndim
+        if quantization.per_channel:
+            shape[quantization.axis] = -1
+        scales = np.array(quantization.scales, np.float32).reshape(shape)
+        points = np.array(quantization.zero_points or (0,), np.float32)
+        reals = (values.astype(np.float32) - (points.reshape(shape) if points.size > 1 else points)) * scales
+    else:
+        return None
+    return draft.constant(f"{tensor.name}_in_float" if tensor.name else "", reals, None, DType.FLOAT32)
+
+
+def _with_signature(model: Model) -> Model:
+    """The model with one signature, of all inputs and outputs in their order: its own names, or those of tensors."""
+    sides = []
+    for indices in (model.main.inputs, model.main.outputs):
+        sides.append(signature_names(unique_names([_name(model, index) for index in indices])))
+    inputs, outputs = (
+        tuple(zip(names, indices, strict=True))
+        for names, indices in zip(sides, (model.main.inputs, model.main.outputs), strict=True)
+    )
+    return replace(model, signatures=(Signature(SIGNATURE, 0, inputs, outputs),))
+
+
+def _name(model: Model, index: int) -> str:
+    """What the user calls an input or output: converters put a prefix and a number around it."""
+    tensor = model.main.tensors[index].name
+    return model.argument_name(0, index) or re.sub(r":\d+$", "", tensor.removeprefix(f"{SIGNATURE}_")) or "tensor"
+
+
+def _sample_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape[1:] if shape[:1] == (1,) else shape
+
+
+def _index_range(graph: Graph, index: int) -> Range | None:
+    """The rows of the table that an input of integers chooses from; None for other inputs."""
+    sizes = []
+    for operator in graph.operators:
+        if (places := WITH_TABLE.get(operator.code)) and operator.inputs[places[0]] == index:
+            shape = graph.tensors[operator.inputs[places[1]]].shape
+            axis = operator.options.integer("axis") if operator.code == "GATHER" and operator.options else 0
+            sizes.append(shape[axis] if shape else 1)
+    return Range(0, min(sizes) - 1, whole=True) if sizes else None
+
+
+def _scopes(model: Model) -> dict[str, str]:
+    """What tensors' names say of the layers that they are of: "block/conv" of "block/conv/Conv2D", with the last part.
+
+    Of several operations in one layer the one with weights counts.
+    """
+    scopes: dict[str, str] = {}
+    for operator in model.main.operators:
+        for name in model.main.tensors[operator.outputs[0]].name.split(";") if operator.outputs else ():
+            scope, _, operation = name.rpartition("/")
+            scope = scope or name
+            if scope and (scope not in scopes or any(word in operation for word in WEIGHTED)):
+                scopes[scope] = operation or operator.label
+    return scopes
+
+
+def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
+    """The file as a float model that runs on TensorFlow Lite, sample after sample as on a device: states live on."""
+    graph = tflite.model.main
+    interpreter: Any = None
+
+    def start() -> None:
+        nonlocal interpreter
+        interpreter = tf.lite.Interpreter(
+            model_content=tflite.content,
+            num_threads=1,
+            experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        interpreter.allocate_tensors()
+
+    def call(tensors: Sequence[Any]) -> list[Any]:
+        if interpreter is None:
+            start()
+        for index, values in zip(graph.inputs, tensors, strict=True):
+            interpreter.set_tensor(index, np.reshape(values.numpy(), graph.tensors[index].shape))
+        interpreter.invoke()
+        return [tf.constant(_one_sample(interpreter.get_tensor(index))) for index in graph.outputs]
+
+    return FloatModel(
+        specs=tflite.specs,
+        output_names=tuple(name for name, _ in tflite.model.signatures[0].outputs),
+        ranges=tflite.ranges,
+        call=call,
+        chunk=1,
+        tracked=(),
+        notes=tflite.notes,
+        reset=start,
+    )
+
+
+def _one_sample(values: Any) -> Any:
+    """An output with a batch of 1, whether its first dimension is one or not."""
+    return values if values.shape[:1] == (1,) else values[None]
+
+
+def quantize_tflite(
+    tf: Any,
+    tflite: FloatTflite,
+    samples: Sequence[Any],
+    options: Options,
+    workdir: Path,
+    progress: child.Progress,
+) -> Made:
+    """The file calibrated and quantized; `samples` has one array (N, ...) per input.
+
+    Raises ConversionError with what TensorFlow says, and UsageError for a layer in keep_float that there is not.
+    """
+    if options.quantize not in INTEGER:
+        raise UnsupportedModelError(f"a .tflite cannot be converted to {options.quantize}", fix="leave --quantize out")
+    from tensorflow.lite.python.optimize.calibrator import Calibrator, add_intermediate_tensors
+
+    shapes = {
+        name: tflite.model.main.tensors[index].shape
+        for name, index in zip(tflite.names, tflite.model.main.inputs, strict=True)
+    }
+
+    def shaped() -> Iterator[dict[str, Any]]:
+        for row in rows(tflite.names, samples, progress):
+            yield {name: np.reshape(values, shapes[name]) for name, values in row.items()}
+
+    def feed() -> Iterator[list[Any]]:
+        return (list(row.values()) for row in shaped())
+
+    def few() -> list[dict[str, Any]]:
+        return list(islice(shaped(), MOST_SAMPLES))
+
+    with explained(tflite.layers, {}, workdir):
+        calibrator = Calibrator(add_intermediate_tensors(tflite.content))
+        io_type = tf.dtypes.as_dtype(options.io_type)
+        if options.quantize == "int16x8":
+            content = calibrator.calibrate_and_quantize(
+                feed,
+                io_type,
+                io_type,
+                allow_float=True,
+                activations_type=tf.int16,
+                bias_type=tf.int64,
+                disable_per_channel_quantization_for_dense_layers=options.dense_per_tensor,
+            )
+            return Made(bytes(content))
+        settings = QuantizerSettings(io_type, io_type, options.dense_per_tensor)
+        calibrated = bytes(calibrator.calibrate(feed))
+        quantized = quantize_calibrated(tf, settings, calibrated, tflite.layers, options.keep_float)
+        return with_losses(tf, quantized, settings, tflite.layers, options, few, progress)
