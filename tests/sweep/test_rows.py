@@ -14,7 +14,7 @@ from edgetool.gate.budgets import parse_budget
 from edgetool.report.estimate import Band
 from edgetool.sweep.job import Outcome
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.rows import made_rows, rows
+from edgetool.sweep.rows import ELSEWHERE, made_rows, rows
 from edgetool.sweep.spec import SweepLimits
 from edgetool.sweep.store import Entry, open_store
 from tests.sweep.made_rows import chain, metrics, outcomes, record, variant, write_store
@@ -76,6 +76,18 @@ def test_what_is_not_all_there_is_pending_whatever_is_missing() -> None:
         row = table({entry: {name: value for name, value in whole.items() if name != key}})[1]
         assert (row.status, row.metrics, row.on_front) == ("pending", None, False)
     assert table({entry: {}})[1].status == "pending"
+
+
+def test_a_note_says_that_fine_tuning_depends_on_the_machine() -> None:
+    whole, pruned, tuned = chain(1, variant()), chain(2, variant(0.5)), chain(3, variant(0.75))
+    found = table(
+        {
+            whole: outcomes(whole, metrics()),
+            pruned: outcomes(pruned, metrics(arena_bytes=9000), history=[]),
+            tuned: outcomes(tuned, metrics(arena_bytes=8000), history=[0.7, 0.3]),
+        }
+    )
+    assert [number for number, row in found.items() if ELSEWHERE in row.notes] == [3]
 
 
 def test_notes_tell_of_layers_left_alone_of_jobs_and_of_levels_that_save_nothing() -> None:

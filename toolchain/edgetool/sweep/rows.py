@@ -27,7 +27,11 @@ DOING = {
 # The jobs that tell something of the variants that they are of.
 NOTING = ("build", "prune", "convert")
 NAMED = 3
-
+# oneDNN, which multiplies matrices for TensorFlow, has code for each instruction set, and sums up in other orders.
+ELSEWHERE = (
+    "fine-tuning depends on the processor's instruction set: on another machine accuracies may differ by a few "
+    "percentage points"
+)
 
 FIGURES = frozenset(["convert", "analyse"])  # the jobs whose results are a variant's figures
 
@@ -91,6 +95,8 @@ class _Outcomes:
         if notes is None:
             value, place = self.outcomes[key].value, self.place(key)
             notes = (*read_notes(value, place), *_left_alone(read_left_alone(value, place)))
+            if value.get("history"):  # of the losses of training
+                notes += (ELSEWHERE,)
             self._notes[key] = notes
         return notes
 
