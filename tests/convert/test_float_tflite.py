@@ -345,3 +345,10 @@ def test_options_that_cannot_apply_are_named(
     with pytest.raises(UsageError, match=what):
         convert_file(request, load_target("cortex-m7"), output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_options_for_other_kinds_of_model_are_named(models: Path, convert: Convert, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--replan is for the memory plan of a \.tflite"):
+        convert_file(ConvertRequest(models / "small.keras"), load_target("cortex-m7"), output=tmp_path, replan=True)
+    with pytest.raises(UsageError, match="--rnn: a SavedModel holds its layers as graphs"):
+        convert(models / "exported", rnn="unrolled")

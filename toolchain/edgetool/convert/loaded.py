@@ -47,6 +47,8 @@ def load(
             raise UsageError(
                 "a SavedModel stores its layers as graphs", where="--custom-objects", fix="omit --custom-objects"
             )
+        if request["rnn"] != "auto":
+            raise UsageError("a SavedModel holds its layers as graphs", where="--rnn", fix="leave the option out")
         model = load_saved_model(tf, source.path, trust_model_code=trust, signature=signature, input_shapes=shapes)
         return Loaded(model, keras, Lowering({}, (), (), ()), model.notes)
     if signature is not None:

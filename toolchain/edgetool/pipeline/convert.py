@@ -67,6 +67,13 @@ def convert_file(
     nothing is written, so that no build goes on with that model.
     """
     path = request.path
+    is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
+    if replan and path.exists() and not is_tflite:
+        raise UsageError(
+            "--replan is for the memory plan of a .tflite; the model is converted, and planned anyway",
+            where=str(path),
+            fix="leave the option out",
+        )
     if replan and not offline_plan:
         raise UsageError("--no-offline-plan and --replan are mutually exclusive", fix="specify only one of them")
     wishes = plan or PlanRequest()
@@ -83,7 +90,7 @@ def convert_file(
         check_readable(item)
     custom = read_custom_operators(custom_operators)
     destination.check()
-    given = open_tflite(path) if path.suffix.lower() == TFLITE_SUFFIX and path.is_file() else None
+    given = open_tflite(path) if is_tflite else None
     as_it_is = given is not None and _stays_as_it_is(request, given)
     if given is not None and as_it_is:
         source, ends = _with_integer_ends(given, request.io)
