@@ -102,7 +102,7 @@ def recurrent() -> Model:
     ("model", "scheme", "what"),
     [
         (if_model(), "int8", "operator 0 is IF: TensorFlow cannot calibrate loops and conditions"),
-        (stateful(), "int8", r"operator 1 \(RELU\) keeps a state"),
+        (stateful(), "int8", r"operator 1 \(RELU\) keeps state"),
         (applied("CUSTOM", custom_code="MyOp"), "int8", r"operator 0 is custom \(MyOp\)"),
         (recurrent(), "int16x8", "operator 0 is SVDF, which TensorFlow does not quantize to int16x8"),
     ],
@@ -116,7 +116,7 @@ def test_a_model_of_integers_has_nothing_to_quantize() -> None:
     net = Net()
     x, y = net.tensor((4,), DType.INT32), net.tensor((4,), DType.INT32)
     net.operator("ABS", [x], [y])
-    with pytest.raises(UnsupportedModelError, match="no operator gives float32"):
+    with pytest.raises(UnsupportedModelError, match="no operator computes in float32"):
         check_quantizable(net.model([x], [y]), "int8", "model.tflite")
 
 
@@ -132,7 +132,7 @@ def test_weights_in_fewer_bits_count_as_what_they_stand_for(stored: str) -> None
     assert (weights.dtype, weights.quantization) == (DType.FLOAT32, None)
     expected = WEIGHTS * np.array(SCALES)[:, None] if stored == "int8" else WEIGHTS
     assert weights.data == expected.astype("<f4").tobytes()
-    assert ready.notes == ("1 constant of the file that is stored in fewer bits counts as float32",)
+    assert ready.notes == ("1 constant that is stored in fewer bits was expanded to float32",)
     assert read_model(ready.content) == read_model(write_model(ready.model))
 
 
@@ -311,7 +311,7 @@ def test_a_float_file_is_left_alone_with_a_note(tmp_path: Path) -> None:
 def test_a_quantized_file_is_not_quantized_again(tmp_path: Path) -> None:
     path = saved(conv_model(), tmp_path)
     told = findings(ConvertRequest(path, quantize="int8"), tmp_path / "out")
-    assert told["already-quantized"] == "the model is int8 already and is taken as it is"
+    assert told["already-quantized"] == "the model is already quantized (int8) and is used unchanged"
     assert not {"already-quantized", "float-model"} & set(findings(ConvertRequest(path), tmp_path / "out"))
 
 
@@ -322,18 +322,18 @@ INT8 = {"quantize": "int8"}
 @pytest.mark.parametrize(
     ("model", "options", "what"),
     [
-        (conv_model(), {"quantize": "int16x8"}, r"quantized already \(int8\): --quantize int16x8 cannot apply"),
-        (conv_model(), FLOAT, r"quantized already \(int8\): --quantize float32 cannot apply"),
-        (conv_model(), {**INT8, "calibration": Path("x.npy")}, "as it is: --calibration cannot apply"),
-        (conv_model(), {"io": "int16"}, "inputs and outputs are int8: --io int16 cannot apply"),
-        (conv_model(), {"io": "float32"}, "--io cannot apply"),
-        (dense(), {"io": "int8"}, "--io cannot apply; .* use --quantize int8"),
-        (dense(), {"calibration": Path("x.npy")}, "--calibration cannot apply; .* use --quantize int8"),
-        (dense(), {**FLOAT, "samples": 5, "seed": 1}, "--samples, --seed cannot apply"),
+        (conv_model(), {"quantize": "int16x8"}, r"already quantized \(int8\): --quantize int16x8 cannot be applied"),
+        (conv_model(), FLOAT, r"already quantized \(int8\): --quantize float32 cannot be applied"),
+        (conv_model(), {**INT8, "calibration": Path("x.npy")}, "used unchanged: --calibration cannot be applied"),
+        (conv_model(), {"io": "int16"}, "inputs and outputs are int8: --io int16 cannot be applied"),
+        (conv_model(), {"io": "float32"}, "--io cannot be applied"),
+        (dense(), {"io": "int8"}, "--io cannot be applied; .* use --quantize int8"),
+        (dense(), {"calibration": Path("x.npy")}, "--calibration cannot be applied; .* use --quantize int8"),
+        (dense(), {**FLOAT, "samples": 5, "seed": 1}, "--samples, --seed cannot be applied"),
         (dense(), {"keep_float": ("a",), "debug_quantization": True}, "--keep-float, --debug-quantization cannot"),
         (dense(), {**INT8, "rnn": "unrolled", "signature": "s"}, "no layers and no code: --rnn, --signature cannot"),
-        (dense(), {**INT8, "input_shapes": ((None, (4,)),)}, "--input-shape cannot apply"),
-        (dense(), {**INT8, "trust_model_code": True}, "--trust-model-code cannot apply"),
+        (dense(), {**INT8, "input_shapes": ((None, (4,)),)}, "--input-shape cannot be applied"),
+        (dense(), {**INT8, "trust_model_code": True}, "--trust-model-code cannot be applied"),
     ],
 )
 def test_options_that_cannot_apply_are_named(

@@ -56,7 +56,7 @@ WITHOUT_INT16 = frozenset(
         "UNIDIRECTIONAL_SEQUENCE_RNN",
     ]
 )
-KERAS = "give the Keras model"
+KERAS = "convert the Keras model"
 
 
 def quantized_as(model: Model) -> str | None:
@@ -89,15 +89,15 @@ def check_quantizable(model: Model, scheme: str, where: str) -> None:
             raise UnsupportedModelError(
                 f"operator {operator.index} is {operator.label}: TensorFlow cannot calibrate loops and conditions",
                 where=where,
-                fix=f"{KERAS}, whose layers can be unrolled (--rnn unrolled), or leave --quantize out",
+                fix=f"{KERAS}, whose layers can be unrolled (--rnn unrolled), or omit --quantize",
             )
         written = [index for index in operator.outputs if index >= 0 and graph.tensors[index].is_variable]
         if operator.code in RESOURCES or written:
             raise UnsupportedModelError(
-                f"operator {operator.index} ({operator.label}) keeps a state from one invocation to the next, which "
+                f"operator {operator.index} ({operator.label}) keeps state between invocations, which "
                 "TensorFlow's quantizer loses",
                 where=where,
-                fix=f"{KERAS}, or leave --quantize out",
+                fix=f"{KERAS}, or omit --quantize",
             )
         if scheme == "int16x8" and operator.code in WITHOUT_INT16:
             raise UnsupportedModelError(
@@ -109,17 +109,17 @@ def check_quantizable(model: Model, scheme: str, where: str) -> None:
             raise UnsupportedModelError(
                 f"operator {operator.index} is custom ({operator.label}): TensorFlow has no kernel to calibrate it",
                 where=where,
-                fix="quantize the model without it, or leave --quantize out",
+                fix="quantize the model without it, or omit --quantize",
             )
     if not computes_in_float(model):
         raise UnsupportedModelError(
-            "no operator gives float32: there is nothing to quantize", where=where, fix="leave --quantize out"
+            "no operator computes in float32: there is nothing to quantize", where=where, fix="omit --quantize"
         )
     for index in model.main.inputs:
         if model.main.tensors[index].dtype not in STORED:
             dtype = model.main.tensors[index].dtype.name.lower()
             raise UnsupportedModelError(
-                f"input {_name(model, index)!r} is of type {dtype}", where=where, fix="use an input of numbers"
+                f"input {_name(model, index)!r} is of type {dtype}", where=where, fix="use a numeric input"
             )
 
 
@@ -167,8 +167,8 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
 
 def _fewer_bits(count: int) -> str:
     if count == 1:
-        return "1 constant of the file that is stored in fewer bits counts as float32"
-    return f"{count} constants of the file that are stored in fewer bits count as float32"
+        return "1 constant that is stored in fewer bits was expanded to float32"
+    return f"{count} constants that are stored in fewer bits were expanded to float32"
 
 
 def _with_float_constants(model: Model) -> tuple[Model, int]:
@@ -318,7 +318,7 @@ def quantize_tflite(
     Raises ConversionError with what TensorFlow says, and UsageError for a layer in keep_float that there is not.
     """
     if options.quantize not in INTEGER:
-        raise UnsupportedModelError(f"a .tflite cannot be converted to {options.quantize}", fix="leave --quantize out")
+        raise UnsupportedModelError(f"a .tflite cannot be converted to {options.quantize}", fix="omit --quantize")
     from tensorflow.lite.python.optimize.calibrator import Calibrator, add_intermediate_tensors
 
     shapes = {

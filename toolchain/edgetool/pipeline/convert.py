@@ -133,7 +133,7 @@ def _stays_as_it_is(request: ConvertRequest, source: Source) -> bool:
     names = [item.name for item in fields(ConvertRequest) if item.name not in ("path", "quantize", "io", "limits")]
     if request.io is not None and (scheme is None or request.io not in ("int8", "int16")):
         names.append("io")  # there is no QUANTIZE of that type to take out
-    _refuse_options(request, names, "the .tflite is taken as it is", f"leave the option out, or {how}")
+    _refuse_options(request, names, "the .tflite is used unchanged", f"omit the option, or {how}")
     return True
 
 
@@ -177,8 +177,8 @@ def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Fi
     types = [model.main.tensors[index].dtype.name.lower() for index in (*model.main.inputs, *model.main.outputs)]
     if not notes and io not in types:
         raise UsageError(
-            f"the .tflite is taken as it is, its inputs and outputs are {', '.join(dict.fromkeys(types))}: "
-            f"--io {io} cannot apply",
+            f"the .tflite is used unchanged, and its inputs and outputs are {', '.join(dict.fromkeys(types))}: "
+            f"--io {io} cannot be applied",
             where=source.name,
             fix="omit the option, or use the float model",
         )
