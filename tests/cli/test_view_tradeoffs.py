@@ -67,7 +67,7 @@ def test_a_row_for_each_precision() -> None:
     assert lines[2] == "float16 2.00 KiB 4.00 KiB 8.00 KiB 16.0 KiB yes no".split()
     assert lines[3] == "int8 (as it is) 1.00 KiB 2.00 KiB 4.00 KiB 8.00 KiB yes yes".split()
     assert lines[4] == "Recommended int8: the smallest".split()
-    assert lines[5] == "Highest highest precision that fits: int8 (the highest that fits)".split()
+    assert lines[5] == "Highest int8: the highest that fits".split()
     assert len(lines) == 6
     assert words(precision_lines(TRADEOFFS, everything=True))[-1] == TRADEOFFS["note"].split()
 
@@ -77,7 +77,7 @@ def test_a_model_of_mixed_precision_is_a_row_of_its_own() -> None:
     lines = words(precision_lines(mixed))
     assert lines[4] == "mixed (as it is) 3.00 KiB unknown 12.0 KiB 24.0 KiB ? yes".split()
     assert lines[3][0:2] == ["int8", "1.00"]
-    assert lines[6][:6] == "Highest highest precision that fits: none".split()
+    assert lines[6][:2] == "Highest none:".split()
 
 
 def test_needs_against_memories() -> None:

@@ -232,14 +232,16 @@ def test_what_is_nearer_to_the_limit_than_its_error_is_not_decided() -> None:
     assert tradeoffs(model, sized(exact.arena_bytes - 1, exact.model_bytes)).as_is.fits is False
 
 
-def test_a_recommended_float_says_what_int8_is_for() -> None:
+def test_int8_is_advised_wherever_it_may_fit_whatever_the_highest_precision() -> None:
     found = tradeoffs(network(DType.FLOAT32), sized(10**6, 10**6))
-    assert found.recommended == "float32"
-    assert "int8 would be smaller" in found.reason
-    assert "int8, as it is, is smaller" in tradeoffs(network(DType.INT8), sized(10**6, 10**6)).reason
-    small = tradeoffs(network(DType.INT8), sized(2500, 10**6))
-    assert small.recommended == "int8"
-    assert "int8 would" not in small.reason
+    assert (found.recommended, found.advised) == ("float32", "int8")
+    assert "use a higher precision only if int8 loses too much accuracy" in found.advice
+    as_it_is = tradeoffs(network(DType.INT8), sized(10**6, 10**6))
+    assert (as_it_is.advised, as_it_is.advice.startswith("keep it")) == ("int8", True)
+    assert tradeoffs(network(DType.INT8), sized(2500, 10**6)).recommended == "int8"
+    nothing = tradeoffs(network(DType.INT8), sized(100, 100))
+    assert (nothing.recommended, nothing.advised) == (None, None)
+    assert "not even int8 fits" in nothing.advice
 
 
 def test_none_fits_and_nothing_is_known() -> None:

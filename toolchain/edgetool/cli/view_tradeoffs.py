@@ -36,7 +36,7 @@ def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str
     advised = "none" if tradeoffs["advised"] is None else str(tradeoffs["advised"])
     lines += fact("Recommended", f"{advised}: {printable(tradeoffs['advice'], 400)}", bold=advised)
     best = "none" if recommended is None else str(recommended)
-    lines += fact("Highest", f"highest precision that fits: {best} ({printable(tradeoffs['reason'], 400)})")
+    lines += fact("Highest", f"{best}: {printable(tradeoffs['reason'], 400)}")
     return lines + (fact("", printable(tradeoffs["note"], 400)) if everything else [])
 
 

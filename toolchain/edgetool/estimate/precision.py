@@ -336,10 +336,7 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
         sure = "" if row.exact else " (estimated: convert and plan it to confirm)"
         higher = [other for other in near if list(TYPES).index(other) < list(TYPES).index(name)]
         close = f"; {' or '.join(higher)} is too close to the limit to tell" if higher else ""
-        faster = "; int8 would be smaller and usually faster"
-        if name == "int8" or rows[-1].exact:
-            faster = "" if name == "int8" else "; the int8 model is smaller and usually faster"
-        return name, f"the highest precision of stock TFLM that fits {target.name}{sure}{close}{faster}"
+        return name, f"the highest precision of stock TFLM that fits {target.name}{sure}{close}"
     if near:
         return None, f"unknown: {' and '.join(near)} may fit {target.name}: convert and plan to confirm"
     if all(row.fits is False for _, row in runnable):
