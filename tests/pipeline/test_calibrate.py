@@ -154,13 +154,13 @@ def test_a_measured_time_holds_the_wait_for_memories_that_nobody_knows(folder: P
         assert made.estimate is not None
         assert made.estimate.latency_ms is not None
         assert made.estimate.validation == "calibrated"
-        assert "off the chip" not in made.estimate.basis
+        assert "off-chip" not in made.estimate.basis
         latency, target = made.estimate.latency_ms, resolve_target(str(own))
         cold_ms = target.core.cold_cycles * len(made.estimate.operators) / target.clock_hz * 1e3
         assert latency.high == pytest.approx(1.15 * latency.value + cold_ms, rel=1e-3)
         external = [item for item in made.findings if "external" in item.rule]
         assert external
-        assert all(item.level == "note" and "measured with that" in item.message for item in external)
+        assert all(item.level == "note" and "include this waiting time" in item.message for item in external)
 
 
 def test_the_command_lines_overrides_become_part_of_the_profile(folder: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_time_beyond_physics_is_refused_with_both_figures(folder: Path, factor
         calibrate_target(BOARD, [(folder / "chain.tflite", ms)], output=folder / "own.toml")
     told = str(caught.value)
     low, high = load_target(BOARD).core.cpi_limits
-    assert f"takes {low:g} to {high:g}" in told
+    assert f"needs {low:g} to {high:g}" in told
     assert "chain.tflite" in told
     for cause in ("clock", "unit"):
         assert cause in told
@@ -232,7 +232,7 @@ def test_what_cannot_be_calibrated_or_written_is_refused(folder: Path) -> None:
         (OutputError, "not a directory", {"output": chain / "own.toml"}),
         (OutputError, "does not exist", {"output": folder / "none" / "own.toml"}),
         (UsageError, "cannot be read", {"measurements": [(folder / "none.tflite", 0.12)]}),
-        (CalibrationError, "nothing to calibrate on", {"measurements": []}),
+        (CalibrationError, "no measurements to calibrate with", {"measurements": []}),
     ]
     for kind, words, changed in refused:
         given: dict[str, Any] = {"target_name": BOARD, "measurements": [(chain, 0.12)], "output": own, **changed}

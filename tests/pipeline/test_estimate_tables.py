@@ -86,7 +86,7 @@ def test_one_target_is_written_into_the_folder_and_several_into_folders(tmp_path
 def test_nothing_is_written_where_one_file_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / NAMES[2]).write_text("precious")
-    with pytest.raises(OutputError, match="--force to replace it, or another --csv"):
+    with pytest.raises(OutputError, match="--force to replace it, or choose another --csv"):
         write_tables([report(), report(name="mine")], tmp_path)
     assert [path.name for path in tmp_path.rglob("*.csv")] == [NAMES[2]]
     write_tables([report(), report(name="mine")], tmp_path, force=True)

@@ -68,7 +68,7 @@ def test_a_directory_that_cannot_be_looked_into_is_no_bug_of_ours(tmp_path: Path
     closed.mkdir()
     closed.chmod(0)
     done = subprocess.run(
-        [*case.command, "-o", "out/deeper"],
+        [{"out": "out/deeper"}.get(word, word) for word in case.command],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -89,7 +89,7 @@ def test_accuracy_is_that_of_the_output_that_the_labels_are_for(models: Path, tm
     [
         ("lambda.keras", 3, "Lambda"),
         ("own_class.h5", 3, "layer"),
-        ("small.weights.h5", 3, "weights only"),
+        ("small.weights.h5", 3, "only weights"),
         ("no_signature", 3, "signature"),
         ("dynamic.keras", 3, "series"),
     ],

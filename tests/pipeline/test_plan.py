@@ -111,7 +111,7 @@ def test_constants_in_ram_are_laid_out_and_not_written(branches: Path, tmp_path:
     assert report.arena is not None
     assert report.arena.bytes is None
     assert "constants-in-ram" in {finding.rule for finding in report.findings}
-    with pytest.raises(UsageError, match="where they are"):
+    with pytest.raises(UsageError, match="in place"):
         plan_model(branches, None, request=request_, output=tmp_path / "out.tflite")
     assert not (tmp_path / "out.tflite").exists()
 

@@ -44,5 +44,5 @@ def test_why_there_is_no_price_to_compare_with(
 ) -> None:
     found = form_of(request_, tmp_path, monkeypatch, {"unrolled": UNROLLED})
     (told,) = found.findings
-    assert told.message.startswith("layers 'around' and 'lstm' became")
+    assert told.message.startswith("layers 'around' and 'lstm' were converted to one operator")
     assert told.message.endswith(UNROLLED.what)

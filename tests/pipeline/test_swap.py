@@ -96,7 +96,7 @@ def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -
         swap.commit(staging)
     assert contents(staging / swap.OLD) == {"c.json": OLD["c.json"]}
     assert contents(directory) == {"a.h": OLD["a.h"]}
-    with pytest.raises(OutputError, match=r"interrupted run.*remove it") as caught:
+    with pytest.raises(OutputError, match=r"interrupted run.*copy") as caught:
         write_file(directory / "next", b"")
     assert caught.value.where == str(staging)
     (directory / "c.json" / "in the way").rmdir()

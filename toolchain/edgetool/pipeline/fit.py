@@ -125,7 +125,7 @@ def _selected(targets: Sequence[Target], request: FitRequest) -> list[Target]:
 
 def _is_by(target: Target, vendors: Sequence[str]) -> bool:
     """Whether a word of the vendor begins with one of the texts; for a profile without one, of the board or the MCU."""
-    text = getattr(target, "vendor", None) or f"{target.board or ''} {target.mcu or ''}"
+    text = target.vendor or f"{target.board or ''} {target.mcu or ''}"
     return not vendors or any(
         re.search(rf"(?<!\w){re.escape(vendor.casefold())}", text.casefold()) for vendor in vendors
     )
@@ -146,7 +146,7 @@ def _board_fit(
     memory = figures.memory
     return BoardFit(
         target=info,
-        vendor=getattr(target, "vendor", None),
+        vendor=target.vendor,
         mcu=target.mcu,
         clock_hz=target.clock_hz,
         fits=not failed,

@@ -42,6 +42,7 @@ def _whole(target: Target) -> Table:
     table: Table = {
         "name": target.name,
         "board": target.board,
+        "vendor": target.vendor,
         "mcu": target.mcu,
         "core": target.core.name,
         "fpu": target.core.fpu,
