@@ -256,7 +256,7 @@ def test_models_of_the_settings_may_be_a_pattern(folder: Path) -> None:
     [
         ("update = true", "unknown key"),
         ('output = "x.txt"', "unknown key"),
-        ("force = true", "is not for a file to say"),
+        ("force = true", "cannot be set in a file"),
     ],
 )
 def test_what_settings_may_not_ask_for(folder: Path, setting: str, said: str) -> None:

@@ -120,7 +120,7 @@ def test_a_list_of_commands_is_never_cut() -> None:
         (("plan", "m", "--json=1"), "plan: --json takes no value; leave the value out"),
         (("plan", "m", "--sram", "lots"), "plan: --sram: 'lots' is not a size such as 65536, 64KiB or 64kB"),
         (("plan", "a", "b"), "plan: unexpected extra argument (b); see 'edgetool plan --help'"),
-        (("calibrate", "-t", "m4", "-o", "x"), "no measurement is given; add --measured MODEL=TIME or --log FILE"),
+        (("calibrate", "-t", "m4", "-o", "x"), "no measurement was specified; add --measured MODEL=TIME or --log FILE"),
     ],
 )
 def test_errors_have_one_style(arguments: tuple[str, ...], message: str) -> None:
@@ -164,7 +164,7 @@ def test_a_single_value_is_never_given_twice(path: tuple[str, ...], parameter: c
     name = max(parameter.opts, key=len)
     done = captured(*path, "x", *(word for value in ("1", "2") for word in (parameter.opts[-1], value)))
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{name} is given 2 times but takes one value; give it once" in done.stderr
+    assert f"{name} was specified 2 times but takes only one value; specify it only once" in done.stderr
 
 
 def test_the_commands_that_take_one_target_are_those_that_are_known() -> None:

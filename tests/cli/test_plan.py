@@ -163,5 +163,5 @@ def test_several_targets_are_planned_one_after_the_other(tflite: Path, tmp_path:
         assert shown == "\n".join(single)
     refused = edgetool("plan", tflite, *targets, "-o", tmp_path / "planned.tflite")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--output writes the plan for one target, and 2 are given" in refused.stderr
+    assert "--output writes the plan for one target, but 2 were specified" in refused.stderr
     assert not (tmp_path / "planned.tflite").exists()

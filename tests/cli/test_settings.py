@@ -48,5 +48,5 @@ def test_any_value_of_any_option_is_taken_or_refused_by_its_key(
 def test_a_flag_is_true_or_false(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("edgetool.toml").write_text(f"[check]\n{key}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="is not what the option takes"):
+    with pytest.raises(SettingsError, match="is not a valid value for this option"):
         load_settings(click.Context(cli))

@@ -104,7 +104,7 @@ def test_without_a_store_it_says_what_to_do(name: str) -> None:
     Path("my.toml").write_text("")
     done = sweep(name, "my.toml")
     assert done.code == 2
-    said = "my.sqlite: there is no such store yet; run 'edgetool sweep run my.toml' first"
+    said = "my.sqlite: the store does not exist yet; run 'edgetool sweep run my.toml' first"
     assert done.err == f"edgetool: error: {said}\n"
 
 
@@ -135,7 +135,7 @@ def test_run_takes_no_store_and_two_stores_are_refused(store: Path) -> None:
     assert "two stores" in sweep("show", store, "--store", "other.sqlite").err
     Path("sweep.toml").write_text("")
     done = sweep("run", "--jobs", "2", "--scheduler", "tcp://localhost:1")
-    assert (done.code, "--jobs is for this machine" in done.err) == (2, True)
+    assert (done.code, "--jobs and --scheduler are mutually exclusive" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["show", "pareto", "best", "run"])
@@ -260,10 +260,10 @@ def test_pareto_takes_further_axes_and_a_target(store: Path) -> None:
 
 def test_pareto_refuses_what_it_cannot_draw(store: Path) -> None:
     assert "'speed' is not one of accuracy, " in sweep("pareto", store, "--x", "speed").err
-    assert "give two axes" in sweep("pareto", store, "--x", "accuracy").err
+    assert "choose two different axes" in sweep("pareto", store, "--x", "accuracy").err
     done = sweep("pareto", store, "--plot", "front.pdf")
     assert (done.code, done.out) == (2, "")
-    assert "front.pdf: a plot is .svg or .png" in done.err
+    assert "front.pdf: a plot must be an .svg or .png file" in done.err
 
 
 @pytest.mark.parametrize(("name", "head"), [("front.svg", b"<?xml"), ("front.PNG", b"\x89PNG")])

@@ -117,7 +117,7 @@ def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: t
     assert done.code == 4
     assert "running the float original: it is no model" in " ".join((done.out + done.err).split())
     if form:
-        assert done.err.startswith("edgetool: error: sweep.toml: every variant failed, the first running")
+        assert done.err.startswith("edgetool: error: sweep.toml: every variant failed; the first reason: running")
 
 
 def test_where_the_cluster_goes_away_it_exits_with_4(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,7 +231,7 @@ def test_no_limits_and_no_memories() -> None:
 
 def test_a_search_says_so() -> None:
     lines = [click.unstyle(line) for line in sweep_view(record(strategy="search"), sweep_rows())]
-    assert "  Searched    for accuracy and latency, not the whole grid" in lines
+    assert "  Searched    for accuracy and latency, without evaluating the whole grid" in lines
 
 
 def test_an_empty_sweep() -> None:

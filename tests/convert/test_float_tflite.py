@@ -348,7 +348,7 @@ def test_options_that_cannot_apply_are_named(
 
 
 def test_options_for_other_kinds_of_model_are_named(models: Path, convert: Convert, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--replan is for the memory plan of a \.tflite"):
+    with pytest.raises(UsageError, match=r"--replan applies only to the memory plan in a \.tflite"):
         convert_file(ConvertRequest(models / "small.keras"), load_target("cortex-m7"), output=tmp_path, replan=True)
-    with pytest.raises(UsageError, match="--rnn: a SavedModel holds its layers as graphs"):
+    with pytest.raises(UsageError, match="--rnn: a SavedModel stores its layers as graphs"):
         convert(models / "exported", rnn="unrolled")

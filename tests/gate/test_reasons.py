@@ -72,7 +72,7 @@ def test_tensors_that_lie_over_each_other_are_told_so() -> None:
         (Alternatives(kernels="reference", kernels_bytes=100), "but slower inference"),
         (Alternatives(kernels="cmsis-nn", kernels_bytes=100), "--kernels cmsis-nn"),
         (Alternatives(saving=Saving("tensor x", 64, "planning")), "at most 64 B, then planning determines the arena"),
-        (Alternatives(saving=Saving("tensor x", 64, "")), "at most as much as it shrinks"),
+        (Alternatives(saving=Saving("tensor x", 64, "")), "at most the amount by which it shrinks"),
         (Alternatives(), "use fewer channels or a smaller input, first at operator 0 RELU"),
     ],
 )

@@ -63,4 +63,4 @@ def test_models_that_share_an_arena_are_renamed_by_their_files(tmp_path: Path) -
         (tmp_path / f"{stem}.tflite").write_bytes(write_model(chain(sizes)))
     files = [tmp_path / "small.tflite", tmp_path / f"{LONG}.tflite"]
     text = edgetool("emit", *files, "--shared-arena", "--target", "cortex-m7", "-o", tmp_path / "out")
-    assert "rename the file to have another" in " ".join(text.split())
+    assert "rename the file to get another" in " ".join(text.split())

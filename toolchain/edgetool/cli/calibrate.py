@@ -97,9 +97,9 @@ def command(
     current directory, or in NAME-firmware.
     """
     if not measured and not logs:
-        raise UsageError("no measurement is given", fix="add --measured MODEL=TIME or --log FILE")
+        raise UsageError("no measurement was specified", fix="add --measured MODEL=TIME or --log FILE")
     if models and not logs:
-        raise UsageError("models are given without a log", fix="add --log FILE, or use --measured MODEL=TIME")
+        raise UsageError("models were specified without a log", fix="add --log FILE, or use --measured MODEL=TIME")
     from edgetool.cli.view_calibrate import calibrate_view
     from edgetool.pipeline.calibrate import calibrate_target
     from edgetool.report.calibration import calibration_document

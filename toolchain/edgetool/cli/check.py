@@ -93,11 +93,11 @@ def command(
     verbose: int,
     **overrides: Any,
 ) -> None:
-    """Judge each MODEL, a .tflite file, on each target: does it fit, is it fast enough, has it grown?
+    """Check whether each MODEL, a .tflite file, fits each target, is fast enough and has not grown.
 
     Arena, model size and latency are compared with the target's memory, with the limits given as options, and with
-    edgetool.lock, which --update writes; commit that file. Each model is judged as it is, with the memory plan that it
-    contains or without one. Without MODEL, the models are taken from the key "models" in the table [check] of
+    edgetool.lock, which --update writes; commit that file. Each model is checked unchanged, with the memory plan in
+    the file if there is one. Without MODEL, the models are taken from the key "models" in the table [check] of
     edgetool.toml. Exits with 1 if a model fails.
     """
     from edgetool.cli.view_check import check_view

@@ -65,14 +65,14 @@ limit_options = stacked(
         "--max-accuracy-loss",
         type=Parsed("percent", _percent),
         metavar="PERCENT",
-        help="Largest loss of accuracy by quantization, in percentage points, e.g. 1%, from the report of convert.",
+        help="Largest accuracy loss due to quantization, in percentage points, e.g. 1%, according to the report.",
     ),
     limit(
         "--report",
         type=PATH,
         multiple=True,
         metavar="FILE",
-        help="Report of convert, if it is not NAME.json beside the model; repeatable.",
+        help="Report written by 'edgetool convert', if it is not NAME.json next to the model; repeatable.",
     ),
     limit(
         "--memory-budget",
@@ -80,7 +80,7 @@ limit_options = stacked(
         type=BUDGET,
         multiple=True,
         metavar="SIZE[:arena|ram|flash]",
-        help="Budget to track: reported as violated if the value is larger, without failing; repeatable.",
+        help="Budget to track: exceeding it is reported, but does not fail the check; repeatable.",
     ),
     limit(
         "--active-memory-budget",
@@ -98,6 +98,6 @@ lock_options = stacked(
         type=Parsed("growth", _allowance),
         multiple=True,
         metavar="PERCENT|SIZE",
-        help="By how much arena, model and latency may exceed the locked figures, e.g. 2%; the larger of two applies.",
+        help="Allowed growth of arena, model size and latency over the locked figures, e.g. 2%; of two, the larger applies.",
     ),
 )

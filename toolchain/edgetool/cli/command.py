@@ -52,9 +52,9 @@ class Command(click.Command):
                 )
                 if count > 1 and single:
                     raise UsageError(
-                        f"{long_name(parameter)} is given {count} times but takes one value",
+                        f"{long_name(parameter)} was specified {count} times but takes only one value",
                         where=command_name(ctx),
-                        fix="give it once",
+                        fix="specify it only once",
                     )
         return super().parse_args(ctx, args)
 

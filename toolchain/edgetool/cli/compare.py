@@ -55,9 +55,9 @@ def command(
 ) -> None:
     """Show how B differs from A: arena, flash, work, time, energy, accuracy, and which operators changed.
 
-    A and B are .tflite files, or JSON documents written by convert, plan, estimate or check. A .tflite is judged on
-    --target as it is: with the memory plan that it contains, or as TFLM plans it. Its accuracy comes from the report
-    that convert wrote beside it. If a document holds several reports, --target chooses one of them.
+    A and B are .tflite files, or JSON documents written by convert, plan, estimate or check. A .tflite is
+    evaluated unchanged on --target: with the memory plan in the file, or else with TFLM's own. Its accuracy comes from
+    the report that convert wrote next to it. If a document contains several reports, --target chooses one of them.
     """
     from edgetool.cli.view_compare import compare_view
     from edgetool.pipeline.compare_models import compare_models

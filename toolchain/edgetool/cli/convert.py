@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 )
 @click.argument("model", type=PATH)
 @target_options(required=True)
-@option("--signature", group="Model", metavar="NAME", help="Signature of a SavedModel; by default its serving one.")
+@option(
+    "--signature", group="Model", metavar="NAME", help="Signature of a SavedModel; by default, the serving signature."
+)
 @option(
     "--input-shape",
     "input_shapes",
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     type=InputShape(),
     multiple=True,
     metavar="[NAME=]SIZES",
-    help="Shape of an input whose sizes are not fixed, without the batch, e.g. 96,96,1; repeatable.",
+    help="Shape of an input with variable sizes, without the batch dimension, e.g. 96,96,1; repeatable.",
 )
 @option(
     "--custom-objects",
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     "--allow-approximation",
     group="Model",
     is_flag=True,
-    help="Replace activations that TFLM does not support by cheaper approximations.",
+    help="Replace activations that TFLM does not support with cheaper approximations.",
 )
 @option(
     "--trust-model-code",
@@ -129,7 +131,7 @@ if TYPE_CHECKING:
     default=100,
     show_default=True,
     metavar="N",
-    help="Number of synthetic samples, which are used without --calibration.",
+    help="Number of synthetic samples to use without --calibration.",
 )
 @option(
     "--seed",
@@ -151,7 +153,7 @@ if TYPE_CHECKING:
     "--debug-quantization",
     group="Quantization",
     is_flag=True,
-    help="Show how much each layer loses by quantization, and what helps.",
+    help="Show how much each layer loses to quantization, and how to reduce it.",
 )
 @option(
     "--evaluate",

@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 )
 @click.argument("models", type=PATH, nargs=-1, required=True, metavar="MODEL...")
 @target_options(required=False)
-@option(
-    "--shared-arena", group="Memory plan", is_flag=True, help="Put several models of one firmware into one arena, NAME."
-)
+@option("--shared-arena", group="Memory plan", is_flag=True, help="Let several models share one arena, called NAME.")
 @option(
     "--arena-style",
     group="Memory plan",
@@ -126,8 +124,8 @@ def command(
         return
     if len(models) > 1:
         raise UsageError(
-            f"{len(models)} models are given",
-            fix="add --shared-arena to put them into one arena, or emit them one by one",
+            f"{len(models)} models were specified",
+            fix="add --shared-arena to let them share an arena, or emit them one by one",
         )
     emitted = emit_files(
         models[0],

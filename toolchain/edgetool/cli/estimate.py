@@ -38,7 +38,10 @@ class Folder(click.Path):
 given = partial(option, group="Other")
 request_options = stacked(
     given(
-        "--interval-ms", type=POSITIVE, metavar="MS", help="Interval between inferences, for the share of busy time."
+        "--interval-ms",
+        type=POSITIVE,
+        metavar="MS",
+        help="Interval between inferences, to compute how busy the core is.",
     ),
     given("--measured-ms", type=POSITIVE, metavar="MS", help="Time that you measured on the board, for comparison."),
     given(
@@ -47,12 +50,17 @@ request_options = stacked(
         metavar="N",
         help="Run the model N times with LiteRT on this machine, and show its bandwidth and GMAC/s.",
     ),
-    given("--power-mw", type=POSITIVE, metavar="MW", help="Power of your board during inference, for the energy."),
+    given(
+        "--power-mw",
+        type=POSITIVE,
+        metavar="MW",
+        help="Power that your board draws during inference, to estimate energy.",
+    ),
     given(
         "--clock-scale",
         type=Positive(1e-3, 10.0),
         metavar="FACTOR",
-        help="Factor on the clock, e.g. 0.5 for a board throttled to half its clock.",
+        help="Multiply the clock by this factor, e.g. 0.5 for a board throttled to half its clock.",
     ),
 )
 
@@ -115,7 +123,7 @@ def command(
 ) -> None:
     """Estimate how long one inference of MODEL, a .tflite file, takes on each target, and what limits it.
 
-    Times and energy have a band, and say what they rest on. Several targets are shown side by side. --csv writes
+    Times and energy are printed with a band and their basis. Several targets are shown side by side. --csv writes
     operator_profile.csv, hardware_totals.csv and hardware_summary.csv, in a folder per target if there are several.
     """
     from edgetool.cli.view_comparison import comparison_view

@@ -34,9 +34,7 @@ output_option = partial(option, group="Output")
 @target("--core", multiple=True, metavar="NAME", help="Only boards with this core; repeatable.")
 @target("--vendor", multiple=True, metavar="TEXT", help="Only boards from this vendor; repeatable.")
 @target("--board", multiple=True, metavar="TEXT", help="Only boards whose name or MCU contains TEXT; repeatable.")
-@target(
-    "--kernels", type=click.Choice(["reference", "cmsis-nn"]), help="Kernel set that the firmware links everywhere."
-)
+@target("--kernels", type=click.Choice(["reference", "cmsis-nn"]), help="Kernel set to assume for every board.")
 @target("--runtime", metavar="NAME", help="Profile of the TFLM version that the firmware links.")
 @size_limits
 @custom_operators_option
@@ -78,7 +76,7 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Check MODEL, a .tflite file, against all boards: which of them can it run on?
+    """Show which boards can run MODEL, a .tflite file.
 
     A model fits a board if 'edgetool check' passes with the same limits. The file is checked unchanged, with the memory
     plan that it contains or without one. Boards that fit are listed first, the smallest SRAM first. Exits with 1 if the

@@ -43,7 +43,7 @@ from edgetool.errors import FailedCheckError
     "--sharing",
     group="Memory plan",
     type=click.Choice(["greedy", "dynamic-programming"]),
-    help="Assign whole shared buffers that are used in turn, instead of a layout.",
+    help="Assign shared buffers instead of computing a layout.",
 )
 @option(
     "--time-limit",
@@ -67,7 +67,7 @@ from edgetool.errors import FailedCheckError
     "--constants-in-ram",
     group="Memory plan",
     is_flag=True,
-    help="Place the constants of a graph too, each while an operator uses it.",
+    help="Also place the graph's constants, each while an operator uses it.",
 )
 @json_option
 @force_option

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("edgetool.cli.inspect", "Show the operators, tensors and quantization of a .tflite."),
     "plan": ("edgetool.cli.plan", "Plan the tensor arena: its exact size and the offset of every tensor."),
     "estimate": ("edgetool.cli.estimate", "Estimate how long an inference takes, and where the time goes."),
-    "fit": ("edgetool.cli.fit", "Check one model against all boards: where it fits, and why not elsewhere."),
+    "fit": ("edgetool.cli.fit", "Check one model against all boards: which it fits, and why not the others."),
     "check": ("edgetool.cli.check", "Check models in CI: limits, budgets, lock file; exits with 1 on failure."),
     "calibrate": ("edgetool.cli.calibrate", "Create a profile of your own board from times measured on it."),
     "emit": ("edgetool.cli.emit", "Write the C and C++ files for a .tflite."),
@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run the planned model on real TFLM: same outputs, in exactly the predicted arena.",
     ),
     "compare": ("edgetool.cli.compare", "Compare two models or two reports: what changed, and by how much."),
-    "layout": ("edgetool.cli.layout", "Find the smallest memory layout of any set of buffers, with proof."),
+    "layout": ("edgetool.cli.layout", "Find the smallest memory layout of a set of buffers, with proof."),
     "sweep": (
         "edgetool.cli.sweep",
         "Compare many variants of a model on many targets: size, time, accuracy.",
@@ -73,7 +73,7 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) 
         "edgetool convert model.keras --target 'Raspberry Pi Pico'",
         "edgetool targets list",
     ),
-    epilog="Exit codes: 0 success, 1 failed judgement, 2 wrong usage, 3 invalid or unsupported model, "
+    epilog="Exit codes: 0 success, 1 failed check, 2 usage error, 3 invalid or unsupported model, "
     "4 conversion failed, 5 a bug in edgetool, 130 interrupted.",
 )
 @click.option("--verbose", "-v", is_flag=True, is_eager=True, hidden=True)

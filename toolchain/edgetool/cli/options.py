@@ -92,7 +92,7 @@ custom_operators_option = option(
     group="Model",
     type=PATH,
     metavar="FILE.toml",
-    help="What your own custom operators allocate and compute, in [[operator]] tables.",
+    help="File that describes your custom operators in [[operator]] tables.",
 )
 plan_options = stacked(
     option(
@@ -113,7 +113,7 @@ depfile_option = option(
     group="Output",
     type=PATH,
     metavar="FILE",
-    help="Write the files that were read as a dependency rule for make or ninja.",
+    help="Write a dependency rule for make or ninja that lists the files that were read.",
 )
 firmware_options = stacked(
     option(
@@ -198,7 +198,7 @@ class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            self.fail(f"{value!r} is not a number, without a unit", param, ctx)
+            self.fail(f"{value!r} is not a plain number (without a unit)", param, ctx)
         if isinstance(value, bool) or not self.least <= number <= self.most:  # nor is NaN
             self.fail(f"{value!r} is not a number from {self.least:g} to {self.most:g}", param, ctx)
         return number

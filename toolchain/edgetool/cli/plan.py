@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     "--sharing",
     group="Memory plan",
     type=click.Choice(["greedy", "dynamic-programming"]),
-    help="Assign tensors to whole buffers that they use in turn, instead of offsets in one arena.",
+    help="Assign tensors to shared buffers instead of offsets in one arena.",
 )
 @option(
     "--constants-in-ram",
     group="Memory plan",
     is_flag=True,
-    help="Place constants in RAM too, each while an operator uses it.",
+    help="Also place constants in RAM, each while an operator uses it.",
 )
 @option(
     "--time-limit",
@@ -113,12 +113,12 @@ def command(
     if explain and constants_in_ram:
         raise UsageError(
             "--explain shows the arena of stock TFLM, which holds no constants",
-            fix="leave out --explain, or --constants-in-ram",
+            fix="omit --explain or --constants-in-ram",
         )
     if output is not None and len(target) > 1:
         raise UsageError(
-            f"--output writes the plan for one target, and {len(target)} are given",
-            fix="give one --target, or plan for each with an --output of its own",
+            f"--output writes the plan for one target, but {len(target)} were specified",
+            fix="specify one --target, or run plan once for each",
         )
     targets = [resolve_named(name, **overrides) for name in target or (None,)]
     reports: list[Report] = []

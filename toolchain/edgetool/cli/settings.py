@@ -82,7 +82,7 @@ def read_by_name(*targets: str | None) -> tuple[Path, ...]:
 
 def _check_allowed(where: str, key: str) -> None:
     if _option_name(key.rpartition(".")[2]) in NEVER:
-        raise SettingsError("is not for a file to say", where=f"{where}: {key}", fix="give it on the command line")
+        raise SettingsError("cannot be set in a file", where=f"{where}: {key}", fix="use it on the command line")
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: str) -> Any:
@@ -97,7 +97,7 @@ def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: 
         raise SettingsError(error.message, where=where) from error
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         # TOML has dates, tables and numbers of any size; click expects text, also where a flag is a number.
-        raise SettingsError("is not what the option takes", where=where) from error
+        raise SettingsError("is not a valid value for this option", where=where) from error
     return value
 
 

@@ -42,7 +42,7 @@ AXIS = Axis()
 def one_form(as_json: bool, as_csv: bool) -> None:
     """Raise UsageError where two forms are asked for."""
     if as_json and as_csv:
-        raise UsageError("--json and --csv are two forms", fix="give one of them")
+        raise UsageError("--json and --csv are mutually exclusive", fix="specify only one of them")
 
 
 def picture_format(path: Path | None) -> str:
@@ -51,5 +51,5 @@ def picture_format(path: Path | None) -> str:
         return ""
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in ("svg", "png"):
-        raise UsageError("a plot is .svg or .png", where=str(path), fix="give the file one of these suffixes")
+        raise UsageError("a plot must be an .svg or .png file", where=str(path), fix="use one of these extensions")
     return suffix

@@ -75,7 +75,7 @@ def command(
     one_form(as_json, as_csv)
     axes = tuple(dict.fromkeys((x, y, *more)))
     if x == y:
-        raise UsageError(f"--x and --y are both {x}", fix="give two axes")
+        raise UsageError(f"--x and --y are the same axis, {x}", fix="choose two different axes")
     path = find_store(source, store)
     form = picture_format(plot)
     if plot is not None:

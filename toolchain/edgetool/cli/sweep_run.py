@@ -35,7 +35,7 @@ from edgetool.errors import ConversionError, UsageError
     is_flag=True,
     help="Run the sweep's model builder, and load layers that contain Python code.",
 )
-@option("--retry-failed", is_flag=True, help="Run the variants again that failed in an earlier run.")
+@option("--retry-failed", is_flag=True, help="Rerun the variants that failed in an earlier run.")
 @json_option
 @quiet_options
 def command(
@@ -60,7 +60,7 @@ def command(
 
     path = spec_path(spec)
     if jobs is not None and scheduler is not None:
-        raise UsageError("--jobs is for this machine, --scheduler for others", fix="give one of them")
+        raise UsageError("--jobs and --scheduler are mutually exclusive", fix="specify only one of them")
     kept = store_path(path, store)
     wanted = read_spec(path, trust_model_code=trust_model_code)
     try:
@@ -95,5 +95,5 @@ def command(
     failed = [row for row in rows if row.status == "failed"]
     if rows and len(failed) == len(rows):
         if quiet or as_json:
-            raise ConversionError(f"every variant failed, the first {failed[0].reason}", where=str(path))
+            raise ConversionError(f"every variant failed; the first reason: {failed[0].reason}", where=str(path))
         raise click.exceptions.Exit(ConversionError.exit_code)

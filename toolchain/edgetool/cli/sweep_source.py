@@ -78,7 +78,7 @@ def find_store(source: Path | None, store: Path | None) -> Path:
     """The store that exists. Raises UsageError naming what to do first."""
     if source is not None and is_store(source):
         if store is not None and store != source:
-            raise UsageError(f"{source} and --store {store} are two stores", fix="give one of them")
+            raise UsageError(f"{source} and --store {store} are different stores", fix="specify only one of them")
         return source
     found = store if source is None and store is not None else store_path(spec_path(source), store)
     if not found.exists():
@@ -87,7 +87,7 @@ def find_store(source: Path | None, store: Path | None) -> Path:
         again = "" if source is None else f" {shlex.quote(str(source))}"
         option = "" if store is None else f" --store {shlex.quote(str(store))}"
         raise UsageError(
-            "there is no such store yet", where=str(found), fix=f"run 'edgetool sweep run{again}{option}' first"
+            "the store does not exist yet", where=str(found), fix=f"run 'edgetool sweep run{again}{option}' first"
         )
     return found
 
@@ -102,7 +102,7 @@ def _check_toml(source: Path) -> None:
         raise UsageError(
             f"is neither a sweep.toml ({error.what}) nor a store",
             where=str(source),
-            fix="give the sweep.toml, or the store that 'edgetool sweep run' made of it",
+            fix="use the sweep.toml, or the store that 'edgetool sweep run' created from it",
         ) from error
 
 

@@ -86,7 +86,7 @@ def command(
     A model without a plan is planned first, for the target if one is given. All samples run in sequence, so that
     recurrent state is tested as well. The outputs must be equal bit for bit, and the arena exactly as large as
     predicted for this machine: the model must run in that size, and must fail with 16 bytes less. LiteRT's results are
-    shown for comparison and not judged. Exits with 1 if a check fails.
+    shown only for comparison. Exits with 1 if a check fails.
     """
     from edgetool.cli.view_verify import verify_view
     from edgetool.pipeline.targets import resolve_named

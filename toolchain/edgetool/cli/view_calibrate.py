@@ -77,7 +77,7 @@ def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -
     elif account == device.arena_used_bytes:
         judged = "as edgetool predicts"
     else:
-        judged = f"not {account:,} as edgetool predicts"
+        judged = f"but edgetool predicts {account:,}"
     lines += fact("Arena", f"{device.arena_used_bytes:,} bytes used, {judged}")
     if not model.operators:
         return lines

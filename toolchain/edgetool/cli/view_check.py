@@ -32,7 +32,7 @@ LOCK_STATES = {
     "updated": "the lock file was updated with these figures",
     "missing": "there is no lock file",
     "not-in-lock": "the model is not in it",
-    "other-target": "the model is in it for other targets",
+    "other-target": "it contains the model only for other targets",
 }
 VIOLATED = {True: "yes", False: "no", None: "unknown"}
 

@@ -116,12 +116,12 @@ def _notes(report: FitReport) -> list[str]:
     fit, lines = report.fit, list[str]()
     usual = sorted({row.usual_kernels for row in fit.boards if row.usual_kernels})
     if usual:
-        text = f"* figures for reference kernels: {', '.join(usual)}, usual there, is not modelled"
+        text = f"* figures are for the reference kernels: {', '.join(usual)}, usually used there, is not modelled"
         lines += wrapped(text, "  ", "")
     if fit.left_out:
         devices = "device is" if len(fit.left_out) == 1 else "devices are"
         names = ", ".join(fit.left_out)
-        text = f"{len(fit.left_out)} {devices} left out, being described by memory bandwidth alone: {names}"
+        text = f"{len(fit.left_out)} {devices} not listed, because only the memory bandwidth is known: {names}"
         lines += wrapped(text, "  ", "")
     hidden = _hidden(report)
     if hidden:

@@ -70,12 +70,12 @@ def _by_hand(plan: InitPlan) -> list[str]:
 def _steps(plan: InitPlan) -> list[str]:
     paths = {file.path for file in plan.files}
     steps = [
-        "Run 'edgetool check --update': it judges the models and writes edgetool.lock, with which later checks compare."
+        "Run 'edgetool check --update': it checks the models and writes edgetool.lock, which later checks compare with."
     ]
     if SETTINGS in paths:
         steps.append("Set reserve, max-latency and other limits in edgetool.toml.")
     if WORKFLOW in paths:
-        steps.append(f"Look at the line that installs edgetool in {WORKFLOW}.")
+        steps.append(f"Review the line that installs edgetool in {WORKFLOW}.")
     if HOOKS in paths or plan.by_hand is not None:
         steps.append("Run 'pre-commit install' once per clone.")
     return [*steps, "Commit these files, edgetool.lock and the models."]

@@ -61,7 +61,8 @@ def heading(record: SweepRecord, rows: Sequence[Row], every: Sequence[Row]) -> l
     lines = [f"{name} ({printable(record.model)})" if record.model else name, *fact("Variants", text)]
     if record.strategy == "search":
         lines += fact(
-            "Searched", f"for {_listed([AXIS_WORDS[name] for name in record.objectives])}, not the whole grid"
+            "Searched",
+            f"for {_listed([AXIS_WORDS[name] for name in record.objectives])}, without evaluating the whole grid",
         )
     same = same_everywhere(every)
     lines += fact("All", ", ".join(same.values())) if same else []

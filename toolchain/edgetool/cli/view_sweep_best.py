@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetool.cli.text import wrapped
-from edgetool.cli.view_sweep import AXIS_WORDS, target_heading, variants
+from edgetool.cli.view_sweep import AXIS_WORDS, target_heading
 from edgetool.cli.view_sweep_table import accuracy_word, layout, table_lines, variant_text
 from edgetool.sweep.best import best_row
 from edgetool.sweep.front import AXES, INSTEAD
@@ -34,9 +34,7 @@ def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = 
         *table_lines(rows, layout(rows, every=every, everything=everything)),
     ]
     left = len(accepted) - len(rows)
-    return lines + (
-        wrapped(f"and {variants(left)} more that {'is' if left == 1 else 'are'} accepted", "") if left else []
-    )
+    return lines + (wrapped(f"and {left} more accepted variant{'' if left == 1 else 's'}", "") if left else [])
 
 
 def runners_up(chosen: Row, accepted: Sequence[Row], by: str) -> list[Row]:

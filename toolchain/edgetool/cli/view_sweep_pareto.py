@@ -96,7 +96,7 @@ def _change(name: str, text: Callable[[float], str], before: float, after: float
 
 def _value(row: Row, name: str) -> float:
     value = AXES[name].value(row)
-    assert value is not None, "what is on the front has a value in every axis"
+    assert value is not None, "every variant on the front has a value for each axis"
     return value
 
 

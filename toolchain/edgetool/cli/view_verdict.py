@@ -74,11 +74,11 @@ def fits_fact(report: Report) -> list[str]:
     if memory.arena_fits and memory.model_fits:
         return fact("Fits", "yes", style={"fg": "green", "bold": True})
     if memory.sram_bytes is None and memory.flash_bytes is None:
-        return fact("Fits", f"not judged: {NO_LIMITS}")
+        return fact("Fits", f"not checked: {NO_LIMITS}")
     return fact("Fits", _partly(memory), style={"fg": "yellow"})
 
 
-NO_LIMITS = "no memory limits are known (give --sram and --flash, or a board)"
+NO_LIMITS = "no memory limits are known (use --sram and --flash, or a board)"
 
 
 def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
@@ -105,7 +105,7 @@ def joint_verdict(reports: Sequence[Report]) -> Verdict:
     text = (
         f"Fits all {len(reports)} targets" if fitting == len(reports) else f"Fits {fitting} of {len(reports)} targets"
     )
-    return Verdict(text if fitting == len(reports) else f"{text}; not judged on the others", negative=False)
+    return Verdict(text if fitting == len(reports) else f"{text}; not checked on the others", negative=False)
 
 
 def _problems(findings: Sequence[FindingInfo]) -> list[str]:

@@ -101,7 +101,9 @@ def _dense_per_tensor(request: ConvertRequest) -> bool:
 def _notes(request: ConvertRequest) -> tuple[str, ...]:
     notes = []
     if _dense_per_tensor(request) and not request.dense_per_tensor:
-        notes.append("dense weights have one scale per tensor: CMSIS-NN supports only this with int16 activations")
+        notes.append(
+            "dense weights have one scale per tensor: CMSIS-NN supports no other scales with int16 activations"
+        )
     return tuple(notes)
 
 

@@ -118,7 +118,7 @@ def _others(message: str, layers: Mapping[str, str], outputs: Mapping[str, str])
         why = _SOURCE.sub("", match["why"]).strip()
         yield Explained(
             f"the converted {match['name']} (operator {match['index']}) cannot be {match['verb']}d: {why}"[:MOST],
-            "replace the layer that it comes from, or fix unknown sizes, a common cause, with --input-shape",
+            "replace the layer that it comes from, or use --input-shape to set unknown sizes, which are a common cause",
         )
     if CALLED in message:
         what, where = explain_call(ValueError(message))

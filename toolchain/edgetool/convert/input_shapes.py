@@ -57,7 +57,7 @@ def _merged(name: str, declared: Declared, sizes: tuple[int, ...]) -> tuple[int,
         raise UsageError(
             f"input {name!r} has shape {text(declared)} in the model, not {text(sizes)}",
             where=OPTION,
-            fix="omit the batch dimension, and keep the sizes that the model fixes",
+            fix="omit the batch dimension, and keep the sizes that are fixed in the model",
         )
     if min(sizes, default=1) < 1 or prod(sizes) > LIMIT_ELEMENTS:
         raise UsageError(

@@ -48,7 +48,7 @@ def load(
                 "a SavedModel stores its layers as graphs", where="--custom-objects", fix="omit --custom-objects"
             )
         if request["rnn"] != "auto":
-            raise UsageError("a SavedModel holds its layers as graphs", where="--rnn", fix="leave the option out")
+            raise UsageError("a SavedModel stores its layers as graphs", where="--rnn", fix="omit the option")
         model = load_saved_model(tf, source.path, trust_model_code=trust, signature=signature, input_shapes=shapes)
         return Loaded(model, keras, Lowering({}, (), (), ()), model.notes)
     if signature is not None:

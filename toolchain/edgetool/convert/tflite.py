@@ -122,7 +122,7 @@ def with_losses(
     """
     if made.calibrated is None and (options.keep_float or options.debug):
         raise UnsupportedModelError(
-            "the model was trained for quantization: its ranges are its own, and nothing is calibrated",
+            "the model was trained with quantization: it contains its own ranges, so nothing is calibrated",
             fix="leave out --debug-quantization and --keep-float",
         )
     told = None
@@ -231,7 +231,7 @@ def order_of(content: bytes, model: FloatModel) -> Order:
     missing = [spec.name for spec, name in zip(model.specs, inputs, strict=True) if name not in set(names_in.values())]
     if missing:
         raise UnsupportedModelError(
-            f"the converted graph lost the inputs {', '.join(missing)}: no output depends on them",
+            f"the conversion removed the inputs {', '.join(missing)}: no output depends on them",
             fix="remove them from the model",
         )
     return Order(

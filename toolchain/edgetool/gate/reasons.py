@@ -137,7 +137,7 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     if others.saving is not None:
         saving = others.saving
         then = f"at most {saving.bytes:,} B, then {saving.then} determines the arena"
-        advice.append(f"{saving.what}: that saves {then if saving.then else 'at most as much as it shrinks'}")
+        advice.append(f"{saving.what}: that saves {then if saving.then else 'at most the amount by which it shrinks'}")
     elif anatomy.moment == INVOKE and anatomy.busiest is not None:
         advice.append(f"use fewer channels or a smaller input, first at {anatomy.busiest}")
     return advice

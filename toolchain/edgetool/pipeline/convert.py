@@ -70,9 +70,9 @@ def convert_file(
     is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
     if replan and path.exists() and not is_tflite:
         raise UsageError(
-            "--replan is for the memory plan of a .tflite; the model is converted, and planned anyway",
+            "--replan applies only to the memory plan in a .tflite; a converted model is always planned",
             where=str(path),
-            fix="leave the option out",
+            fix="omit the option",
         )
     if replan and not offline_plan:
         raise UsageError("--no-offline-plan and --replan are mutually exclusive", fix="specify only one of them")

@@ -169,7 +169,10 @@ def _other_arena_findings(plan: MemoryPlan, expected_bytes: int | None) -> tuple
     if expected_bytes is None or (plan.account is not None and plan.account.bytes == expected_bytes):
         return ()
     now = "is unknown" if plan.account is None else f"is {plan.account.bytes:,} bytes"
-    text = f"the arena {now}; the model was selected for {expected_bytes:,} bytes: this plan search ended differently"
+    text = (
+        f"the arena {now}; the model was selected for {expected_bytes:,} bytes: but this plan search ended "
+        "with another result"
+    )
     return (Finding("other-arena", "warning", text),)
 
 

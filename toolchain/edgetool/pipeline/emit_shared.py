@@ -100,7 +100,7 @@ def emit_shared(
             options={**options, "name": model.name},
             findings=(
                 *(plan_findings(model.source.model, model.plan, target) if model.plan.offsets else (NO_PLAN,)),
-                *name_findings(path, None, fix="rename the file to have another"),
+                *name_findings(path, None, fix="rename the file to get another"),
             ),
         )
         for path, model, analysis in zip(paths, models, analyses, strict=True)

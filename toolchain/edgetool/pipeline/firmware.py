@@ -67,7 +67,8 @@ class FirmwareRequest:
 
 
 COMPILED = (
-    "The memory plan comes from the compiled operators in the file, which let tensors overlap on purpose: they "
+    "The memory plan comes from the compiled operators in the file, in which tensors overlap intentionally: "
+    "the operators "
     "determine the contents at each offset while they run."
 )
 SHOWN_LENGTH = 60  # of a name in a message
@@ -96,7 +97,8 @@ def output_name(path: Path, name: str | None) -> str:
             )
         if not is_portable(name):
             raise UsageError(
-                "is not a valid name: use 1 to 31 letters, digits and '_', no digit first, no C or C++ keyword",
+                "is not a valid name: use 1 to 31 letters, digits and underscores; it must not start with a "
+                "digit or be a C or C++ keyword",
                 where=f"--name {name!r}",
                 fix="choose another name",
             )

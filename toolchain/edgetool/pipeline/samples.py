@@ -64,7 +64,7 @@ def _named(arrays: Mapping[str, Array], names: tuple[str, ...], *, single: bool,
     raise UsageError(
         f"has no array {names[0]!r}; it has {', '.join(map(repr, arrays)) or 'none'}",
         where=where,
-        fix="give each array the name of the model's input",
+        fix="name each array after its model input",
     )
 
 

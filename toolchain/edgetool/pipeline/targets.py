@@ -91,7 +91,7 @@ def selected_targets(
     TargetError for an unknown core, and for a text without a letter or a digit.
     """
     if text is not None and not squashed(text):
-        raise TargetError(f"{text[:80]!r} has no letter or digit to look for", fix=LIST_COMMAND)
+        raise TargetError(f"{text[:80]!r} contains no letter or digit to search for", fix=LIST_COMMAND)
     core_name = None if core is None else load_core(core).name
     return tuple(
         target

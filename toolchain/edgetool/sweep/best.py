@@ -64,7 +64,7 @@ def best_row(rows: Sequence[Row], target: str, by: str = "accuracy") -> Row:
     known = [name for name in names if any(AXES[name].value(row) is not None for row in accepted)]
     if not known:
         raise UsageError(
-            f"{by} is unknown for all accepted variants", where=target, fix=f"choose by one of {', '.join(AXES)}"
+            f"{by} is unknown for all accepted variants", where=target, fix=f"use one of {', '.join(AXES)}"
         )
     order = tuple(dict.fromkeys((known[0], *TIES)))
     return min(accepted, key=lambda row: (*(_rank(row, name) for name in order), row.number))

@@ -59,7 +59,7 @@ def _panels(record: SweepRecord, rows: Sequence[Row], x: str, y: str) -> tuple[P
     for name in (x, y):
         axis(name)
     if x == y:
-        raise UsageError(f"both axes are {x}", fix=f"use a different one of {', '.join(AXES)} for one of them")
+        raise UsageError(f"both axes are {x}", fix=f"choose another of {', '.join(AXES)} for one of them")
     present = {row.variant.target for row in rows}
     panels = tuple(
         Panel(target.label, tuple(row for row in rows if row.variant.target == target.label), x, y)

@@ -215,7 +215,7 @@ class Store:
         return OutputError(
             "was removed or replaced during the sweep",
             where=str(self.path),
-            fix="run the sweep again, and do not touch the store",
+            fix="run the sweep again, and do not modify the store",
         )
 
 

@@ -38,7 +38,7 @@ def do(task: Task, *, progress: child.Progress | None = None, on_start: child.On
             value, blobs, reason = _done(task, folder, progress, on_start)
     except OSError as error:
         raise OutputError(
-            f"cannot work here: {error.strerror or error}",
+            f"cannot be used as the working directory: {error.strerror or error}",
             where=str(child.temporary_place()),
             fix="set TMPDIR to another disk",
         ) from error

@@ -54,7 +54,7 @@ def _concatenation(draft: Draft, operator: Operator, context: Context) -> Applie
 RULES = (
     Rewrite(
         "split-concatenation",
-        "split up: TensorFlow Lite Micro concatenates at most ten tensors at a time",
+        "split: TensorFlow Lite Micro can concatenate at most ten tensors at a time",
         _concatenation,
         frozenset({"CONCATENATION"}),
     ),

@@ -136,7 +136,8 @@ def _unpack(draft: Draft, operator: Operator, context: Context) -> Applied | Non
 RULES = (
     Rewrite(
         "slice",
-        "replaced by SLICE, or STRIDED_SLICE with fewer dimensions: TensorFlow Lite Micro supports at most four there",
+        "replaced by SLICE, or STRIDED_SLICE with fewer dimensions: TensorFlow Lite Micro supports at most "
+        "four dimensions there",
         _strided_slice,
         frozenset({"STRIDED_SLICE"}),
     ),

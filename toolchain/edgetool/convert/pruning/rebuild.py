@@ -126,7 +126,8 @@ class _Builder:
         shapes = [tuple(weight.shape) for weight in new.weights]
         if shapes != [value.shape for value in values]:
             raise InternalError(
-                f"pruning left weights of {facts} that do not fit: {[value.shape for value in values]} for {shapes}"
+                f"after pruning, the weights of {facts} have the shapes {[value.shape for value in values]} "
+                f"instead of {shapes}"
             )
         new.set_weights(values)
         if values and hasattr(new, "finalize_state"):
