@@ -98,6 +98,6 @@ lock_options = stacked(
         type=Parsed("growth", _allowance),
         multiple=True,
         metavar="PERCENT|SIZE",
-        help="Allowed growth of arena, model size and latency over the locked figures, e.g. 2%; of two, the larger applies.",
+        help="Allowed growth over the locked figures, e.g. 2%; the larger of two values applies.",
     ),
 )
