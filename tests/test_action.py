@@ -85,7 +85,7 @@ def test_models_that_pass(folder: Path) -> None:
     assert (done.code, done.output) == (0, "passed=true\n")
     assert done.log.splitlines()[-1] == "edgetool check: all 4 passed"
     assert done.summary.startswith("### edgetool check: all 4 passed\n")
-    assert done.summary.count("| <code>models/b c.tflite</code> |") == 2
+    assert done.summary.count("| <code>models/b c.tflite</code> |") == 3  # a row per target, and one of the matrix
 
 
 def test_a_model_that_fails_and_every_file(folder: Path) -> None:

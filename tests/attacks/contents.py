@@ -140,6 +140,6 @@ ATTACKS = {
     "sparse-segments-oversized": Attack(lambda: _sparse(_columns((0, 2, MOST), (0, 3, 1))), "do not partition"),
     "sparse-segments-falling": Attack(lambda: _sparse(_columns((0, 4, 3), (0, 3, 1))), "do not partition"),
     "sparse-segments-none": Attack(lambda: _sparse(SparseDimension("SPARSE_CSR", 0)), "do not partition"),
-    "sparse-order-outside": Attack(lambda: _sparse(_columns((0, 2, 3), (0, 3, 1)), (0, 7)), "is not an order of"),
+    "sparse-order-outside": Attack(lambda: _sparse(_columns((0, 2, 3), (0, 3, 1)), (0, 7)), "is not a permutation of"),
     "sparse-dense-size": Attack(lambda: _sparse(SparseDimension("DENSE", MOST)), "in a dimension of size 4"),
 }

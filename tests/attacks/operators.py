@@ -96,10 +96,10 @@ ATTACKS = {
 # Those that only the rules of operators refuse.
 BY_RULES = {
     "cve-2020-15207-negative-axis": Attack(
-        lambda: model_of("MEAN", [Input((1, 4, 4, 2)), Input((1,), (-100,))], [(1, 4, 2)]), "an axis of -100"
+        lambda: model_of("MEAN", [Input((1, 4, 4, 2)), Input((1,), (-100,))], [(1, 4, 2)]), "axis -100"
     ),
     "cve-2020-15207-oversized-axis": Attack(
-        lambda: model_of("ARG_MAX", [Input((3, 2)), Input((1,), (MOST,))], [(3,)]), f"an axis of {MOST}"
+        lambda: model_of("ARG_MAX", [Input((3, 2)), Input((1,), (MOST,))], [(3,)]), f"axis {MOST}"
     ),
     "cve-2020-15208-shapes-apart": Attack(
         lambda: model_of("ADD", [Input((1, 4, 4, 2)), Input((1, 3, 4, 2))], [(1, 4, 4, 2)]), "incompatible shapes"
@@ -133,6 +133,6 @@ BY_RULES = {
         "along axis -3",
     ),
     "permutation-outside": Attack(
-        lambda: model_of("TRANSPOSE", [Input((3, 2)), Input((2,), (0, 7))], [(2, 3)]), "an axis of 7"
+        lambda: model_of("TRANSPOSE", [Input((3, 2)), Input((2,), (0, 7))], [(2, 3)]), "axis 7"
     ),
 }

@@ -237,7 +237,7 @@ def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeyp
 
 @pytest.mark.parametrize(
     ("account", "words"),
-    [(None, "not compared: edgetool has no exact figure"), (18000, "not 18,000 as edgetool's")],
+    [(None, "not compared: edgetool has no exact figure"), (18000, "but edgetool predicts 18,000")],
 )
 def test_the_view_compares_the_arena(account: int | None, words: str) -> None:
     device = replace(DEVICE, account_used_bytes=account)

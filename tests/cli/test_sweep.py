@@ -127,7 +127,7 @@ def test_suggested_commands_can_be_typed(store: Path) -> None:
 
 def test_a_picture_in_the_way_names_the_option_of_pictures(store: Path) -> None:
     Path("p.svg").write_bytes(b"")
-    assert "or another --plot" in sweep("pareto", store, "--plot", "p.svg").err
+    assert "or choose another --plot" in sweep("pareto", store, "--plot", "p.svg").err
 
 
 def test_run_takes_no_store_and_two_stores_are_refused(store: Path) -> None:

@@ -78,7 +78,7 @@ def test_it_shows_table_and_summary_and_goes_on_where_it_was(monkeypatch: pytest
     assert "4 variants: 4 done, 2 accepted" in done.out
     assert "  SRAM, latency" in done.out
     assert "  7 jobs computed, 0 reused; " in done.out
-    assert done.out.rstrip().endswith("kept in sweep.sqlite")
+    assert done.out.rstrip().endswith("saved in sweep.sqlite")
     assert sorted(work.kinds) == ["analyse"] * 4 + ["convert"] * 2 + ["reference"]
 
     Path("sweep.toml").write_text(SWEEP.replace('"rpi-pico"', '"rpi-pico", "cortex-m7"'))

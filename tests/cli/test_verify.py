@@ -162,7 +162,7 @@ def test_the_view_of_a_pass() -> None:
     shown = view(INFO)
     for text in (
         "yes",
-        "the same with our plan",
+        "the file with edgetool's plan",
         "on TFLM for x86-64 with reference kernels",
         "it does not run in 1,008 bytes",
         "same: equal to TFLM's",
@@ -176,7 +176,7 @@ def test_the_view_of_a_pass() -> None:
 
 def test_the_view_names_the_target_of_our_plan_alone() -> None:
     target = TargetInfo("nucleo", "cortex-m4", None, "tflm", "cmsis-nn")
-    assert "with our plan for nucleo, on TFLM for x86-64" in view(INFO, target=target)
+    assert "with edgetool's plan for nucleo, on TFLM for x86-64" in view(INFO, target=target)
     assert "nucleo" not in view(replace(INFO, planner="file"), target=target)
 
 
@@ -191,7 +191,7 @@ def test_the_view_of_a_failure_and_of_what_was_not_checked() -> None:
 
 def test_the_view_names_another_original_and_escapes_names() -> None:
     other = replace(INFO, original=VerifiedFile("other\x1b.tflite", "0" * 64, 1000))
-    assert "the model as it is against other\\x1b.tflite" in view(other, original="other\x1b.tflite")
+    assert "the model and other\\x1b.tflite" in view(other, original="other\x1b.tflite")
     failed = replace(INFO, runtimes=(RuntimeInfo("LiteRT", "it said \x1b[31m no"),))
     assert "\x1b[31m no" not in view(failed)
     assert "not compared: it said \\x1b[31m no" in view(failed)

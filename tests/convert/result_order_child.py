@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
     import tensorflow as tf
 
     from edgetool.convert import tflite
-    from edgetool.convert.calibrated import LayerMap, convert_calibrated, quantize
+    from edgetool.convert.calibrated import LayerMap, convert_calibrated, quantize, settings_of
     from edgetool.model.reader import read_model
 
     samples = np.random.default_rng(0).uniform(-1, 1, (8, 6)).astype(np.float32)
@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
 
     made = {}
     for name, denied in {"unread": (), "float readers": readers}.items():
-        contents = [quantize(tf, converter, calibrated, denied=denied).content for _ in range(RUNS)]
+        contents = [quantize(tf, settings_of(converter), calibrated, denied=denied).content for _ in range(RUNS)]
         made[name] = sorted({hashlib.sha256(content).hexdigest() for content in contents})
         (folder / f"{name}.tflite").write_bytes(contents[0])
     (folder / "made.json").write_text(json.dumps(made))

@@ -39,7 +39,7 @@ def refusal(*operations: tuple[str, str], kind: str = "TF Select", operands: str
 def test_the_operation_its_layer_and_what_to_use_instead() -> None:
     found = explain(refusal(("ResizeBicubic", "up/resize/ResizeBicubic")), LAYERS)
     assert found.reason == (
-        "TensorFlow Lite has no built-in operator for ResizeBicubic, which layer 'up' (UpSampling2D) needs"
+        "TensorFlow Lite has no built-in operator for ResizeBicubic, which layer 'up' (UpSampling2D) requires"
     )
     assert found.fix == "use interpolation='bilinear' or 'nearest'"
     assert found.details == ()
@@ -51,7 +51,7 @@ def test_each_operation_and_layer_is_named_once() -> None:
     found = explain(message, LAYERS)
     assert "'odd'" in found.reason
     (other,) = found.details
-    assert "Erfinv, which layer 'block/deep' (Odd) needs" in other
+    assert "Erfinv, which layer 'block/deep' (Odd) requires" in other
 
 
 def test_an_operation_that_lite_has_but_not_of_that_type() -> None:

@@ -215,7 +215,7 @@ def test_layers_by_the_names_of_tensors(models: Path, convert: Convert, tmp_path
     assert "conv2d" in {entry["name"] for entry in made.debug["layers"]}
     operators = [operator.label for operator in read_model(made.tflite).main.operators]
     assert "DEQUANTIZE" in operators
-    with pytest.raises(UsageError, match=r"a layer 'nonesuch'.*the layers with operators are .*conv2d"):
+    with pytest.raises(UsageError, match=r"layer 'nonesuch'.*the layers with operators are .*conv2d"):
         convert(path, quantize="int8", keep_float=("nonesuch",))
 
 
@@ -229,9 +229,9 @@ def test_the_same_file_gives_the_same_bytes(models: Path, convert: Convert, tmp_
     ("samples", "what"),
     [
         (np.zeros((4, 5), np.float32), r"has shape \(4, 5\).*takes samples of shape \(4,\)"),
-        (np.full((4, 4), np.nan, np.float32), "holds NaN"),
+        (np.full((4, 4), np.nan, np.float32), "contains NaN"),
         (np.ones((4, 4), np.float32), "it has no range to quantize"),
-        (np.zeros((0, 4), np.float32), "holds no samples"),
+        (np.zeros((0, 4), np.float32), "contains no samples"),
     ],
 )
 def test_calibration_data_is_checked(convert: Convert, tmp_path: Path, samples: Any, what: str) -> None:

@@ -120,7 +120,7 @@ def test_a_full_disk_is_told(built: Trained, tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
     try:
-        with pytest.raises(OutputError, match="no room to work in"):
+        with pytest.raises(OutputError, match="no space for temporary files"):
             prune(built.path, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -89,7 +89,7 @@ SHARED: dict[str, tuple[list[Input | None], tuple[int, ...], str]] = {
     "ARG_MAX ARG_MIN MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM": (
         [FIRST, Input((1,), (-100,))],
         (2,),
-        "an axis of -100",
+        "axis -100",
     ),
     "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D": ([FIRST], (2, 3), "of 2 dimensions, not 4"),
     "DEPTH_TO_SPACE SPACE_TO_DEPTH": ([Input((1, 2, 2, 4))], (1, 2, 2, 4), "block_size 0"),

@@ -191,8 +191,8 @@ def test_a_sparse_constant_is_read() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"traversal_order": (0, 2)}, "is not an order of"),
-        ({"traversal_order": (0, 0)}, "is not an order of"),
+        ({"traversal_order": (0, 2)}, "is not a permutation of"),
+        ({"traversal_order": (0, 0)}, "is not a permutation of"),
         ({"traversal_order": (0, 1, 2), "block_map": (2,)}, "block for a dimension"),
         ({"dimensions": ()}, "0 entries for 2"),
         ({"rows": {"dense_size": 3}}, "3 in a dimension of size 2"),

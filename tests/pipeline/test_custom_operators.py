@@ -103,7 +103,7 @@ def test_further_problems_are_details(tmp_path: Path) -> None:
 
 def test_a_path_that_is_no_file(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.toml"):
-        with pytest.raises(UsageError, match="give the path of a TOML file with custom operators"):
+        with pytest.raises(UsageError, match="specify the path of a TOML file with custom operators"):
             read_custom_operators(path)
 
 

@@ -352,7 +352,7 @@ def test_samples_of_a_file_come_after_the_random_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("samples", [10**7, 10**30])
 def test_more_random_samples_than_memory_holds_are_refused(samples: int, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="give fewer"):
+    with pytest.raises(UsageError, match="specify fewer"):
         verify_model(saved(tmp_path, residual_model()), samples=samples)
 
 

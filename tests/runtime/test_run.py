@@ -178,7 +178,8 @@ def test_a_missing_package_is_named_with_its_extra(engine: Engine, package: str,
         fake(path, name, ABSENT)
     with pytest.raises(errors.MissingExtraError, match=package) as caught:
         run_model(tiny_models.gelu(), [np.zeros((1, 1, 4), np.float32)], engine=engine)
-    assert caught.value.fix == "pip install 'edgetool[verify]'"
+    platforms = ", on Linux with an x86-64 processor: tflite-micro has wheels for no other platform"
+    assert caught.value.fix == "pip install 'edgetool[verify]'" + (platforms if engine == "tflm" else "")
     assert caught.value.exit_code == 2
 
 

@@ -290,12 +290,12 @@ def test_equal_is_what_has_no_noise(
 @pytest.mark.parametrize("labels", [None, np.array([0, 1, 1, 0])])
 def test_a_variant_that_overflows_is_not_equal(labels: Array | None, tmp_path: Path) -> None:
     made = of_network(network("EXP"), X * 100, np.ones_like(X), labels=labels)
-    with pytest.raises(ConversionError, match="not finite on these samples") as caught:
+    with pytest.raises(ConversionError, match="not finite for these samples") as caught:
         measured(made, tmp_path)
     assert caught.value.where == "output 't1'"
     if labels is not None:  # on the labelled samples alone
         inputs = (np.zeros_like(X),)
-        with pytest.raises(ConversionError, match="not finite on these samples"):
+        with pytest.raises(ConversionError, match="not finite for these samples"):
             measured(replace(made, inputs=inputs), tmp_path)
 
 

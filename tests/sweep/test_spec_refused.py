@@ -125,7 +125,7 @@ def test_a_target_is_there_once(folder: Path, targets: str) -> None:
         ("seed = -1", "seed", "-1 is not an integer from 0"),
         ('memory_budgets = "64KiB"', "memory_budgets", "must be a list"),
         ('memory_budgets = ["64K"]', "memory_budgets[0]", "ambiguous"),
-        ('memory_budgets = ["64KiB:rom"]', "memory_budgets[0]", "not of 'rom'"),
+        ('memory_budgets = ["64KiB:rom"]', "memory_budgets[0]", "not to 'rom'"),
         ("memory_budgets = [{of = 'ram'}]", "memory_budgets[0]", "the key 'size' is missing"),
         ("memory_budgets = [1.5]", "memory_budgets[0]", "'1.5' is not a budget"),
         ('memory_budgets = ["64KiB", "64KiB"]', "memory_budgets[1]", "listed twice"),

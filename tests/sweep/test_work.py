@@ -144,7 +144,7 @@ def test_a_failure_on_a_full_disk_is_the_disks(fake: None, monkeypatch: pytest.M
 
 def test_no_place_to_work_in_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    with pytest.raises(OutputError, match="none: no directory can be made"):
+    with pytest.raises(OutputError, match="none: cannot create a directory"):
         do(task({"do": "answer"}))
 
 

@@ -97,7 +97,7 @@ def test_nothing_else_is_removed_whatever_is_noted(name: str, tmp_path: Path) ->
 
 def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(OutputError, match="no directory can be made"), workplace(Lock(Path("s.sqlite"), "", None)):
+    with pytest.raises(OutputError, match="cannot create a directory"), workplace(Lock(Path("s.sqlite"), "", None)):
         pass
 
 

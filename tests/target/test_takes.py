@@ -51,7 +51,7 @@ def test_one_type_for_all_is_what_equals_signs_say(inputs: list[DType], output: 
     [
         ("int8", "'>'"),
         ("int8 > int8 > int8", "'>'"),
-        ("int7 > int8", "not a type"),
+        ("int7 > int8", "not a valid type"),
         ("int8 > =1", "input 1"),
         ("> =", "input 0"),
     ],
@@ -73,11 +73,11 @@ def test_a_profile_is_read_strictly() -> None:
     assert takes_of({"ADD": "int8 = > ="}, None, **{"cmsis-nn": {"ADD": "int8 int8 > int8"}}) == []
     for problem, part in (
         (takes_of({"ADDD": "int8 > int8"}), "not an operator"),
-        (takes_of({"ADD": "int8 > int9"}), "not a type"),
+        (takes_of({"ADD": "int8 > int9"}), "not a valid type"),
         (takes_of({"ADD": "int8 > int8"}, {"PACK": "int8: ignores"}), "no entry"),
-        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8: sometimes"}), "not a rule"),
+        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8: sometimes"}), "not a valid rule"),
         (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8: writes 0 0"}), "positive"),
-        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8 int16: writes 1 0"}), "not a rule"),
+        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8 int16: writes 1 0"}), "not a valid rule"),
         (takes_of({"ADD": "int8 > int8"}, None, arm={"ADD": "int8 > int8"}), "unknown key"),
     ):
         assert len(problem) == 1

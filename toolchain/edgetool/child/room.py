@@ -36,7 +36,7 @@ def lack_of_room(error: BaseException) -> str | None:
         if not isinstance(at, EdgetoolError) and (found := SAID.search(str(at))):  # ours may hold names from a file
             return found[0]
         if isinstance(at, OSError) and SHORT.search(str(at)):
-            return "a file could be written only in part"
+            return "a file could only be partially written"
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
     return None
 

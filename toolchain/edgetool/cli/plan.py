@@ -147,13 +147,13 @@ def command(
             explain_view(item, everything=everything) if explain else plan_view(item, everything=everything)
             for item in reports
         ]
-        print_lines([line for view in views for line in ("", *view)][1:])
+        ends = [closing(verdict_of(item), view) for item, view in zip(reports, views, strict=True)]
+        whole = [[*view, *end] for view, end in zip(views, ends, strict=True)] if output is None else views
+        print_lines([line for lines in whole for line in ("", *lines)][1:])
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
-    if not as_json and not quiet:
-        print_lines(
-            [line for item, view in zip(reports, views, strict=True) for line in closing(verdict_of(item), view)]
-        )
+        if not as_json:
+            print_lines(ends[0])
     if interrupted:
         left = len(targets) - len(reports)
         rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""

@@ -80,7 +80,7 @@ def _table(spec: HeaderSpec, rows: list[tuple[TensorSpec, str]], name: str, macr
     height = activations_bytes(spec)
     if height >= 2**31:
         raise errors.UnsupportedModelError(
-            f"its tensors reach to byte {height:,}, more than a microcontroller can address",
+            f"its tensors extend to byte {height:,}, more than a microcontroller can address",
             fix="check the shapes of the model",
         )
     prose = (

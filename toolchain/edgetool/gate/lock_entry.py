@@ -16,7 +16,9 @@ from edgetool.target.types import Target
 Value = int | float | None
 
 # Words of a profile that are no figures: a sentence put better changes nothing, nor does what kernels take.
-WORDS = frozenset(["sources", "note", "basis", "clock_source", "description", "document", "rank_limits", "takes"])
+WORDS = frozenset(
+    ["sources", "note", "basis", "clock_source", "description", "document", "rank_limits", "takes", "vendor"]
+)
 # The figures of a lock, by their names in the document, and those that every model has.
 FIGURES = (
     *("arena_bytes", "used_bytes", "head_bytes", "tail_bytes", "model_bytes", "parameters"),

@@ -79,7 +79,7 @@ def require_sound(problem: LayoutProblem, layout: Layout) -> Layout:
     if violations:
         raise InternalError(
             f"the layout is invalid: {violations[0].message}",
-            fix="please report this with the model; no file was written",
+            fix="please report this and attach the model; no file was written",
             details=tuple(violation.message for violation in violations[1:6]),
         )
     return layout
@@ -190,7 +190,10 @@ def _overlaps(buffers: Sequence[Buffer], pieces: Sequence[_Piece]) -> list[Viola
         for other in alive:
             if mine.offset < other.offset + other.bytes and other.offset < mine.offset + mine.bytes:
                 if len(found) == MAX_PAIRS:
-                    return [*found, Violation("overlap", f"and more pairs than these {MAX_PAIRS:,} overlap", ())]
+                    return [
+                        *found,
+                        Violation("overlap", f"more than {MAX_PAIRS:,} pairs overlap; only these are listed", ()),
+                    ]
                 text = f"{_told(buffers[other.index])} and {_told(buffers[mine.index])} overlap"
                 pair = (min(mine.index, other.index), max(mine.index, other.index))
                 found.append(Violation("overlap", text, pair))

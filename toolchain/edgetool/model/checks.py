@@ -87,7 +87,9 @@ def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
     order, blocks, dimensions = record["traversal_order"], record["block_map"], record["dim_metadata"]
     rank = len(shape)
     if sorted(order) != list(range(rank + len(blocks))):
-        invalid(name, record, "traversal_order", f"it is not an order of {rank} dimensions and {len(blocks)} blocks")
+        invalid(
+            name, record, "traversal_order", f"it is not a permutation of {rank} dimensions and {len(blocks)} blocks"
+        )
     if any(not 0 <= block < rank for block in blocks):
         invalid(name, record, "block_map", f"a block for a dimension that does not exist in a shape of rank {rank}")
     if len(dimensions) != len(order):

@@ -68,7 +68,7 @@ def _is_toml(blob: bytes) -> bool:
 
 
 _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
-    (_starts(b"\x89HDF\r\n\x1a\n"), FileKind("an HDF5 file, as Keras writes .h5 files", _CONVERT, ".h5")),
+    (_starts(b"\x89HDF\r\n\x1a\n"), FileKind("an HDF5 file, the format of Keras .h5 files", _CONVERT, ".h5")),
     (
         _archive_of(b"config.json", b"model.weights.h5"),
         FileKind("a Keras model, as in .keras files", _CONVERT, ".keras"),
@@ -79,7 +79,7 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
     (_archive_of(b""), FileKind("a zip archive", "unpack it")),
     (
         _starts(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
-        FileKind("a pickle, as PyTorch writes", _EXPORT),
+        FileKind("a pickle file, such as PyTorch writes", _EXPORT),
     ),
     (
         _starts(b"\x08\x01\x12"),

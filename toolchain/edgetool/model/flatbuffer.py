@@ -103,7 +103,7 @@ class _Reader:
         """The table that starts at byte `at`."""
         where = f"{kind.name} at byte {at}"
         if depth > MAX_DEPTH:
-            self.fail(where, f"tables are nested deeper than {MAX_DEPTH}")
+            self.fail(where, f"tables are nested more than {MAX_DEPTH} levels deep")
         self.tables += 1
         if self.tables > MAX_TABLES:
             self.fail(where, f"the file has more than {MAX_TABLES} tables")

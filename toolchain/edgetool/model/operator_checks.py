@@ -157,7 +157,7 @@ def named(field: str) -> Rule:
 
     def rule(node: Node) -> None:
         if node.options is not None and isinstance(node.options.fields.get(field), int):
-            node.refuse_option(field, f"with {field} {node.number(field)}, which has no meaning")
+            node.refuse_option(field, f"with {field} {node.number(field)}, which is not a valid value")
 
     return rule
 
@@ -186,7 +186,7 @@ def axes_input(axes: Operand, operand: Operand) -> Rule:
         count = len(tensor.shape) if tensor is not None else 0
         for axis in constant_numbers(axes.of(node)) or ():
             if count and not -count <= axis < count:
-                axes.refuse(node, f"an axis of {axis}, but there are {count}")
+                axes.refuse(node, f"axis {axis}, but there are only {count}")
 
     return rule
 

@@ -56,7 +56,7 @@ def _image(node: Node, size: Shape, window: Shape) -> tuple[int, int]:
         made.append(windows(padding, length, covered, stride))
         around = (made[-1] - 1) * stride + covered - length
         if padding == "SAME" and around // 2 > MAX_STEP:
-            node.refuse_option("padding", f"with {around} elements around the image, more than twice {MAX_STEP}")
+            node.refuse_option("padding", f"with {around} elements of padding, more than twice {MAX_STEP}")
     return made[0], made[1]
 
 

@@ -57,7 +57,7 @@ def read_reports(document: object) -> tuple[Report, ...]:
         raise UsageError(f"{what}; this version of edgetool reads {_shown(SCHEMA)}", fix=WRITE_ANEW)
     for key, command in OTHER_COMMANDS.items():
         if key in document:
-            raise UsageError(f"is a document of 'edgetool {command}', which contains no report", fix=WRITE_ANEW)
+            raise UsageError(f"was written by 'edgetool {command}' and contains no report", fix=WRITE_ANEW)
     if "reports" not in document:
         return (_value(document, Report, ""),)
     found = document["reports"]

@@ -71,7 +71,9 @@ class Section:
         """A name: lower-case letters, digits and -_.+ between them."""
         value = self.text(name, required=required)
         if value and not _NAME.fullmatch(value):
-            self.note(name, f"{value[:80]!r} is not a name", "use lower-case letters, digits and hyphens, at most 64")
+            self.note(
+                name, f"{value[:80]!r} is not a valid name", "use lower-case letters, digits and hyphens, at most 64"
+            )
         return value
 
     def choice(self, name: str, known: Collection[str], *, required: bool = True) -> str | None:

@@ -144,7 +144,9 @@ def _operand(word: str) -> Operand:
 
 def _dtype(name: str) -> DType:
     if name not in DTYPES:
-        raise ValueError(f"{name[:80]!r} is not a type; {did_you_mean(name, DTYPES) or 'for example, int8 or float32'}")
+        raise ValueError(
+            f"{name[:80]!r} is not a valid type; {did_you_mean(name, DTYPES) or 'for example, int8 or float32'}"
+        )
     return DTYPES[name]
 
 
@@ -181,7 +183,7 @@ def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScal
                 case ["writes", scale, zero_point] if len(types) == 1:
                     fixed.append(FixedScale(types[0], _positive(scale), int(zero_point)))
                 case _:
-                    section.note(key, f"{part.strip()[:80]!r} is not a rule", "for example, 'int8: equal'")
+                    section.note(key, f"{part.strip()[:80]!r} is not a valid rule", "for example, 'int8: equal'")
         except ValueError as problem:
             section.note(key, str(problem))
     return tuple(equal), tuple(fixed)

@@ -105,7 +105,7 @@ def _table(text: str) -> Table:
         if len(cells) != len(header):
             raise invalid(
                 f"row {number} has {_count(len(cells), 'cell')}, but the header has {len(header)}",
-                "cells may be empty, but keep their commas",
+                "cells may be empty, but the commas are required",
             )
         kept.append(tuple(cells))
         numbers.append(number)

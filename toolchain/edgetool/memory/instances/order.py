@@ -83,7 +83,7 @@ def check_use(
             if i in writer:
                 raise invalid(
                     f"tensor {i} ({_named(tensors[i])}) is written twice: {writer[i]} and by {operator.told}",
-                    "let one of the two write another tensor",
+                    "make one of the two write to a different tensor",
                 )
             writer[i] = f"by {operator.told}"
     for operator in operators:

@@ -50,7 +50,7 @@ def require_sound(
     if conflicts:
         raise InternalError(
             f"the assignment to shared buffers is invalid: {conflicts[0].message}",
-            fix="please report this with the model; no file was written",
+            fix="please report this and attach the model; no file was written",
             details=tuple(conflict.message for conflict in conflicts[1:6]),
         )
 

@@ -18,7 +18,7 @@ LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
 
 def _int8_slopes(call: Call) -> None:
     if call.required_output().dtype == DType.INT16 and call.required_input(1).dtype != DType.INT8:
-        raise KernelRefusal("PRELU of int16 supports only int8 slopes")
+        raise KernelRefusal("int16 PRELU supports only int8 slopes")
 
 
 def _shrinking_output(call: Call) -> None:

@@ -136,7 +136,7 @@ def _images(call: Call) -> None:
     """Raises KernelRefusal for other tensors, of which the kernel would read on behind."""
     input_rank(0, 4)(call)
     output_rank(0, 4)(call)
-    demand(call, 0 not in call.required_output().shape, "cannot produce an image without pixels")
+    demand(call, 0 not in call.required_output().shape, "cannot produce an empty image")
 
 
 def _mode(call: Call) -> str:
