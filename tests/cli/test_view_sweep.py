@@ -103,7 +103,7 @@ def test_v_tells_every_reason_in_full_and_every_column() -> None:
     shown = text(view(rows, everything=True))
     for words in (
         "rejected: variant 1: the runtime has no GELU",
-        "rejected: variant 1: the arena needs 180,000 B; sram leaves 64,512 B",
+        "rejected: variant 1: the arena requires 180,000 B; sram leaves 64,512 B",
         "band ms",
         "SQNR dB",
         "energy",
