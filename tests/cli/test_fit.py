@@ -35,7 +35,7 @@ def test_the_table_has_bars_the_band_and_the_verdict_last(shared: Path, tflite: 
     assert lines[3] == "max78000fthr                  98.4  ####.  77%  ####.  64%  390 (350-540)"
     (miss,) = (line for line in lines if line.startswith("stm32f401 "))
     assert miss == "stm32f401                ##### 103%  ####.  64%  arena: 2.36 KiB too large"
-    assert "3 devices are left out, only the memory bandwidth is known: desktop," in lines
+    assert "3 devices are not listed, because only the memory bandwidth is known: desktop," in lines
     assert lines[-1] == "Fits 55 of 59 boards; the smallest is max78000fthr (128 KiB SRAM, 512 KiB flash)"
 
 

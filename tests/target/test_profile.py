@@ -157,7 +157,7 @@ BAD = {
     "clock is a list": (change('"480 MHz"', '["480 MHz"]'), "clock", "must be a string with a unit"),
     "number as core": (change('"cortex-m7"', "7"), "core", "must be a string, not an integer"),
     "date as name": (change('"my-board"', "2026-01-01"), "name", "must be a string, not a date"),
-    "bad name": (change('"my-board"', '"My Board"'), "name", "not a name"),
+    "bad name": (change('"my-board"', '"My Board"'), "name", "not a valid name"),
     "name with a newline": (change('"my-board"', '"my\\nboard"'), "name", "printable"),
     "empty text": (f'board = "  "\n{GOOD}', "board", "printable"),
     "bad address": (change("0x24000000", "0x124000000"), "region[0].base", "outside"),
