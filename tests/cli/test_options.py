@@ -23,7 +23,7 @@ def test_positive_numbers_are_taken_as_they_are(number: float) -> None:
     "value", ["0", "-1", "nan", "inf", "-inf", "1e300", "1e-300", "12.3ms", "", "1,5", True, 10**400, None]
 )
 def test_what_no_device_has_is_refused(value: object) -> None:
-    with pytest.raises(click.BadParameter, match="is not a plain number"):
+    with pytest.raises(click.BadParameter, match=r"is not a (plain )?number"):
         Positive().convert(value, None, None)
 
 
