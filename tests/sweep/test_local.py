@@ -110,9 +110,10 @@ def test_closing_kills_the_children_at_once_and_leaves_nothing(tmp_path: Path, m
 
 
 def test_a_child_that_starts_while_the_pool_closes_is_ended() -> None:
-    closing, stopped = threading.Event(), threading.Event()
+    begun, closing, stopped = threading.Event(), threading.Event(), threading.Event()
 
     def do(task: Task, *, on_start: Callable[[Callable[[], None]], None]) -> Outcome:
+        begun.set()
         closing.wait(30)
         on_start(stopped.set)
         stopped.wait(30)
@@ -120,6 +121,7 @@ def test_a_child_that_starts_while_the_pool_closes_is_ended() -> None:
 
     pool = LocalPool(1, do=do)
     pool.submit(task("late"))
+    assert begun.wait(30)
     release = threading.Timer(0.1, closing.set)
     release.start()
     pool.close()
