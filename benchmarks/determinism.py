@@ -38,6 +38,8 @@ from benchmarks.zoo.files import calibration
 
 ROOT = Path(__file__).parents[1]
 TARGET = "cortex-m7"
+# A search that its time limit ends says so in the report, and how far it got depends on the machine's load.
+LIMIT = ("--plan-time-limit", "120")
 FORMS = ("auto", "fused", "unrolled")
 RECURRENT = ("LSTM", "GRU", "RNN")
 LIBRARIES = frozenset(["tensorflow", "tensorflow-cpu", "keras", "tf-keras", "numpy"])
@@ -70,7 +72,7 @@ def convert(case: Case, models: Path, kept: Path) -> Outcome:
         output = Path(folder) / "out"
         command = ["convert", entry.file_name, "--calibration", calibration(home).name, "--target", TARGET]
         done = subprocess.run(
-            [sys.executable, "-m", "edgetool", *command, "--name", "model", "-o", str(output), *options],
+            [sys.executable, "-m", "edgetool", *command, "--name", "model", "-o", str(output), *LIMIT, *options],
             cwd=home,
             env=environment,
             capture_output=True,

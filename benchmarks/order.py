@@ -52,13 +52,13 @@ LIVE = (
     "breadth-first",
     "longest-path",
     "greedy",
-    "ours",
+    "edgetool",
     "bound",
     "proof",
-    "s",
-    "peer",
+    "CPU seconds",
+    "tflite-tools",
 )
-ARENA = ("network", "stock", "our layout", "our order and layout", "plan s", "verified")
+ARENA = ("network", "TFLM's planner", "best layout", "best order and layout", "CPU seconds", "verified")
 # The peer keeps every set of tensors that it saw, and recurs once per operator.
 PEER = """
 import sys

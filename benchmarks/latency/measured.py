@@ -54,18 +54,18 @@ CORES = ("Cortex-M0+", "Cortex-M33", "Cortex-M4", "Cortex-M7", "Cortex-M85")
 
 # Why a row is shown and not counted, by a word in its core, runtime or note; the first that applies.
 UNCOUNTED = (
-    ("+MVP", "an accelerator does the work"),
-    ("+HSP", "an accelerator does the work"),
-    ("NDP9120", "an accelerator does the work"),
-    ("Syntiant", "an accelerator does the work"),
-    ("GAP9", "an accelerator does the work"),
-    ("FPGA", "an accelerator does the work"),
-    ("ANPU", "an accelerator does the work"),
-    ("Neural-ART", "an accelerator does the work"),
-    ("Hexagon", "an application processor"),
-    ("Cortex-A", "an application processor"),
+    ("+MVP", "inference runs on an accelerator"),
+    ("+HSP", "inference runs on an accelerator"),
+    ("NDP9120", "inference runs on an accelerator"),
+    ("Syntiant", "inference runs on an accelerator"),
+    ("GAP9", "inference runs on an accelerator"),
+    ("FPGA", "inference runs on an accelerator"),
+    ("ANPU", "inference runs on an accelerator"),
+    ("Neural-ART", "inference runs on an accelerator"),
+    ("Hexagon", "runs on an application processor"),
+    ("Cortex-A", "runs on an application processor"),
     ("-O0", "built without optimisation"),
-    ("TFLM 2.3.1", "kernels of 2020, built for size with GCC 6"),
+    ("TFLM 2.3.1", "kernels from 2020, built for size with GCC 6"),
     ("microTVM native", "TVM's own kernels"),
     ("RV32", "no instruction tables for this core"),
     ("RV64", "no instruction tables for this core"),
@@ -148,7 +148,7 @@ def _mlperf(data: Path) -> Iterator[Row]:
         model, core, runtime = line["benchmark"], line["core"], line["runtime"]
         reason = _why_not(f"{core} {runtime}")
         if model == "sww":
-            reason = "a streaming task: its time is a share of a second, not an inference"
+            reason = "a streaming task: its time is a fraction of each second of input, not the time of one inference"
         elif (model, line["dtype"]) not in MLPERF_FILES:
             reason = reason or f"no {line['dtype']} model of this task here"
         elif "version not stated" in runtime:
@@ -156,7 +156,7 @@ def _mlperf(data: Path) -> Iterator[Row]:
         elif line["dtype"] != "int8" and not reason:
             reason = "float32 with another runtime"
         elif model == "vww" and any(word in runtime for word in SKIPS_DEAD_CHANNELS):
-            reason = reason or "the runtime leaves out the model's dead channels"
+            reason = reason or "the runtime skips the model's dead channels"
         yield Row(
             model=model,
             dtype=line["dtype"],
@@ -234,7 +234,7 @@ def _why_not_other(line: dict[str, str], model: str) -> str:
     if "reference kernels" in line["runtime"]:
         return "reference kernels of another version"
     if "dual-core" in line["runtime"]:
-        return "both cores of the chip"
+        return "uses both cores of the chip"
     if "single core" in line["runtime"]:
         return "the complete run is in rows.csv"
     known = (model, "int8") in MLPERF_FILES or model == "person_detect"

@@ -82,13 +82,13 @@ def tables(results: Results) -> list[Table]:
     return [
         Table(
             "Calibrated on one model of a board",
-            "One measured time of the keyword spotting model sets the cycles per instruction, as `edgetool calibrate`"
-            " does; the board's other models are then predicted.",
+            "As in `edgetool calibrate`, one measured time of the keyword spotting model determines the cycles per"
+            " instruction; the board's other models are then predicted.",
             ("board, runtime, type", "core", "tested on", *ERRORS),
             (
                 *(_test(test) for test in results.calibrated),
                 _all("models submitted to MLPerf Tiny", submitted(results)),
-                _all("all of them", results.calibrated),
+                _all("all rows", results.calibrated),
             ),
         ),
         Table(
@@ -101,15 +101,16 @@ def tables(results: Results) -> list[Table]:
             ),
         ),
         Table(
-            "Kernels of 2020",
-            "The same profiles against older kernels: CMSIS-NN has been rewritten since. These rows are shown but not"
-            " counted.",
+            "Kernels from 2020",
+            "The same profiles compared with older kernels; CMSIS-NN has since been rewritten. These rows are shown but"
+            " not counted.",
             ("board, runtime, type", "core", "tested on", *ERRORS),
             tuple(_test(test) for test in results.shipped if old(test)),
         ),
         Table(
             "Single operators",
-            "Operators with multiply-accumulates that take at least 0.3 % of the time of their model. * as above.",
+            "Operators with multiply-accumulates that take at least 0.3 % of their model's time. An asterisk (*) has"
+            " the same meaning as above.",
             ("board, runtime, model", "core", "tested on", *ERRORS),
             tuple(_test(test, "*" if test.fitted else "") for test in results.operators),
         ),
@@ -122,8 +123,8 @@ def tables(results: Results) -> list[Table]:
         ),
         Table(
             "Factors of other runtimes",
-            "Time relative to the estimate for TFLM with CMSIS-NN, on Espressif's chips with its reference kernels:"
-            " `targets/factors.csv`.",
+            "Time relative to the estimate for TFLM with CMSIS-NN (on Espressif's chips, for TFLM with its reference"
+            " kernels). The factors are in `targets/factors.csv`.",
             ("runtime", "core", "factor", "low", "high", "rows"),
             tuple(
                 (name, core, f"{factor:.2f}", f"{low:.2f}", f"{high:.2f}", str(n))
@@ -139,7 +140,7 @@ def tables(results: Results) -> list[Table]:
         Table(
             "Energy",
             "A setup is one submission: a board, its power supply and its firmware.",
-            ("energy", "n", "median", "p90", "max"),
+            ("calculation", "n", "median", "p90", "max"),
             tuple((item.title, *_spread(item.errors)) for item in results.energy),
         ),
         Table(

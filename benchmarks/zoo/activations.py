@@ -22,13 +22,13 @@ def _named(keras: Any, *names: str) -> dict[str, Any]:
 
 @zoo("act-saturating")
 def saturating(keras: Any) -> Any:
-    """Activations that end in a plateau."""
+    """Saturating activations."""
     return _fan(keras, _named(keras, "sigmoid", "tanh", "hard_sigmoid", "hard_tanh", "softsign", "relu6"))
 
 
 @zoo("act-relu")
 def rectified(keras: Any) -> Any:
-    """Rectifiers, with their slopes and limits."""
+    """Rectifiers with different slopes and limits."""
     layers = keras.layers
     return _fan(
         keras,
@@ -43,7 +43,7 @@ def rectified(keras: Any) -> Any:
 
 @zoo("act-threshold")
 def thresholded(keras: Any) -> Any:
-    """keras.activations.threshold, by an operation."""
+    """keras.activations.threshold, applied as an operation."""
     return _fan(keras, {"thresholded": lambda x: keras.ops.threshold(x, 0.1, 0.0)})
 
 
@@ -83,7 +83,7 @@ def logarithmic(keras: Any) -> Any:
 
 @zoo("act-sparse")
 def sparse(keras: Any) -> Any:
-    """The sparse relatives of softplus and sigmoid."""
+    """Sparse variants of softplus and sigmoid."""
     return _fan(keras, _named(keras, "sparse_plus", "sparse_sigmoid"))
 
 
@@ -95,5 +95,5 @@ def sparsemax(keras: Any) -> Any:
 
 @zoo("act-gated")
 def gated(keras: Any) -> Any:
-    """Gates between the halves of a layer."""
+    """Gated linear unit: one half of the features gates the other half."""
     return _fan(keras, _named(keras, "glu"))

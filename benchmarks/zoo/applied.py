@@ -13,7 +13,7 @@ ENTRIES, zoo = collection("networks")
 
 @zoo("lenet")
 def lenet(keras: Any) -> Any:
-    """Digits: convolution, average pooling, tanh."""
+    """Digit recognition: convolution, average pooling, tanh."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -45,7 +45,7 @@ def squeeze_excite(keras: Any) -> Any:
 
 @zoo("shufflenet-like")
 def shufflenet(keras: Any) -> Any:
-    """Grouped convolutions and a shuffle of channels."""
+    """Grouped convolutions and a channel shuffle."""
     layers = keras.layers
     source = keras.Input((16, 16, 3))
     x = conv(keras, source, 12, strides=2)
@@ -58,7 +58,7 @@ def shufflenet(keras: Any) -> Any:
 
 @zoo("inception-block")
 def inception(keras: Any) -> Any:
-    """Four parallel paths, concatenated."""
+    """Four parallel paths, which are concatenated."""
     layers = keras.layers
     source = keras.Input((16, 16, 3))
     x = conv(keras, source, 8)
@@ -69,7 +69,7 @@ def inception(keras: Any) -> Any:
 
 @zoo("detector", samplers={"": centred})
 def detector(keras: Any) -> Any:
-    """One-shot detection: boxes and scores from two scales, with a pyramid."""
+    """Single-shot detection: boxes and scores at two scales, with a feature pyramid."""
     layers = keras.layers
     source = keras.Input((32, 32, 3))
     fine = separable(keras, conv(keras, source, 8, strides=2), 12, strides=2)
@@ -87,7 +87,7 @@ def detector(keras: Any) -> Any:
 
 @zoo("ecg-resnet")
 def ecg(keras: Any) -> Any:
-    """Heartbeats: a residual network over time with global pooling."""
+    """Heartbeat classification: a residual network over time with global pooling."""
     layers = keras.layers
     source = keras.Input((64, 1))
     x = layers.Conv1D(8, 7, strides=2, padding="same", activation="relu")(source)
@@ -100,7 +100,7 @@ def ecg(keras: Any) -> Any:
 
 @zoo("text-cnn", samplers={"": indices(60)})
 def text_cnn(keras: Any) -> Any:
-    """Sentences: embedding and convolutions of three widths."""
+    """Sentence classification: embedding and convolutions of three widths."""
     layers = keras.layers
     source = keras.Input((16,), dtype="int32")
     x = layers.Embedding(60, 8)(source)
@@ -121,7 +121,7 @@ def recommender(keras: Any) -> Any:
 
 @zoo("forecaster")
 def forecaster(keras: Any) -> Any:
-    """A forecast by doubly residual dense blocks."""
+    """Forecasting with doubly residual dense blocks."""
     layers = keras.layers
     source = keras.Input((24,))
     rest, forecast = source, []
@@ -134,7 +134,7 @@ def forecaster(keras: Any) -> Any:
 
 @zoo("highway-mlp")
 def highway(keras: Any) -> Any:
-    """Dense layers with learned gates, self-normalizing."""
+    """Self-normalizing dense layers with learned gates."""
     layers = keras.layers
     source = keras.Input((16,))
     x = layers.Dense(16, activation="selu", kernel_initializer="lecun_normal")(source)

@@ -26,7 +26,7 @@ def separable(keras: Any, x: Any, filters: int, strides: int = 1) -> Any:
 
 @zoo("ds-cnn")
 def ds_cnn(keras: Any) -> Any:
-    """Keyword spotting on 49 x 10 MFCC with depthwise separable convolutions."""
+    """Keyword spotting on 49 x 10 MFCCs with depthwise separable convolutions."""
     layers = keras.layers
     source = keras.Input((49, 10, 1))
     x = layers.Dropout(0.2)(conv(keras, source, 32, (10, 4), 2))
@@ -70,7 +70,7 @@ def mobilenet_like(keras: Any) -> Any:
 
 @zoo("autoencoder-dense")
 def autoencoder_dense(keras: Any) -> Any:
-    """Anomaly detection in machine sounds: dense layers down to eight units and back."""
+    """Anomaly detection in machine sounds: dense layers that narrow to eight units and widen again."""
     layers = keras.layers
     x = source = keras.Input((160,))
     for units in (32, 32, 8, 32, 32):
@@ -80,7 +80,7 @@ def autoencoder_dense(keras: Any) -> Any:
 
 @zoo("autoencoder-conv")
 def autoencoder_conv(keras: Any) -> Any:
-    """Images through a convolutional bottleneck and back with transposed convolutions."""
+    """An image autoencoder with a convolutional bottleneck and transposed convolutions."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -95,7 +95,7 @@ def autoencoder_conv(keras: Any) -> Any:
 
 @zoo("tcn")
 def tcn(keras: Any) -> Any:
-    """A temporal convolutional network: causal, increasingly dilated, residual."""
+    """A temporal convolutional network: causal, increasingly dilated convolutions with residual connections."""
     layers = keras.layers
     source = keras.Input((32, 6))
     x = layers.Conv1D(8, 1)(source)
@@ -144,7 +144,7 @@ def _encoder_block(keras: Any, x: Any, heads: int, width: int) -> Any:
 
 @zoo("transformer-encoder")
 def transformer(keras: Any) -> Any:
-    """Two encoder blocks over a signal: attention, layer normalization, GELU."""
+    """Two encoder blocks applied to a signal: attention, layer normalization, GELU."""
     layers = keras.layers
     source = keras.Input((12, 6))
     x = layers.Dense(16)(source)
@@ -155,7 +155,7 @@ def transformer(keras: Any) -> Any:
 
 @zoo("vision-transformer", runs=BENCHMARK)
 def vision_transformer(keras: Any) -> Any:
-    """Patches of an image as a sequence, through one encoder block."""
+    """Image patches processed as a sequence by one encoder block."""
     layers = keras.layers
     source = keras.Input((16, 16, 3))
     x = layers.Reshape((16, 16))(layers.Conv2D(16, 4, strides=4)(source))
@@ -176,7 +176,7 @@ def text_transformer(keras: Any) -> Any:
 
 @zoo("kws-crnn")
 def crnn(keras: Any) -> Any:
-    """Keyword spotting by a convolution and a bidirectional GRU."""
+    """Keyword spotting with a convolution and a bidirectional GRU."""
     layers = keras.layers
     source = keras.Input((24, 10, 1))
     x = layers.Conv2D(8, (5, 4), strides=(2, 2), activation="relu")(source)
@@ -187,7 +187,7 @@ def crnn(keras: Any) -> Any:
 
 @zoo("activity-lstm")
 def activity(keras: Any) -> Any:
-    """Human activity from an accelerometer: convolution, then LSTM."""
+    """Human activity recognition from accelerometer data: convolution, then LSTM."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -221,7 +221,7 @@ def wavenet(keras: Any) -> Any:
 
 @zoo("mlp-mixer")
 def mlp_mixer(keras: Any) -> Any:
-    """Patches mixed across positions and channels by dense layers only."""
+    """Image patches mixed across positions and channels by dense layers only."""
     layers = keras.layers
     source = keras.Input((16, 16, 3))
     x = layers.Reshape((16, 12))(layers.Conv2D(12, 4, strides=4)(source))
@@ -246,7 +246,7 @@ def attention_pooling(keras: Any) -> Any:
 
 @zoo("siamese")
 def siamese(keras: Any) -> Any:
-    """One encoder for two images, followed by their distance."""
+    """One encoder applied to two images, followed by their distance."""
     layers = keras.layers
     encoder = keras.Sequential(
         [
@@ -264,7 +264,7 @@ def siamese(keras: Any) -> Any:
 
 @zoo("sensor-fusion")
 def sensor_fusion(keras: Any) -> Any:
-    """A dictionary of three inputs to a dictionary of two outputs."""
+    """A model with a dictionary of three inputs and a dictionary of two outputs."""
     layers = keras.layers
     sources = {
         "camera": keras.Input((12, 12, 1), name="camera"),
@@ -282,7 +282,7 @@ def sensor_fusion(keras: Any) -> Any:
 
 @zoo("nested-models")
 def nested(keras: Any) -> Any:
-    """A model in a model in a Sequential."""
+    """A model nested in a Sequential, which is nested in another Sequential."""
     layers = keras.layers
     inner_source = keras.Input((8, 8, 4))
     inner = keras.Model(inner_source, layers.Add()([layers.Conv2D(4, 3, padding="same")(inner_source), inner_source]))
@@ -294,7 +294,7 @@ def nested(keras: Any) -> Any:
 
 @zoo("shared-layers")
 def shared_layers(keras: Any) -> Any:
-    """One convolution used at three places in the graph."""
+    """One convolution used in three places in the graph."""
     layers = keras.layers
     source = keras.Input((10, 10, 4))
     same = layers.Conv2D(4, 3, padding="same", activation="relu")
@@ -323,7 +323,7 @@ def camera(keras: Any) -> Any:
 
 @zoo("gan-generator")
 def generator(keras: Any) -> Any:
-    """Noise to images by upsampling and convolutions."""
+    """Image generation from noise by upsampling and convolutions."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -342,7 +342,7 @@ def generator(keras: Any) -> Any:
 
 @zoo("super-resolution")
 def super_resolution(keras: Any) -> Any:
-    """Twice the resolution by moving channels into space."""
+    """Doubles the resolution by rearranging channels into pixels (depth-to-space)."""
     layers = keras.layers
     source = keras.Input((12, 12, 1))
     x = layers.Conv2D(8, 5, padding="same", activation="tanh")(source)

@@ -11,7 +11,7 @@ ENTRIES, zoo = collection("convolution layers")
 
 @zoo("conv2d")
 def conv2d(keras: Any) -> Any:
-    """Plain, dilated, grouped, strided, depthwise, separable and transposed."""
+    """Plain, dilated, grouped, strided, depthwise, separable and transposed convolutions."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -28,7 +28,7 @@ def conv2d(keras: Any) -> Any:
 
 @zoo("conv1d")
 def conv1d(keras: Any) -> Any:
-    """Causal, dilated, depthwise, separable and transposed."""
+    """Causal, dilated, depthwise, separable and transposed convolutions."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -44,7 +44,7 @@ def conv1d(keras: Any) -> Any:
 
 @zoo("conv3d")
 def conv3d(keras: Any) -> Any:
-    """Two 3-D convolutions on a volume of eight slices."""
+    """Two 3-D convolutions on a volume with eight slices."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -76,7 +76,7 @@ def pool2d(keras: Any) -> Any:
 
 @zoo("pool2d-adaptive")
 def pool2d_adaptive(keras: Any) -> Any:
-    """Pooling to a given size, even if it does not divide the input's."""
+    """Pooling to a given size, even if the input size is not a multiple of it."""
     layers = keras.layers
     source = keras.Input((9, 10, 3), name="image")
     x = layers.Conv2D(4, 3, padding="same")(source)
@@ -87,7 +87,7 @@ def pool2d_adaptive(keras: Any) -> Any:
 
 @zoo("pool1d")
 def pool1d(keras: Any) -> Any:
-    """The same over time."""
+    """Max and average pooling over time, windowed and global."""
     layers = keras.layers
     source = keras.Input((24, 4), name="signal")
     x = layers.Conv1D(6, 3, padding="same", activation="relu")(source)
@@ -139,7 +139,7 @@ def pool3d_adaptive(keras: Any) -> Any:
 
 @zoo("resize2d")
 def resize2d(keras: Any) -> Any:
-    """Upsampling by repetition and bilinear, padding, cropping."""
+    """Nearest-neighbour and bilinear upsampling, padding, cropping."""
     layers = keras.layers
     source = keras.Input((8, 8, 3), name="image")
     x = layers.Conv2D(4, 3, padding="same", activation="relu")(source)

@@ -29,20 +29,20 @@ def _small_cnn(keras: Any, *, batch: int | None = None) -> Any:
 
 @zoo("h5-cnn", format="h5")
 def h5_cnn(keras: Any) -> Any:
-    """Keras 3 in HDF5."""
+    """A Keras 3 model in HDF5 format."""
     return _small_cnn(keras)
 
 
 @zoo("h5-lstm", format="h5")
 def h5_lstm(keras: Any) -> Any:
-    """A recurrent network of Keras 3 in HDF5."""
+    """A recurrent Keras 3 network in HDF5 format."""
     layers = keras.layers
     return keras.Sequential([keras.Input((8, 5)), layers.LSTM(6), layers.Dense(3, activation="softmax")])
 
 
 @zoo("keras2-h5-cnn", format="keras2 .h5")
 def keras2_cnn(keras: Any) -> Any:
-    """Keras 2 in HDF5: depthwise, separable and transposed convolutions with keys that Keras 3 lacks."""
+    """Keras 2 in HDF5: depthwise, separable and transposed convolutions with keys that Keras 3 does not have."""
     layers = keras.layers
     source = keras.Input((16, 16, 3))
     x = layers.DepthwiseConv2D(3, padding="same", activation="relu")(source)
@@ -99,7 +99,7 @@ def keras2_operations(keras: Any) -> Any:
 
 @zoo("keras2-h5-removed-layers", format="keras2 .h5")
 def keras2_removed(keras: Any) -> Any:
-    """Keras 2 in HDF5: layers that Keras 3 no longer has."""
+    """Keras 2 in HDF5: layers that no longer exist in Keras 3."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -120,13 +120,13 @@ def keras2_mobilenet(keras: Any) -> Any:
 
 @zoo("keras2-cnn", format="keras2 .keras")
 def keras2_zip_cnn(keras: Any) -> Any:
-    """Keras 2 in its .keras form."""
+    """A Keras 2 model in the .keras format."""
     return _small_cnn(keras)
 
 
 @zoo("keras2-gru", format="keras2 .keras")
 def keras2_zip_gru(keras: Any) -> Any:
-    """A recurrent network of Keras 2 in its .keras form."""
+    """A recurrent Keras 2 network in the .keras format."""
     layers = keras.layers
     return keras.Sequential([keras.Input((8, 5)), layers.GRU(6), layers.Dense(3, activation="softmax")])
 
@@ -163,13 +163,13 @@ def _two_endpoints(keras: Any, model: Any, path: Path) -> None:
 
 @zoo("saved-model-signatures", format="saved_model", save=_two_endpoints, options={"signature": "classify"})
 def saved_model_signatures(keras: Any) -> Any:
-    """A SavedModel with two signatures, one of them chosen."""
+    """A SavedModel with two signatures, one of which is selected."""
     return _small_cnn(keras)
 
 
 @zoo("mixed-precision")
 def mixed_precision(keras: Any) -> Any:
-    """Trained in float16 with float32 variables."""
+    """A model trained in float16 with float32 variables."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
     try:
@@ -180,13 +180,13 @@ def mixed_precision(keras: Any) -> Any:
 
 @zoo("fixed-batch")
 def fixed_batch(keras: Any) -> Any:
-    """Built for four samples at a time."""
+    """A model built for batches of four samples."""
     return _small_cnn(keras, batch=4)
 
 
 @zoo("open-dimensions", options={"input_shapes": ((None, (16, 16, 3)),)})
 def open_dimensions(keras: Any) -> Any:
-    """A fully convolutional network for images of any size, with the size given."""
+    """A fully convolutional network for images of any size, converted for a given size."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -201,7 +201,7 @@ def open_dimensions(keras: Any) -> Any:
 
 @zoo("open-time", options={"input_shapes": ((None, (10, 4)),)})
 def open_time(keras: Any) -> Any:
-    """A recurrent network for sequences of any length, with the length given."""
+    """A recurrent network for sequences of any length, converted for a given length."""
     layers = keras.layers
     return keras.Sequential([keras.Input((None, 4)), layers.GRU(6), layers.Dense(3)])
 

@@ -45,7 +45,7 @@ def normalizations(keras: Any) -> Any:
 
 @zoo("merges")
 def merges(keras: Any) -> Any:
-    """Two branches merged in every way, with separate branches for each."""
+    """Two branches merged by each type of merge layer; the branches are not shared."""
     layers = keras.layers
     source = keras.Input((8, 8, 3), name="image")
     names = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate")
@@ -55,7 +55,7 @@ def merges(keras: Any) -> Any:
 
 @zoo("merges-shared")
 def merges_shared(keras: Any) -> Any:
-    """The same two branches into a minimum and a sum."""
+    """The same two branches feeding a minimum and a sum."""
     layers = keras.layers
     source = keras.Input((8, 8, 3), name="image")
     pair = [layers.Conv2D(4, 3, activation=kind)(source) for kind in ("relu", None)]
@@ -64,7 +64,7 @@ def merges_shared(keras: Any) -> Any:
 
 @zoo("merge-fixed-scale")
 def merge_fixed_scale(keras: Any) -> Any:
-    """A tanh with its fixed scale, as input of two operators that require equal input scales."""
+    """A tanh, whose scale is fixed, feeding two operators that require equal input scales."""
     layers = keras.layers
     source = keras.Input((8, 8, 3), name="image")
     left, right = (layers.Conv2D(4, 3, activation=kind)(source) for kind in ("relu", "tanh"))
@@ -73,7 +73,7 @@ def merge_fixed_scale(keras: Any) -> Any:
 
 @zoo("merge-dot")
 def merge_dot(keras: Any) -> Any:
-    """Scalar products of two branches, plain and normalised."""
+    """Dot products of two branches, plain and normalized."""
     layers = keras.layers
     source = keras.Input((10,), name="features")
     left, right = layers.Dense(6)(source), layers.Dense(6)(source)
@@ -84,7 +84,7 @@ def merge_dot(keras: Any) -> Any:
 
 @zoo("concatenate-12")
 def concatenate_many(keras: Any) -> Any:
-    """Twelve branches into one concatenation."""
+    """A concatenation of twelve branches."""
     layers = keras.layers
     source = keras.Input((8, 8, 3))
     return keras.Model(
@@ -136,7 +136,7 @@ def group_query(keras: Any) -> Any:
 
 @zoo("embedding", samplers={"": indices(20)})
 def embedding(keras: Any) -> Any:
-    """Indices to vectors, averaged."""
+    """Indices embedded as vectors, which are then averaged."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -159,7 +159,7 @@ def reversible_embedding(keras: Any) -> Any:
 
 @zoo("category-encoding", samplers={"": indices(5)})
 def category_encoding(keras: Any) -> Any:
-    """A category as a one-hot row."""
+    """One-hot encoding of a category."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -200,7 +200,7 @@ def discretization(keras: Any) -> Any:
 
 @zoo("masking")
 def masking(keras: Any) -> Any:
-    """A mask of missing frames before an average over time."""
+    """Missing frames masked before an average over time."""
     layers = keras.layers
     return keras.Sequential(
         [keras.Input((8, 4)), layers.Masking(name="mask"), layers.GlobalAveragePooling1D(), layers.Dense(3)]

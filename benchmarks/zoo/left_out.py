@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-NO_LAYER = "a base class: it computes nothing by itself"
-CODE = "holds code or another framework's model: `--trust-model-code` loads it; what it computes is up to its author"
-STRINGS = "works on strings, which TFLM does not support: rejected by name"
+NO_LAYER = "a base class, which computes nothing by itself"
+CODE = (
+    "contains code or another framework's model, which `--trust-model-code` loads; its author determines what it "
+    "computes"
+)
+STRINGS = "operates on strings, which TFLM does not support; rejected with an error that names the layer"
 
 LEFT_OUT = {
     "Layer": NO_LAYER,
     "Wrapper": NO_LAYER,
-    "InputLayer": "every model has one",
+    "InputLayer": "part of every model",
     "Lambda": CODE,
     "TFSMLayer": CODE,
     "TorchModuleWrapper": CODE,
@@ -22,8 +25,10 @@ LEFT_OUT = {
     "TextVectorization": STRINGS,
     "Hashing": STRINGS,
     "HashedCrossing": STRINGS,
-    "MaxNumBoundingBoxes": "pads training labels; a trained model has no labels",
-    "ContrastLimitedAdaptiveHistogramEqualization": "computes histograms like Equalization, which represents both here",
+    "MaxNumBoundingBoxes": "pads training labels, which a trained model does not have",
+    "ContrastLimitedAdaptiveHistogramEqualization": (
+        "computes histograms, like `Equalization`, which represents both in the tables above"
+    ),
 }
 
 

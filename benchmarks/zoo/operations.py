@@ -57,7 +57,7 @@ def operations_math(keras: Any) -> Any:
 
 @zoo("operations-compare")
 def operations_compare(keras: Any) -> Any:
-    """Comparisons and choices."""
+    """Comparisons and conditional selection."""
     ops, layers = keras.ops, keras.layers
     source = keras.Input((8,))
     x, y, z, w = (layers.Dense(6)(source) for _ in range(4))
@@ -66,7 +66,7 @@ def operations_compare(keras: Any) -> Any:
 
 @zoo("batch-norm-behind-relu")
 def batch_norm_behind_relu(keras: Any) -> Any:
-    """Batch normalization after the activation, where it cannot be folded into a convolution."""
+    """Batch normalization after an activation, so that it cannot be folded into a convolution."""
     layers = keras.layers
     return keras.Sequential(
         [

@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "conversion.md"
 START = "<!-- the table: python -m benchmarks.zoo --update -->\n"
 END = "<!-- the end of the table -->"
 HEAD = """
-| model | what it is | file | outcome | operators | arena, M4 | arena, M7 | SQNR | allowed | LiteRT |
+| model | description | format | outcome | operators | arena, M4 | arena, M7 | SQNR | allowed | LiteRT |
 | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |
 """
 
@@ -64,8 +64,8 @@ def totals(rows: Sequence[Row]) -> str:
     good = sum(all(output.good for output in trial.outputs) for trial in ran)
     same = sum(all(output.same for output in trial.outputs) for trial in ran)
     return (
-        f"{len(rows)} models: {len(ran)} run on TFLM, {good} of them within the allowed SQNR; "
-        f"{len(rows) - len(ran)} are rejected. TFLM and LiteRT give the same bits for {same}.\n"
+        f"Of the {len(rows)} models, {len(ran)} run on TFLM ({good} of them within the allowed SQNR), and "
+        f"{len(rows) - len(ran)} are rejected. TFLM and LiteRT give bit-identical outputs for {same} models.\n"
     )
 
 
@@ -75,7 +75,7 @@ def line(row: Row) -> str:
     entry = trial.entry
     start = f"| `{entry.name}` | {entry.about} | {entry.format}"
     if trial.refusal is not None:
-        return f"{start} | refused: {_refusal(trial.refusal)} | | | | | | |"
+        return f"{start} | rejected: {_refusal(trial.refusal)} | | | | | | |"
     worst = trial.worst
     litert = (
         "same" if all(o.same for o in trial.outputs) else "alike" if all(o.like_litert for o in trial.outputs) else "no"

@@ -25,7 +25,7 @@ def _classifier(keras: Any, *front: Any, size: tuple[int, int, int] = (16, 16, 3
 
 @zoo("rescaling", samplers={"": pixels})
 def rescaling(keras: Any) -> Any:
-    """Pixels rescaled from 0...255 to -1...1."""
+    """Pixels rescaled from [0, 255] to [-1, 1]."""
     return _classifier(keras, keras.layers.Rescaling(1 / 127.5, offset=-1.0))
 
 
@@ -38,7 +38,7 @@ def normalization(keras: Any) -> Any:
 
 @zoo("normalization-one-value", samplers={"": pixels}, runs=BENCHMARK)
 def normalization_one_value(keras: Any) -> Any:
-    """One mean and variance for all values."""
+    """Normalization with one mean and one variance for all values."""
     return _classifier(keras, keras.layers.Normalization(axis=None, mean=120.0, variance=2600.0))
 
 
@@ -84,7 +84,7 @@ def random_shear(keras: Any) -> Any:
 
 @zoo("augmentation-mixed", samplers={"": pixels})
 def augmentation_mixed(keras: Any) -> Any:
-    """Augmentation that mixes samples or draws from many changes."""
+    """Augmentation that mixes samples or picks random transformations."""
     layers = keras.layers
     return _classifier(
         keras,
@@ -99,13 +99,13 @@ def augmentation_mixed(keras: Any) -> Any:
 
 @zoo("random-crop", refused="'crop' (RandomCrop)")
 def random_crop(keras: Any) -> Any:
-    """A random crop in training and a center crop at inference."""
+    """A random crop during training and a center crop at inference."""
     return _classifier(keras, keras.layers.RandomCrop(14, 14, name="crop"))
 
 
 @zoo("solarization", samplers={"": pixels}, runs=BENCHMARK)
 def solarization(keras: Any) -> Any:
-    """Bright pixels inverted, also at inference."""
+    """Inversion of bright pixels, also active at inference."""
     return _classifier(
         keras, keras.layers.Solarization(threshold_factor=0.5, name="sun"), keras.layers.Rescaling(1 / 255)
     )
@@ -113,7 +113,7 @@ def solarization(keras: Any) -> Any:
 
 @zoo("auto-contrast", samplers={"": pixels}, runs=BENCHMARK)
 def auto_contrast(keras: Any) -> Any:
-    """Each image stretched to its own darkest and brightest value, also at inference."""
+    """Contrast stretching based on the darkest and brightest values of each image, also active at inference."""
     return _classifier(keras, keras.layers.AutoContrast(name="stretch"), keras.layers.Rescaling(1 / 255))
 
 
@@ -125,7 +125,7 @@ def equalization(keras: Any) -> Any:
 
 @zoo("stft-spectrogram", samplers={"": signal}, options={"keep_float": ("spectra",)})
 def stft(keras: Any) -> Any:
-    """Magnitudes of short spectra, learned on raw audio."""
+    """A spectrogram layer: magnitudes of the short-time Fourier transform of raw audio."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -140,7 +140,7 @@ def stft(keras: Any) -> Any:
 
 @zoo("mel-spectrogram", samplers={"": signal}, options={"keep_float": ("mel",)})
 def mel(keras: Any) -> Any:
-    """Mel spectra in decibels before the network."""
+    """A mel spectrogram layer, in decibels, before the network."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -154,7 +154,7 @@ def mel(keras: Any) -> Any:
 
 @zoo("integer-lookup", refused="'table' (IntegerLookup)", samplers={"": indices(4)})
 def integer_lookup(keras: Any) -> Any:
-    """Integers mapped through a lookup table."""
+    """Integers mapped to indices by a lookup table."""
     layers = keras.layers
     table = layers.IntegerLookup(vocabulary=[1, 2, 3], name="table")
     return keras.Sequential(

@@ -23,7 +23,7 @@ def lstm(keras: Any) -> Any:
 
 @zoo("lstm-stacked", runs=BENCHMARK)
 def lstm_stacked(keras: Any) -> Any:
-    """Two LSTMs, the first returning the whole sequence."""
+    """Two LSTMs, the first of which returns the whole sequence."""
     return _over_time(keras, keras.layers.LSTM(8, return_sequences=True), keras.layers.LSTM(6))
 
 
@@ -35,13 +35,13 @@ def gru(keras: Any) -> Any:
 
 @zoo("gru-reset-before", runs=BENCHMARK)
 def gru_reset_before(keras: Any) -> Any:
-    """A Keras 1 style GRU, run backwards, returning the whole sequence."""
+    """A GRU in the style of Keras 1 that runs backwards and returns the whole sequence."""
     return _over_time(keras, keras.layers.GRU(6, reset_after=False, return_sequences=True, go_backwards=True))
 
 
 @zoo("simple-rnn")
 def simple_rnn(keras: Any) -> Any:
-    """The plain recurrent layer."""
+    """A simple recurrent layer (SimpleRNN)."""
     return _over_time(keras, keras.layers.SimpleRNN(8))
 
 
@@ -53,14 +53,14 @@ def bidirectional_lstm(keras: Any) -> Any:
 
 @zoo("bidirectional-gru", runs=BENCHMARK)
 def bidirectional_gru(keras: Any) -> Any:
-    """A GRU in each direction, whole sequences, added."""
+    """A GRU in each direction; the sequences that they return are added."""
     layer = keras.layers.GRU(5, return_sequences=True)
     return _over_time(keras, keras.layers.Bidirectional(layer, merge_mode="sum"))
 
 
 @zoo("rnn-of-cells")
 def cells(keras: Any) -> Any:
-    """keras.layers.RNN over stacked cells of three kinds."""
+    """keras.layers.RNN with stacked cells of three kinds."""
     layers = keras.layers
     stack = layers.StackedRNNCells([layers.LSTMCell(6), layers.GRUCell(6), layers.SimpleRNNCell(5)])
     return _over_time(keras, layers.RNN(stack, name="stack"))
@@ -74,7 +74,7 @@ def lstm_masked(keras: Any) -> Any:
 
 @zoo("lstm-states", runs=BENCHMARK)
 def lstm_states(keras: Any) -> Any:
-    """An encoder whose state starts a decoder."""
+    """An encoder whose final state initializes a decoder."""
     layers = keras.layers
     source = keras.Input((8, 4), name="heard")
     _, hidden, cell = layers.LSTM(6, return_state=True)(source)
@@ -91,7 +91,7 @@ def lstm_unrolled(keras: Any) -> Any:
 
 @zoo("gru-dropout", runs=BENCHMARK)
 def gru_dropout(keras: Any) -> Any:
-    """A GRU with both dropouts and other activations."""
+    """A GRU with input dropout, recurrent dropout and non-default activations."""
     layer = keras.layers.GRU(
         8, dropout=0.2, recurrent_dropout=0.2, activation="relu", recurrent_activation="hard_sigmoid"
     )
@@ -132,14 +132,14 @@ def conv_lstm_3d(keras: Any) -> Any:
 
 @zoo("time-distributed-dense")
 def time_distributed_dense(keras: Any) -> Any:
-    """A dense layer on each frame."""
+    """A dense layer applied to each frame."""
     layers = keras.layers
     return _over_time(keras, layers.TimeDistributed(layers.Dense(5, activation="relu")), layers.Flatten())
 
 
 @zoo("time-distributed-cnn")
 def time_distributed_cnn(keras: Any) -> Any:
-    """A small CNN on each frame, and an LSTM over them."""
+    """A small CNN applied to each frame, followed by an LSTM."""
     layers = keras.layers
     frame = keras.Sequential(
         [
@@ -157,7 +157,7 @@ def time_distributed_cnn(keras: Any) -> Any:
 
 @zoo("stateful-gru", stateful=True, runs=BENCHMARK)
 def stateful_gru(keras: Any) -> Any:
-    """A stateful GRU that takes one frame at a time."""
+    """A stateful GRU that processes one frame at a time."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -170,7 +170,7 @@ def stateful_gru(keras: Any) -> Any:
 
 @zoo("stateful-kws", stateful=True)
 def stateful_kws(keras: Any) -> Any:
-    """A keyword spotter that takes two frames of a spectrogram at a time: convolution and LSTM."""
+    """A keyword spotter (convolution and LSTM) that processes two frames of a spectrogram at a time."""
     layers = keras.layers
     return keras.Sequential(
         [

@@ -124,9 +124,7 @@ ATTACKS = {
     "operator-code-negative": Attack(_negative_code, "unknown operator code -9"),
     "operator-code-custom-without-a-name": changed(("operator_codes", 0), "builtin_code", 32, "without a name"),
     "version-of-the-schema": changed(ROOT, "version", MOST_UNSIGNED, "not 3"),
-    "options-of-another-operator": changed(
-        OPERATOR, "builtin_options", record("Conv2DOptions"), "FULLY_CONNECTED with"
-    ),
+    "options-of-another-operator": changed(OPERATOR, "builtin_options", record("Conv2DOptions"), "FULLY_CONNECTED has"),
     "options-twice": changed(OPERATOR, "builtin_options_2", record("DilateOptions"), "two option tables"),
     "data-in-the-first-buffer": changed(("buffers", 0), "data", b"\0", "must be empty"),
     "subgraphs-none": changed(ROOT, "subgraphs", (), "the model has no subgraph"),
@@ -141,5 +139,5 @@ ATTACKS = {
     "sparse-segments-falling": Attack(lambda: _sparse(_columns((0, 4, 3), (0, 3, 1))), "do not partition"),
     "sparse-segments-none": Attack(lambda: _sparse(SparseDimension("SPARSE_CSR", 0)), "do not partition"),
     "sparse-order-outside": Attack(lambda: _sparse(_columns((0, 2, 3), (0, 3, 1)), (0, 7)), "is not a permutation of"),
-    "sparse-dense-size": Attack(lambda: _sparse(SparseDimension("DENSE", MOST)), "in a dimension of size 4"),
+    "sparse-dense-size": Attack(lambda: _sparse(SparseDimension("DENSE", MOST)), "but the dimension has size 4"),
 }

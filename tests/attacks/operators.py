@@ -83,7 +83,9 @@ def _conv(**changes: int) -> bytes:
 ATTACKS = {
     "cve-2020-15212-negative-segment": Attack(lambda: _segments(-1, 0, 1), "index -1 of SEGMENT_SUM"),
     "cve-2020-15213-enormous-segment": Attack(lambda: _segments(0, 1, MOST), f"index {MOST} of SEGMENT_SUM"),
-    "cve-2020-15214-falling-segments": Attack(lambda: _segments(1, 0, 1), "the segments of SEGMENT_SUM decrease"),
+    "cve-2020-15214-falling-segments": Attack(
+        lambda: _segments(1, 0, 1), "the segment IDs of SEGMENT_SUM are not in ascending order"
+    ),
     "cve-2021-37687-gather-negative": Attack(lambda: _gather(0, -1), "index -1 of GATHER"),
     "cve-2021-37687-gather-oversized": Attack(lambda: _gather(0, 3), "index 3 of GATHER"),
     "cve-2021-37687-gather-nd-negative": Attack(lambda: _gather_nd(-1), "index -1 of GATHER_ND"),
@@ -106,13 +108,13 @@ BY_RULES = {
     ),
     "cve-2020-15210-input-is-output": Attack(_same_tensor, "writes tensor 0, which it also reads"),
     "cve-2020-15211-input-left-out": Attack(
-        lambda: model_of("ADD", [Input((1, 4)), None], [(1, 4)]), "ADD without its required input 1"
+        lambda: model_of("ADD", [Input((1, 4)), None], [(1, 4)]), "ADD lacks its required input 1"
     ),
     "cve-2020-15211-weights-left-out": Attack(
         lambda: model_of("FULLY_CONNECTED", [Input((1, 4)), None, Input((2,), (0, 0))], [(1, 2)]),
-        "without its required input 1",
+        "lacks its required input 1",
     ),
-    "cve-2020-15211-no-inputs": Attack(lambda: model_of("CONV_2D", [], [(1, 4, 4, 2)]), "CONV_2D with 0 inputs"),
+    "cve-2020-15211-no-inputs": Attack(lambda: model_of("CONV_2D", [], [(1, 4, 4, 2)]), "CONV_2D has 0 inputs"),
     "cve-2021-29585-stride-zero": Attack(lambda: _conv(stride_w=0), "stride_w 0"),
     "cve-2021-29595-block-zero": Attack(
         lambda: model_of("DEPTH_TO_SPACE", [Input((1, 2, 2, 4))], [(1, 4, 4, 1)]), "block_size 0"
@@ -126,11 +128,11 @@ BY_RULES = {
     "stride-beyond-16-bits": Attack(lambda: _conv(stride_h=2**16 + 1), "stride_h 65537"),
     "axis-of-a-gather": Attack(
         lambda: model_of("GATHER", [Input((3, 2)), Input((1,), (1,))], [(1, 2)], options("GatherOptions", axis=77)),
-        "along axis 77",
+        "uses axis 77",
     ),
     "axis-of-a-gather-negative": Attack(
         lambda: model_of("GATHER", [Input((3, 2)), Input((1,), (1,))], [(1, 2)], options("GatherOptions", axis=-3)),
-        "along axis -3",
+        "uses axis -3",
     ),
     "permutation-outside": Attack(
         lambda: model_of("TRANSPOSE", [Input((3, 2)), Input((2,), (0, 7))], [(2, 3)]), "axis 7"

@@ -15,7 +15,7 @@ COMPUTE = VerdictInfo(
 )
 MEASURED = MeasuredInfo(
     latency_ms=12.3,
-    source="given by the user",
+    source="specified by the user",
     bandwidth_gbps=0.05,
     bandwidth_utilization=0.1,
     gmacs_per_s=0.2,

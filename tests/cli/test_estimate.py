@@ -33,7 +33,7 @@ def test_the_first_screen_answers_what_one_asks(chain: Path) -> None:
     lines = shown.stdout.splitlines()
     assert all(len(line) <= 80 and line.isascii() for line in lines)
     first = "\n".join(lines[:20])
-    for label in ("Inference", "Basis", "Fits", "Slowest", "Limit", "Would help"):
+    for label in ("Inference", "Basis", "Fits", "Slowest", "Limit", "Suggestion"):
         assert f"\n  {label}" in first
     for heading in ("op  operator", "precision", "memory"):
         assert f"\n  {heading}" in shown.stdout or f"\n  {heading.rjust(len(heading) + 1)}" in shown.stdout

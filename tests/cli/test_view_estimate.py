@@ -120,7 +120,7 @@ def test_counted(number: int, shown: str) -> None:
 
 def test_a_measured_run_stands_beside_the_estimate() -> None:
     shown = text(view(report(FULL)))
-    assert "Measured 12.3 ms, given by the user" in shown
+    assert "Measured 12.3 ms, specified by the user" in shown
     assert "50.0 MB/s (10 % of the memory bandwidth), 200 MMAC/s" in shown
     assert MEASURED.text in shown
 
@@ -202,7 +202,7 @@ def test_an_interval_and_a_run_are_told_side_by_side() -> None:
     assert lines[2].split()[-2:] == ["busy", "validation"]
     assert lines[3].split()[-3:] == ["30", "%", "calibrated"]
     assert "busy: the share of each 1.0 s" in text(lines)
-    assert "Measured: 12.3 ms, given by the user." in text(lines)
+    assert "Measured: 12.3 ms, specified by the user." in text(lines)
     assert "BW" not in text(lines)
     assert "Measured" not in text(comparison([report(), report(name="mine")]))
 

@@ -71,7 +71,7 @@ def test_weights_of_a_loop_are_copied_once() -> None:
 
 def test_a_compute_bound_model_is_told_what_to_change() -> None:
     text = told(COMPUTE, PLAIN)
-    assert "change CONV_2D 1 first, 75 % of the time" in text
+    assert "start with CONV_2D 1 (75 % of the time)" in text
     assert "depthwise-separable" in text
     separable = estimate([*COMPUTE.operators, operator(2, "DEPTHWISE_CONV_2D")], gbps=1.0)
     assert "depthwise-separable" not in told(separable, PLAIN)
@@ -169,6 +169,6 @@ def test_an_arena_outside_is_the_first_thing_to_move() -> None:
 def test_a_device_without_a_time_is_told_to_measure() -> None:
     unknown = estimate([operator()], latency_ms=None)
     assert "--measured-ms" in told(unknown, PLAIN)
-    assert "change CONV_2D 0 first, which accounts for 100 % of the memory traffic" in told(unknown, PLAIN)
+    assert "start with CONV_2D 0, which accounts for 100 % of the memory traffic" in told(unknown, PLAIN)
     assert "of the time" not in told(unknown, PLAIN)
     assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()

@@ -30,7 +30,7 @@ def test_what_the_user_measured_has_no_band() -> None:
     found = energy_uj(measured_latency(12.3), given_power(20))
     assert found is not None
     assert found.value == found.low == found.high == pytest.approx(246)
-    assert "given by the user" in found.basis
+    assert "specified by the user" in found.basis
     for refused in (given_power, measured_latency):
         with pytest.raises(UsageError, match=r"power_mw|measured_ms"):
             refused(float("nan"))

@@ -35,7 +35,7 @@ def test_an_arena_in_external_ram_is_flagged_with_what_was_measured() -> None:
     outside = board(fast(SRAM), fast(SDRAM), fast(FLASH), arena_region_name="sdram", mcu="STM32F767ZI")
     (finding,) = found(outside, ON_F7, ON_M4).values()
     assert (finding.rule, finding.level) == ("arena-in-external-ram", "warning")
-    assert "3.8 times as long as without waiting, on STM32F767" in finding.message
+    assert "3.8 times as long as without wait states, on STM32F767" in finding.message
     assert "STM32F429" not in finding.message
     other_core = replace(outside, mcu="STM32F446RE", core=load_target("cortex-m4").core)
     assert "2.5 times" in found(other_core, ON_F7, ON_M4)["arena-in-external-ram"].message
@@ -76,7 +76,7 @@ def test_wait_states_without_a_cache_and_assumed_speeds_are_notes() -> None:
 
 def test_packaged_boards_are_flagged_by_the_packaged_table() -> None:
     told = {item.rule: item for item in placement_findings(load_target("rpi-pico2"), load_placement_effects())}
-    assert "6.6 times as long as without waiting, on RP2350" in told["constants-in-external-flash"].message
+    assert "6.6 times as long as without wait states, on RP2350" in told["constants-in-external-flash"].message
     sdram = load_target("stm32h747i-disco").with_overrides(arena_region="sdram")
     told = {item.rule: item for item in placement_findings(sdram, load_placement_effects())}
-    assert "1.2 times as long as without waiting, on STM32H747" in told["arena-in-external-ram"].message
+    assert "1.2 times as long as without wait states, on STM32H747" in told["arena-in-external-ram"].message

@@ -53,7 +53,7 @@ def test_failures_are_annotations_on_the_file() -> None:
         "the arena needs 99,600 B, 34,064 B more than the 65,536 B of sram",
         "cause: 55,296 B: operator 2 CONV_2D output conv/Relu",
         "cause: 4,096 B: operator 7 CONV_2D scratch",
-        "would help: halve the channels of operator 2",
+        "suggestion: halve the channels of operator 2",
     ]
     assert [item.name for item in (latency, accuracy, figures)] == ["error", "warning", "notice"]
     assert figures.properties["title"] == "edgetool FAILED: models/vww_96_int8.tflite on nucleo-l4r5zi"

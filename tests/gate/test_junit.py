@@ -37,7 +37,7 @@ def test_a_failure_tells_causes_and_what_would_help() -> None:
     assert failure.text is not None
     assert failure.text.splitlines()[0] == failure.get("message")
     assert "cause: 4,096 B: operator 7 CONV_2D scratch" in failure.text.splitlines()
-    assert "would help: halve the channels of operator 2" in failure.text.splitlines()
+    assert "suggestion: halve the channels of operator 2" in failure.text.splitlines()
 
 
 def test_figures_are_properties() -> None:

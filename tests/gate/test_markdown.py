@@ -60,7 +60,7 @@ def test_several_models_and_targets_get_a_matrix_of_the_memory_used() -> None:
     [
         (LockInfo("equal"), "none"),
         (LockInfo("missing"), "no lock"),
-        (LockInfo("other-target"), "not in the lock for this target"),
+        (LockInfo("other-target"), "not in the lock file for this target"),
         (LockInfo("changed", (), LOCK.changes[1:]), "none"),
     ],
 )
@@ -73,9 +73,10 @@ def test_failures_come_with_causes_and_the_differences_are_folded() -> None:
     assert text.startswith("### edgetool check: 1 of 1 failed\n\n| Model |")
     assert "- error **arena**: the arena needs 99,600 B, 34,064 B more than the 65,536 B of sram\n" in text
     assert "  - cause: 4,096 B: operator 7 CONV_2D scratch\n" in text
-    assert "  - would help: halve the channels of operator 2\n" in text
+    assert "  - suggestion: halve the channels of operator 2\n" in text
     folded = text.split("<details>")[-1]
-    assert folded.startswith("\n<summary>Lock: figures differ</summary>\n\n- since the lock: the model file changed\n")
+    assert folded.startswith("\n<summary>Lock: figures differ</summary>\n\n- changed since the lock file was written: ")
+    assert "written: the model file changed\n" in folded
     assert "- <code>arena_bytes</code>: 95,504 B to 99,600 B, +4,096 B (+4.29 %), **beyond the allowance**\n" in folded
     assert "- <code>latency_ms</code>: unknown to 300 ms\n" in folded
 

@@ -25,7 +25,7 @@ def test_a_result_is_what_code_scanning_shows() -> None:
     arena = made["results"][0]
     assert (arena["ruleId"], arena["level"]) == ("arena", "error")
     assert arena["message"]["text"].startswith("On nucleo-l4r5zi: the arena needs 99,600 B, 34,064 B more")
-    assert "would help: halve the channels" in arena["message"]["text"]
+    assert "suggestion: halve the channels" in arena["message"]["text"]
     assert arena["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "models/vww_96_int8.tflite", "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": 1},

@@ -69,9 +69,13 @@ def refusal(code: str, inputs: list[Input | None], outputs: list[tuple[int, ...]
 def test_one_tensor_too_few_or_too_many(code: str) -> None:
     least_in, most_in, least_out, most_out = EACH[code]
     for count in {least_in - 1, most_in + 1} - {-1, ANY + 1}:
-        assert f"{code} with {count} inputs, not" in refusal(code, [FIRST] * count, [(2,)] * least_out)
+        assert f"{code} has {count} input{'' if count == 1 else 's'}, not" in refusal(
+            code, [FIRST] * count, [(2,)] * least_out
+        )
     for count in {least_out - 1, most_out + 1} - {-1, ANY + 1}:
-        assert f"{code} with {count} outputs, not" in refusal(code, [FIRST] * least_in, [(2,)] * count)
+        assert f"{code} has {count} output{'' if count == 1 else 's'}, not" in refusal(
+            code, [FIRST] * least_in, [(2,)] * count
+        )
 
 
 # Operators that share a rule, with tensors that break it and what is said then.

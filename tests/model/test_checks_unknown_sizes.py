@@ -43,12 +43,12 @@ def test_what_disagrees_where_sizes_are_unknown_is_read_and_not_planned(
     result: tuple[int, ...], signatures: Signatures
 ) -> None:
     model = read_model(adding(result, signatures))
-    assert "ADD with output 0 of shape" in model.subgraphs[0].operators[0].unsettled
+    assert "ADD has output 0 of shape" in model.subgraphs[0].operators[0].unsettled
     assert read_model(write_model(model)) == model
     (illegal,) = illegal_operators(model, load_runtime("tflm-2026-08"))
     assert illegal.kind == "limit"
     assert "known only when the model runs" in illegal.why
-    with pytest.raises(UnsupportedModelError, match=r"operator 0: ADD with output 0 .* known only when the model runs"):
+    with pytest.raises(UnsupportedModelError, match=r"operator 0: ADD has output 0 .* known only when the model runs"):
         plan_memory(model)
 
 
@@ -66,7 +66,7 @@ def test_what_agrees_is_planned_although_sizes_are_unknown() -> None:
 
 @pytest.mark.parametrize("signatures", [[], [(1, 3), (1, 3), (1, 4)], [(-1, 3), (-1, 3), (-1, 4)]])
 def test_a_batch_that_is_unknown_throughout_is_one_and_excuses_nothing(signatures: Signatures) -> None:
-    with pytest.raises(InvalidModelError, match="ADD with output 0 of shape"):
+    with pytest.raises(InvalidModelError, match="ADD has output 0 of shape"):
         read_model(adding((1, 4), signatures))
 
 
@@ -91,8 +91,8 @@ def test_an_operator_that_makes_other_rows_does_not_keep_the_batch(
     code: str, result: tuple[int, ...], table: str
 ) -> None:
     operator = read_model(two_parts(code, result, (-1, result[1]), table)).main.operators[0]
-    assert operator.unsettled.startswith(f"{code} with output 0 of shape")
-    with pytest.raises(InvalidModelError, match="with output 0 of shape"):
+    assert operator.unsettled.startswith(f"{code} has output 0 of shape")
+    with pytest.raises(InvalidModelError, match="has output 0 of shape"):
         read_model(two_parts(code, result, (), table).replace(b"\xff\xff\xff\xff", b"\x01\0\0\0"))
 
 
@@ -116,7 +116,7 @@ def test_too_few_tensors_are_never_excused() -> None:
     tensors = [build.activation((1, 3)), build.activation((1, 3))]
     build.tensors[0] = replace(build.tensors[0], shape_signature=(1, -1))
     build.operator("ADD", tensors[:1], tensors[1:])
-    with pytest.raises(InvalidModelError, match="with 1 inputs, not 2"):
+    with pytest.raises(InvalidModelError, match="has 1 input, not 2"):
         read_model(write_model(build.model(tensors[:1], tensors[1:])))
 
 

@@ -77,7 +77,9 @@ REFUSED = {
     "index 2 of GATHER": model_of("GATHER", [Input((3, 2)), Input((1,), (2,))], [(3, 1)], ALONG_1),
     "index 1 of GATHER_ND": model_of("GATHER_ND", [Input((3, 1)), Input((2, 2), (2, 0, 0, 1))], [(2,)]),
     "index 3 of EMBEDDING_LOOKUP": model_of("EMBEDDING_LOOKUP", [Input((1,), (3,)), Input((3, 2))], [(1, 2)]),
-    "segments of SEGMENT_SUM decrease": model_of("SEGMENT_SUM", [Input((3, 2)), Input((3,), (0, 1, 0))], [(2, 2)]),
+    "segment IDs of SEGMENT_SUM are not in ascending order": model_of(
+        "SEGMENT_SUM", [Input((3, 2)), Input((3,), (0, 1, 0))], [(2, 2)]
+    ),
 }
 
 

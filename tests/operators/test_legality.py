@@ -88,7 +88,7 @@ def test_limits_are_those_of_the_kernels_that_are_meant() -> None:
     made = net.model([x], [net.op("TRANSPOSE", [x, net.constant([0, 4, 1, 2, 3])], 1, 5, 2, 3, 4)])
     assert not illegal_operators(made, RUNTIME, kernels="reference")
     (found,) = illegal_operators(made, RUNTIME, kernels="cmsis-nn")
-    assert (found.kind, found.why) == ("limit", "its TRANSPOSE of CMSIS-NN supports at most 4 dimensions, not 5")
+    assert (found.kind, found.why) == ("limit", "CMSIS-NN's TRANSPOSE supports at most 4 dimensions, not 5")
     assert illegal_operators(made, RUNTIME) == (found,)
     net = Net(2)
     parts = [net.arena(1, 1) for _ in range(11)]

@@ -20,7 +20,7 @@ def test_a_bare_core_gains_memories() -> None:
     assert (target.sram_bytes, target.flash_bytes, target.clock_hz) == (65536, 2**20, 80_000_000)
     assert target.arena_region is not None
     assert (target.arena_region.name, target.arena_region.kind) == ("sram", "sram")
-    assert target.clock_source == "given by the user"
+    assert target.clock_source == "specified by the user"
 
 
 def test_a_boards_arena_region_is_resized_even_below_its_siblings() -> None:

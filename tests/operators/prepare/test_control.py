@@ -40,7 +40,7 @@ def test_if_looks_at_its_condition_and_does_not_ask_the_second_branch() -> None:
         (tensor(0, 2, dtype=DType.BOOL), _called(1, 1, 1), 2, "one condition, not 2"),
         (tensor(0, 1, dtype=DType.BOOL), _called(2, 1, 1), 2, "a subgraph with 2 and 1"),
         (tensor(0, 1, dtype=DType.BOOL), _called(1, 2, 1), 2, "a subgraph with 1 and 2"),
-        (tensor(0, 1, dtype=DType.BOOL), _called(1, 1, 1), 3, "calls subgraph 3 of 3"),
+        (tensor(0, 1, dtype=DType.BOOL), _called(1, 1, 1), 3, "calls subgraph 3, but the model has only 3"),
     ],
 )
 def test_what_if_does_not_take(condition: Tensor, then: Graph, other: int, reason: str) -> None:
@@ -78,7 +78,7 @@ def test_while_needs_an_answer_of_its_condition() -> None:
 def test_call_once() -> None:
     made = operator(0, "CALL_ONCE", [], [], "CallOnceOptions", init_subgraph_index=1)
     assert asked_of(_caller(made, None, _called(0, 0, 1)), made, 0) == []
-    with pytest.raises(KernelRefusal, match="calls subgraph 1 of 1"):
+    with pytest.raises(KernelRefusal, match="calls subgraph 1, but the model has only 1"):
         asked_of(_caller(made), made, 0)
     given = operator(0, "CALL_ONCE", [0], [], "CallOnceOptions", init_subgraph_index=1)
     with pytest.raises(KernelRefusal, match="0 inputs and 0 outputs"):
@@ -150,7 +150,7 @@ def test_a_constant_number_stands_for_a_variable() -> None:
     both = graph(tensors, [_handle(0, 1, "a"), _handle(1, 2, "b"), made], [], [])
     assert asked_of(model(both), made, 0) == ["t3", ("persistent", 10)]
     one = graph(tensors, [_handle(0, 1, "a"), made], [], [])
-    with pytest.raises(KernelRefusal, match="variable 1 of 1"):
+    with pytest.raises(KernelRefusal, match="variable 1, but there are only 1"):
         asked_of(model(one), made, 0)
 
 

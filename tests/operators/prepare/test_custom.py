@@ -52,7 +52,7 @@ def test_what_detection_postprocess_does_not_take() -> None:
         _detected(ANCHORS)
     with pytest.raises(KernelRefusal, match="a size of -1"):
         _detected(max_detections=-1)
-    with pytest.raises(KernelRefusal, match="options that are no flexbuffer"):
+    with pytest.raises(KernelRefusal, match="custom options that are not a FlexBuffer"):
         asked("TFLite_Detection_PostProcess", [BOXES, SCORES, ANCHORS], RESULTS, custom_options=b"?")
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     type=click.Choice(["offsets", "buffers"]),
     default="offsets",
     show_default=True,
-    help="Place tensors at offsets in one arena, or in whole buffers that they use in turn, one C array each.",
+    help="Place tensors at offsets in one arena, or in shared buffers, each a C array.",
 )
 @option(
     "--sharing",

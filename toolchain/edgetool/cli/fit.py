@@ -79,7 +79,7 @@ def command(
     """Show which boards can run MODEL, a .tflite file.
 
     A model fits a board if 'edgetool check' passes with the same limits. The file is checked unchanged, with the memory
-    plan that it contains or without one. Boards that fit are listed first, the smallest SRAM first. Exits with 1 if the
+    plan that it contains or without one. Boards that fit are listed first, sorted by SRAM size. Exits with 1 if the
     model fits no board.
     """
     from edgetool.cli.view_fit import fit_view

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("edgetool.cli.inspect", "Show the operators, tensors and quantization of a .tflite."),
     "plan": ("edgetool.cli.plan", "Plan the tensor arena: its exact size and the offset of every tensor."),
     "estimate": ("edgetool.cli.estimate", "Estimate how long an inference takes, and where the time goes."),
-    "fit": ("edgetool.cli.fit", "Check one model against all boards: which it fits, and why not the others."),
+    "fit": ("edgetool.cli.fit", "Show which boards a model fits, and why it does not fit the others."),
     "check": ("edgetool.cli.check", "Check models in CI: limits, budgets, lock file; exits with 1 on failure."),
     "calibrate": ("edgetool.cli.calibrate", "Create a profile of your own board from times measured on it."),
     "emit": ("edgetool.cli.emit", "Write the C and C++ files for a .tflite."),
@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run the planned model on real TFLM: same outputs, in exactly the predicted arena.",
     ),
     "compare": ("edgetool.cli.compare", "Compare two models or two reports: what changed, and by how much."),
-    "layout": ("edgetool.cli.layout", "Find the smallest memory layout of a set of buffers, with proof."),
+    "layout": ("edgetool.cli.layout", "Find the smallest memory layout for a set of buffers, and prove it optimal."),
     "sweep": (
         "edgetool.cli.sweep",
         "Compare many variants of a model on many targets: size, time, accuracy.",

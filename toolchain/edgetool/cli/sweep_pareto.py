@@ -66,9 +66,9 @@ def command(
 ) -> None:
     """Show the Pareto front of a sweep.
 
-    Give the sweep.toml (./sweep.toml by default) or the store. For each target the front holds the accepted variants
-    that no other accepted variant dominates, that is, equals or beats on every axis and beats on at least one. They
-    are sorted by x and show what each step costs and gains.
+    Give the sweep.toml (./sweep.toml by default) or the store. For each target, the front contains the accepted
+    variants that are not dominated: no other accepted variant is at least as good on every axis and better on at least
+    one. They are sorted by x, and the table shows what each step costs and gains.
     """
     from edgetool.pipeline.files import check_writable, write_file
 

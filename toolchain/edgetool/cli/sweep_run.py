@@ -51,9 +51,9 @@ def command(
 ) -> None:
     """Run the sweep in SWEEP.toml (./sweep.toml by default) and show its variants, with the Pareto front marked.
 
-    Each result is saved in the store as soon as it is computed. A run that was interrupted, or whose sweep.toml has
-    grown, continues without computing anything twice; changed budgets and limits need no new computation. If a variant
-    fails, the others still run. Exits with 4 if all fail.
+    Each result is saved in the store as soon as it is computed. If a run was interrupted, or sweep.toml now contains
+    more variants, the next run computes only what is missing. Changed budgets and limits require no recomputation. If a
+    variant fails, the others still run. Exits with 4 if all fail.
     """
     from edgetool.sweep.run import run_sweep
     from edgetool.sweep.spec_file import read_spec

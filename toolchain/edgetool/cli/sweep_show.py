@@ -62,8 +62,9 @@ def command(
 ) -> None:
     """Show the variants of a sweep, one table per target.
 
-    Give the sweep.toml (./sweep.toml by default) or the store. The variants are judged by the budgets and limits of the
-    last run; those not yet computed are pending. The command computes nothing, and can be used while the sweep runs.
+    Give the sweep.toml (./sweep.toml by default) or the store. The variants are checked against the budgets and limits
+    of the last run; those not yet computed are pending. The command computes nothing and can be used while the sweep
+    runs.
     """
     one_form(as_json, as_csv)
     path = find_store(source, store)

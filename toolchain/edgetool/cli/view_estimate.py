@@ -102,15 +102,15 @@ def factor_facts(estimate: EstimateInfo, shown: int) -> list[str]:
     lines: list[str] = []
     ranked = sorted(estimate.factors, key=lambda factor: factor.factor)
     for factor in ranked[:shown]:
-        lines += fact("" if lines else "Others", _factor(factor, estimate))
+        lines += fact("" if lines else "Runtimes", _factor(factor, estimate))
     left = len(ranked) - shown
     return lines + fact("", f"and {left} slower (-v shows all)") if left > 0 else lines
 
 
 def _factor(factor: FactorInfo, estimate: EstimateInfo) -> str:
     time = "" if estimate.latency_ms is None else f", {duration(estimate.latency_ms.value * factor.factor)}"
-    rows = f"{grouped(factor.rows)} row{'' if factor.rows == 1 else 's'}"
+    rows = f"{grouped(factor.rows)} measurement{'' if factor.rows == 1 else 's'}"
     return (
-        f"{printable(factor.runtime, 30)}: about {factor.factor:.2g}x ({factor.low:.2g}x to {factor.high:.2g}x, "
-        f"{rows}){time}"
+        f"{printable(factor.runtime, 30)}: about {factor.factor:.2g}x the time ({factor.low:.2g}x to "
+        f"{factor.high:.2g}x, {rows}){time}"
     )

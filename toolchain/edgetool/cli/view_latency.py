@@ -77,7 +77,7 @@ def limit_facts(estimate: EstimateInfo, *, everything: bool = False) -> list[str
     lines = fact("Limit", printable(estimate.verdict.text, 400))
     advice = estimate.verdict.advice if everything else estimate.verdict.advice[:ADVICE_SHOWN]
     for number, text in enumerate(advice):
-        lines += fact("" if number else "Would help", printable(text, 400))
+        lines += fact("" if number else "Suggestion", printable(text, 400))
     return lines
 
 

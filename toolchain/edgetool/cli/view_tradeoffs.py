@@ -24,7 +24,7 @@ def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str
     ]
     rows = [
         (
-            f"{row['precision']}{' (as it is)' if row['precision'] in (own, 'mixed') else ''}",
+            f"{row['precision']}{' (current)' if row['precision'] in (own, 'mixed') else ''}",
             *("unknown" if cell == "-" else cell for cell in cells),
             FITS[row["fits"]],
             "yes" if row["stock_tflm"] else "no",

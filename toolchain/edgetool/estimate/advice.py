@@ -203,15 +203,15 @@ def _slowest(situation: Situation) -> str | None:
         return "no single operator dominates: use fewer channels throughout, or a smaller input"
     if situation.estimate.latency_ms is None:
         moved = f"which accounts for {100 * found.share:.0f} % of the memory traffic"
-        return f"change {found.operator} {found.index} first, {moved}: fewer channels, a smaller input"
+        return f"start with {found.operator} {found.index}, {moved}: use fewer channels or a smaller input"
     what = (
-        "fewer channels, because it moves a lot of data"
+        "use fewer channels, because it moves a lot of data"
         if found.bound == "memory"
-        else "fewer channels, a smaller input"
+        else "use fewer channels or a smaller input"
     )
     separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
     more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""
-    return f"change {found.operator} {found.index} first, {100 * found.share:.0f} % of the time: {what}{more}"
+    return f"start with {found.operator} {found.index} ({100 * found.share:.0f} % of the time): {what}{more}"
 
 
 def _constant_bytes(item: OperatorEstimate) -> int:

@@ -10,7 +10,7 @@ from edgetool.target.types import Power
 def given_power(power_mw: float) -> Power:
     """The power that the user measured, in milliwatts. Raises UsageError unless it is a number above 0."""
     value = positive(power_mw, "power_mw")
-    return Power(value, value, value, "power given by the user")
+    return Power(value, value, value, "power specified by the user")
 
 
 def measured_latency(measured_ms: float) -> Figure:

@@ -81,7 +81,7 @@ def _published(target: Target, placement: Placement, effects: tuple[PlacementEff
     own = [effect for effect in rows if (target.mcu or "").upper().startswith(effect.mcu.upper())]
     near = own or [effect for effect in rows if effect.core == target.core.name] or ([] if modelled else rows)
     told = "; ".join(
-        f"{item.factor:.2g} times as long as without waiting, on {item.mcu} ({item.measured}, {item.document})"
+        f"{item.factor:.2g} times as long as without wait states, on {item.mcu} ({item.measured}, {item.document})"
         for item in near
     )
     return f". Measured: {told}" if near else ""

@@ -349,7 +349,7 @@ def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple
     row = next(row for name, row in zip(TYPES, rows, strict=True) if name == "int8")
     if row.fits is False:
         return None, "not even int8 fits: use fewer channels or layers, or a smaller input"
-    gain = "the smallest, and usually the fastest, in TFLM"
+    gain = "it is the smallest and usually the fastest in TFLM"
     if own == "int8":
         return "int8", f"keep it: {gain}; use a higher precision only if the accuracy is too low"
     return "int8", f"{gain}; use a higher precision only if int8 loses too much accuracy"

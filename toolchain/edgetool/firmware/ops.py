@@ -51,7 +51,10 @@ def _own(spec: ProgramSpec, name: str) -> list[str]:
     own = [registration for registration in spec.registrations if registration.method is None]
     if not own:
         return []
-    lines = ["You must define these: the kernel of each custom operator. They must outlive the interpreter."]
+    lines = [
+        "You must define these functions, which return the kernels of custom operators. The kernels must outlive",
+        "the interpreter.",
+    ]
     declarations = "".join(
         f"/* {comment_text(registration.operator)} */\n"
         f"const TFLMRegistration *{_function(name, registration.operator)}();\n"

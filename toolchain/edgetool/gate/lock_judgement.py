@@ -22,8 +22,8 @@ LEAST_NS = 1000  # causes below a microsecond are told together
 UPDATE = "if the change is intended, run 'edgetool check --update' to lock the new figures"
 MISSING = {
     "missing": "there is no lock file: run 'edgetool check --update' to create one, and commit it",
-    "not-in-lock": "the lock file does not have this model: 'edgetool check --update' adds it",
-    "other-target": "the lock file has this model for other targets: 'edgetool check --update' adds this one",
+    "not-in-lock": "the lock file does not contain this model: 'edgetool check --update' adds it",
+    "other-target": "the lock file contains this model only for other targets: 'edgetool check --update' adds this one",
 }
 
 

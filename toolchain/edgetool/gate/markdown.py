@@ -20,8 +20,8 @@ LOCK_STATES = {
     "changed": "figures differ",
     "updated": "updated",
     "missing": "no lock",
-    "not-in-lock": "not in the lock",
-    "other-target": "not in the lock for this target",
+    "not-in-lock": "not in the lock file",
+    "other-target": "not in the lock file for this target",
 }
 MOST_CHANGES = 50  # a comment of GitHub has 65,536 characters
 
@@ -160,12 +160,12 @@ def _item(item: JudgementInfo) -> list[str]:
     return [
         f"- {item.level} **{escaped(item.rule)}**: {escaped(item.message)}",
         *(f"  - cause: {escaped(cause)}" for cause in item.causes),
-        *(f"  - would help: {escaped(advice)}" for advice in item.advice),
+        *(f"  - suggestion: {escaped(advice)}" for advice in item.advice),
     ]
 
 
 def _lock_lines(lock: LockInfo) -> list[str]:
-    lines = [f"- since the lock: {escaped(line)}" for line in lock.inputs]
+    lines = [f"- changed since the lock file was written: {escaped(line)}" for line in lock.inputs]
     for change in lock.changes[:MOST_CHANGES]:
         known = change.before is not None and change.after is not None
         grown = f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if known else ""

@@ -67,7 +67,7 @@ def told(item: JudgementInfo) -> tuple[str, ...]:
     return (
         visible(item.message),
         *(f"cause: {visible(cause)}" for cause in item.causes),
-        *(f"would help: {visible(advice)}" for advice in item.advice),
+        *(f"suggestion: {visible(advice)}" for advice in item.advice),
     )
 
 

@@ -278,7 +278,7 @@ def _dynamic_output(call: Call) -> str | None:
     for index in call.operator.outputs:
         shape = call.graph.tensors[index].shape if index >= 0 else ()
         if shape != (0,) and any(extent <= 0 for extent in shape):
-            return f"{call.operator.label} has an output without elements: its shape is {list(shape)}"
+            return f"{call.operator.label} has an empty output: its shape is {list(shape)}"
     return None
 
 

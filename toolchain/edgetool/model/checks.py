@@ -102,7 +102,7 @@ def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
 def _check_sparse_dimension(name: str, record: Record, size: int) -> None:
     if record["format"] == "DENSE":
         if not 0 <= record["dense_size"] <= size:
-            invalid(name, record, "dense_size", f"{record['dense_size']} in a dimension of size {size}")
+            invalid(name, record, "dense_size", f"{record['dense_size']}, but the dimension has size {size}")
         return
     if record["format"] != "SPARSE_CSR":
         unsupported(name, record, "format", f"a dimension stored in format {record['format']}")
@@ -135,7 +135,7 @@ def check_option_table(name: str, record: Record, code: str, options: str) -> No
     """An operator with parameters has them in the table that is its own."""
     expected = OPTION_TABLES.get(code, options)
     if options != expected and table(expected).fields:
-        invalid(name, record, "builtin_options", f"{code} with {options} instead of {expected}")
+        invalid(name, record, "builtin_options", f"{code} has {options} instead of {expected}")
 
 
 def called_subgraphs(options: Record) -> set[int]:

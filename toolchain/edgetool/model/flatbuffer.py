@@ -224,7 +224,9 @@ class _Reader:
     def nested_tables(self, kind: Table, field: Field, at: int, depth: int) -> tuple[Record, ...]:
         start, length = self.vector(kind, field, at, 4)
         if self.tables + length > MAX_TABLES:
-            self.fail_at(kind, field, start - 4, f"with its {length} the file has more than {MAX_TABLES} tables")
+            self.fail_at(
+                kind, field, start - 4, f"its {length} elements bring the file to more than {MAX_TABLES} tables"
+            )
         return tuple(self._elements(kind, field, start, length, depth))
 
     def _elements(self, kind: Table, field: Field, start: int, length: int, depth: int) -> Iterator[Record]:

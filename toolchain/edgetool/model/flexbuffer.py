@@ -57,7 +57,7 @@ def read_flexbuffer(data: bytes) -> FlexVector:
         )
         return FlexVector(raw, numbers, _names(data, start, step) if kind == MAP else ())
     except (IndexError, KeyError, ValueError) as damage:
-        raise FlexbufferError("no flexbuffer with a map or a vector of numbers") from damage
+        raise FlexbufferError("not a FlexBuffer that contains a map or a vector of numbers") from damage
 
 
 def _number(data: bytes, at: int, width: int, packed: int) -> int | float | None:

@@ -74,7 +74,7 @@ def check_index_values(name: str, record: Record, operator: Operator, tensors: S
                 name, record, "inputs", f"index {wrong} of {operator.code} is outside a dimension of size {length}"
             )
     if rule.ascending and any(a > b for a, b in pairwise(values)):
-        checks.invalid(name, record, "inputs", f"the segments of {operator.code} decrease")
+        checks.invalid(name, record, "inputs", f"the segment IDs of {operator.code} are not in ascending order")
 
 
 def _tensor(indices: Sequence[int], position: int, tensors: Sequence[Tensor]) -> Tensor | None:

@@ -40,7 +40,7 @@ class Node:
     def refuse_option(self, field: str, what: str) -> NoReturn:
         """Refuse the file for a field of its option table."""
         if self.options is None or field not in self.options.fields:
-            self.refuse("builtin_options", f"without {OPTION_TABLES.get(self.code, 'options')}, so {what}")
+            self.refuse("builtin_options", f"has no {OPTION_TABLES.get(self.code, 'options')}, so it {what}")
         invalid(self.name, self.options, field, f"{self.code} {what}")
 
     def number(self, field: str) -> int:
@@ -66,7 +66,7 @@ class Operand:
 
     def refuse(self, node: Node, what: str) -> NoReturn:
         """Refuse the operator for this tensor."""
-        node.refuse(f"{self.side}s", f"with {self.side} {self.position} {what}")
+        node.refuse(f"{self.side}s", f"has {self.side} {self.position} {what}")
 
 
 def sizes(shape: Shape) -> str:
@@ -135,7 +135,7 @@ def positive(*fields: str, highest: int | None = None) -> Rule:
             value = node.number(field)
             if value < 1 or (highest is not None and value > highest):
                 span = "1 or more" if highest is None else f"1 to {highest}"
-                node.refuse_option(field, f"with {field} {value}, not {span}")
+                node.refuse_option(field, f"has {field} {value}, not {span}")
 
     return rule
 
@@ -157,7 +157,7 @@ def named(field: str) -> Rule:
 
     def rule(node: Node) -> None:
         if node.options is not None and isinstance(node.options.fields.get(field), int):
-            node.refuse_option(field, f"with {field} {node.number(field)}, which is not a valid value")
+            node.refuse_option(field, f"has {field} {node.number(field)}, which is not a valid value")
 
     return rule
 
@@ -170,7 +170,7 @@ def axis_option(field: str, operand: Operand, extra: int = 0) -> Rule:
         if tensor is not None:
             count = len(tensor.shape) + extra
             if not -count <= node.number(field) < count:
-                node.refuse_option(field, f"along axis {node.number(field)} of {count}")
+                node.refuse_option(field, f"uses axis {node.number(field)}, but there are only {count}")
 
     return rule
 
@@ -186,7 +186,7 @@ def axes_input(axes: Operand, operand: Operand) -> Rule:
         count = len(tensor.shape) if tensor is not None else 0
         for axis in constant_numbers(axes.of(node)) or ():
             if count and not -count <= axis < count:
-                axes.refuse(node, f"axis {axis}, but there are only {count}")
+                axes.refuse(node, f"with axis {axis}, but there are only {count}")
 
     return rule
 
@@ -197,7 +197,7 @@ def number_of(side: Literal["inputs", "outputs"], field: str) -> Rule:
     def rule(node: Node) -> None:
         count = len(node.inputs if side == "inputs" else node.outputs)
         if node.number(field) != count:
-            node.refuse_option(field, f"with {field} {node.number(field)} and {count} {side}")
+            node.refuse_option(field, f"has {field} {node.number(field)} and {count} {side}")
 
     return rule
 
@@ -229,7 +229,7 @@ def broadcast(*operands: Operand) -> Rule:
         shapes = [tensor.shape for operand in operands if (tensor := operand.of(node)) is not None]
         common = _common(shapes)
         if common is None:
-            node.refuse("inputs", f"with incompatible shapes: {together(shapes)}")
+            node.refuse("inputs", f"has incompatible shapes: {together(shapes)}")
         makes(node, 0, prod(common), together(shapes))
 
     return rule

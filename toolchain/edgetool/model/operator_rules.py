@@ -145,14 +145,14 @@ def _pairs_of_dimensions(node: Node) -> None:
 def _state_for_state(node: Node) -> None:
     """As many outputs as inputs."""
     if len(node.inputs) != len(node.outputs):
-        node.refuse("outputs", f"with {len(node.outputs)} outputs for {len(node.inputs)} inputs")
+        node.refuse("outputs", f"has {len(node.outputs)} outputs for {len(node.inputs)} inputs")
 
 
 def _as_its_format_has_it(node: Node) -> None:
     """FULLY_CONNECTED: a second output for shuffled weights only."""
     shuffled = node.options is not None and node.options["weights_format"] == "SHUFFLED4x16INT8"
     if len(node.outputs) != 1 + shuffled:
-        node.refuse("outputs", f"with {len(node.outputs)} outputs, not {1 + shuffled}")
+        node.refuse("outputs", f"has {len(node.outputs)} outputs, not {1 + shuffled}")
 
 
 def _rank_many(node: Node) -> int:
@@ -287,6 +287,6 @@ def check_counts(node: Node) -> None:
     for field, indices, (least, most) in (("inputs", inputs, counts.inputs), ("outputs", outputs, counts.outputs)):
         if not least <= len(indices) <= most:
             span = f"{least}" if least == most else f"{least} or more" if most >= 2**31 else f"{least} to {most}"
-            node.refuse(field, f"with {len(indices)} {field}, not {span}")
+            node.refuse(field, f"has {len(indices)} {field if len(indices) != 1 else field[:-1]}, not {span}")
     if -1 in inputs[: counts.needed]:
-        node.refuse("inputs", f"without its required input {inputs.index(-1)}")
+        node.refuse("inputs", f"lacks its required input {inputs.index(-1)}")

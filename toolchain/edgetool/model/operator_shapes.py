@@ -56,7 +56,7 @@ def _image(node: Node, size: Shape, window: Shape) -> tuple[int, int]:
         made.append(windows(padding, length, covered, stride))
         around = (made[-1] - 1) * stride + covered - length
         if padding == "SAME" and around // 2 > MAX_STEP:
-            node.refuse_option("padding", f"with {around} elements of padding, more than twice {MAX_STEP}")
+            node.refuse_option("padding", f"has {around} elements of padding, more than twice {MAX_STEP}")
     return made[0], made[1]
 
 
@@ -73,18 +73,18 @@ def in_groups(node: Node) -> None:
     source, weights = _input(node, 0), _input(node, 1)
     groups, rest = divmod(source.shape[3], weights.shape[3])
     if rest or weights.shape[0] % groups:
-        node.refuse("inputs", f"with {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
+        node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
 
 
 def depthwise(node: Node) -> None:
     """DEPTHWISE_CONV_2D: one filter, with so many channels for each of the input's."""
     source, weights = _input(node, 0), _input(node, 1)
     if weights.shape[0] != 1:
-        node.refuse("inputs", f"with {weights.shape[0]} filters, not 1")
+        node.refuse("inputs", f"has {weights.shape[0]} filters, not 1")
     multiplier = node.number("depth_multiplier")
     if weights.shape[3] != source.shape[3] * multiplier:
         channels = f"{source.shape[3]} channels and filters of shape {sizes(weights.shape)}"
-        node.refuse_option("depth_multiplier", f"with depth_multiplier {multiplier} for {channels}")
+        node.refuse_option("depth_multiplier", f"has depth_multiplier {multiplier} for {channels}")
 
 
 def pooled(node: Node) -> None:
@@ -98,10 +98,10 @@ def transposed_convolution(node: Node) -> None:
     """TRANSPOSE_CONV: an output whose convolution would be as large as the input."""
     weights, source, result = _input(node, 1), _input(node, 2), node.outputs[0]
     if weights.shape[3] != source.shape[3]:
-        node.refuse("inputs", f"with {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
+        node.refuse("inputs", f"has {source.shape[3]} channels for filters of shape {sizes(weights.shape)}")
     given = constant_numbers(node.inputs[0])
     if given is not None and given != result.shape:
-        Operand("input", 0).refuse(node, f"{sizes(given)}, but the output's shape is {sizes(result.shape)}")
+        Operand("input", 0).refuse(node, f"with values {sizes(given)}, but the output's shape is {sizes(result.shape)}")
     fits = len(result.shape) == 4 and result.shape[::3] == (source.shape[0], weights.shape[0])
     if not fits or _image(node, result.shape[1:3], weights.shape[1:3]) != source.shape[1:3]:
         operands = f"{sizes(source.shape)} and filters of {sizes(weights.shape)}"
@@ -114,7 +114,7 @@ def multiplied(node: Node) -> None:
     units, depth = weights.shape
     rows, rest = divmod(source.element_count, depth)
     if rest:
-        node.refuse("inputs", f"with {source.element_count} elements for weights of shape {sizes(weights.shape)}")
+        node.refuse("inputs", f"has {source.element_count} elements for weights of shape {sizes(weights.shape)}")
     makes(node, 0, rows * units, f"inputs of {sizes(source.shape)} and weights of {sizes(weights.shape)}")
 
 
@@ -124,7 +124,7 @@ def concatenated(node: Node) -> None:
     first = parts[0]
     axis = node.number("axis")
     if not -len(first) <= axis < len(first):
-        node.refuse_option("axis", f"along axis {axis} of {len(first)}")
+        node.refuse_option("axis", f"uses axis {axis}, but there are only {len(first)}")
     axis %= len(first)
     for position in first_positions(node, "inputs").values():
         part = parts[position]
@@ -147,7 +147,7 @@ def unpacked(node: Node) -> None:
     source = _input(node, 0)
     axis = node.number("axis") % len(source.shape)
     if source.shape[axis] != len(node.outputs):
-        node.refuse("outputs", f"with {len(node.outputs)} outputs for dimension {axis} of {sizes(source.shape)}")
+        node.refuse("outputs", f"has {len(node.outputs)} outputs for dimension {axis} of {sizes(source.shape)}")
     elements = prod(_without(source.shape, {axis}))
     for position in first_positions(node, "outputs").values():
         makes(node, position, elements, f"parts of {sizes(source.shape)}")
@@ -161,7 +161,7 @@ def split(node: Node) -> None:
     axis = axes[0] % len(source.shape)
     part, rest = divmod(source.shape[axis], len(node.outputs))
     if rest:
-        node.refuse("outputs", f"with {len(node.outputs)} parts of dimension {axis} of {sizes(source.shape)}")
+        node.refuse("outputs", f"has {len(node.outputs)} parts of dimension {axis} of {sizes(source.shape)}")
     expected = (*source.shape[:axis], part, *source.shape[axis + 1 :])
     for position in first_positions(node, "outputs").values():
         _hold(node, position, expected, (source.shape,))
@@ -178,7 +178,7 @@ def split_by_sizes(node: Node) -> None:
         if len(result.shape) != len(source.shape) or _without(result.shape, {axis}) != _without(source.shape, {axis}):
             Operand("output", position).refuse(node, f"of shape {sizes(result.shape)}, a part of {sizes(source.shape)}")
     if sum(result.shape[axis] for result in node.outputs) != source.shape[axis]:
-        node.refuse("outputs", f"whose parts are not dimension {axis} of {sizes(source.shape)}")
+        node.refuse("outputs", f"has outputs whose sizes do not add up to dimension {axis} of {sizes(source.shape)}")
 
 
 def reduced(node: Node) -> None:
@@ -194,7 +194,7 @@ def found(node: Node) -> None:
     """ARG_MAX and ARG_MIN: an index in place of an axis, which has one."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes and not source.shape[axes[0]]:
-        node.refuse("inputs", f"along axis {axes[0]} of {sizes(source.shape)}, which is empty")
+        node.refuse("inputs", f"reduces axis {axes[0]} of {sizes(source.shape)}, which is empty")
     reduced(node)
 
 
@@ -225,7 +225,7 @@ def blocks_moved(node: Node) -> None:
     if blocks is None or border is None:
         return
     if min(blocks) < 1 or min(border) < 0:
-        node.refuse("inputs", f"with blocks of {sizes(blocks)} and a border of {sizes(border)}")
+        node.refuse("inputs", f"has blocks of {sizes(blocks)} and padding of {sizes(border)}")
     batch, *sides, channels = source.shape
     around = [before + after for before, after in zip(border[::2], border[1::2], strict=True)]
     if node.code == "SPACE_TO_BATCH_ND":
@@ -237,7 +237,8 @@ def blocks_moved(node: Node) -> None:
         sides = [size * block - less for size, block, less in zip(sides, blocks, around, strict=True)]
         batch //= prod(blocks)
     if rest:
-        node.refuse("inputs", f"of {sizes(source.shape)} in blocks of {sizes(blocks)}, which leave a remainder")
+        shape = sizes(source.shape)
+        node.refuse("inputs", f"has inputs of {shape}, which do not divide evenly into blocks of {sizes(blocks)}")
     _hold(node, 0, (batch, *sides, channels), (source.shape, blocks, border))
 
 
@@ -250,7 +251,7 @@ def mirrored(node: Node) -> None:
     made = []
     for size, before, after in zip(source.shape, border[::2], border[1::2], strict=True):
         if not 0 <= min(before, after) <= max(before, after) <= max(size - edge, 0):
-            node.refuse("inputs", f"with a border of {before} and {after} around a dimension of size {size}")
+            node.refuse("inputs", f"has padding of {before} before and {after} after a dimension of size {size}")
         made.append(size + before + after)
     _hold(node, 0, made, (source.shape, border))
 
@@ -264,7 +265,7 @@ def sliced(node: Node) -> None:
     for size, begin, count in zip(source.shape, begins, counts, strict=True):
         taken = size - begin if count == -1 else count
         if begin < 0 or not 0 <= taken <= size - begin:
-            node.refuse("inputs", f"with {count} elements from {begin} in a dimension of size {size}")
+            node.refuse("inputs", f"has {count} elements from {begin} in a dimension of size {size}")
         made.append(taken)
     makes(node, 0, prod(made), f"slices of {sizes(source.shape)}")
 

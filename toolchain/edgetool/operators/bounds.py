@@ -87,7 +87,7 @@ def _kept_rank(call: Call) -> None:
     constant_input(1, "axes")(call)
     source, result = call.required_input(0).shape, call.required_output().shape
     alike = len(source) == len(result) or not call.option("keep_dims", False)
-    demand(call, alike, f"cannot keep {len(source)} dimensions in the shape {result}")
+    demand(call, alike, f"cannot keep {len(source)} dimensions in an output of shape {result}")
 
 
 def _reversed_axes(call: Call) -> None:

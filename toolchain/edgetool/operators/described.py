@@ -121,7 +121,7 @@ def _init(sizes: tuple[int, ...], _: Call) -> tuple[Request, ...]:
 def _method(section: Section) -> str | None:
     name = section.text("resolver_method", required=False)
     if name and (len(name) > MAX_METHOD or not _IDENTIFIER.fullmatch(name)):
-        section.note("resolver_method", f"{name[:80]!r} is not the name of a C++ method", 'write it as in "AddMyOp"')
+        section.note("resolver_method", f"{name[:80]!r} is not a valid C++ method name", 'use a name such as "AddMyOp"')
     return name or None
 
 

@@ -174,8 +174,8 @@ def _type_reason(takes: Takes, inputs: Operands, outputs: Operands, kernels: Ker
         name for position, signature in misfits if position == furthest for name in _taken(signature, furthest, given)
     )
     which = "" if furthest == 0 else f" as {_operand(furthest, len(given), len(made))}"
-    own = " of CMSIS-NN" if kernels == "cmsis-nn" and takes.cmsis_nn != takes.reference else ""
-    return f"its {takes.operator}{own} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
+    own = "CMSIS-NN's" if kernels == "cmsis-nn" and takes.cmsis_nn != takes.reference else "its"
+    return f"{own} {takes.operator} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
 
 
 def _taken(signature: Signature, position: int, given: tuple[DType | None, ...]) -> list[str]:
@@ -208,8 +208,8 @@ def _limit_reasons(
         yield "limit", f"its {operator.code} supports at most {most} dimensions, not {rank}"
     limit = runtime.rank_limit(operator.code, kernels, first)
     if limit is not None and rank > limit.maximum:
-        own = " of CMSIS-NN" if limit.kernels == "cmsis-nn" else ""
-        yield "limit", f"its {operator.code}{own} supports at most {limit.maximum} dimensions, not {rank}"
+        own = "CMSIS-NN's" if limit.kernels == "cmsis-nn" else "its"
+        yield "limit", f"{own} {operator.code} supports at most {limit.maximum} dimensions, not {rank}"
 
 
 def _scale_reason(takes: Takes, inputs: Operands, outputs: Operands) -> str | None:

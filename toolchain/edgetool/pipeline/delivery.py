@@ -170,8 +170,8 @@ def _other_arena_findings(plan: MemoryPlan, expected_bytes: int | None) -> tuple
         return ()
     now = "is unknown" if plan.account is None else f"is {plan.account.bytes:,} bytes"
     text = (
-        f"the arena {now}; the model was selected for {expected_bytes:,} bytes: but this plan search ended "
-        "with another result"
+        f"the arena {now}, but the model was selected with an arena of {expected_bytes:,} bytes: this time, the plan "
+        "search found a different plan"
     )
     return (Finding("other-arena", "warning", text),)
 

@@ -51,8 +51,8 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
     if expected is not None and expected != info.arena_used_bytes:
         text = (
             f"the device uses {info.arena_used_bytes:,} bytes of the arena, but {target.core.name} with "
-            f"{target.kernels} kernels of {target.runtime.name} uses {expected:,}: the firmware links other kernels "
-            "or another TFLM version, and its times do not apply to this target"
+            f"{target.kernels} kernels of {target.runtime.name} uses {expected:,}: the firmware links different "
+            "kernels or a different TFLM version, and its times do not apply to this target"
         )
         findings.append(Finding("arena-differs", "error", text, run.source.name))
     if profile.runtime not in (ANY, "-", word(target.runtime.name)):

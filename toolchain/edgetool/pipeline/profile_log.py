@@ -275,7 +275,7 @@ def _check(profile: DeviceProfile) -> None:
     left = [profile.mean_ticks]
     for index, event in enumerate(profile.events):
         if event.depth >= len(left) or event.min_ticks > event.mean_ticks:
-            raise _BrokenError(f"operator {index} is inconsistent, by itself or with the previous one")
+            raise _BrokenError(f"operator {index} is inconsistent in itself or with the previous one")
         del left[event.depth + 1 :]
         left[-1] -= event.mean_ticks
         if left[-1] < 0:

@@ -115,7 +115,7 @@ def _positions(names: Sequence[str], original: Sequence[str], what: str) -> tupl
     if sorted(names) != sorted(original):
         raise InternalError(
             f"the {what} of the variant are {', '.join(names)}, those of its original {', '.join(original)}",
-            fix="please report this with the model",
+            fix="please report this and attach the model",
         )
     return tuple(original.index(name) for name in names)
 

@@ -29,7 +29,7 @@ NOTING = ("build", "prune", "convert")
 NAMED = 3
 # oneDNN, which multiplies matrices for TensorFlow, has code for each instruction set, and sums up in other orders.
 ELSEWHERE = (
-    "fine-tuning depends on the processor's instruction set: on another machine accuracies may differ by a few "
+    "fine-tuning depends on the processor's instruction set: on another machine, accuracies may differ by a few "
     "percentage points"
 )
 

@@ -101,7 +101,7 @@ def _profile_named(name: str) -> str | None:
         more = f" and {left} more" if left > 0 else ""
         raise TargetError(
             f"target {name[:80]!r} is ambiguous: {', '.join(shown)}{more}",
-            fix=f"give one of these names; 'edgetool targets list {text[:80]}' shows them",
+            fix=f"use one of these names; 'edgetool targets list {text[:80]}' shows them",
         )
     return candidates[0][0] if candidates else None
 

@@ -12,7 +12,7 @@ from edgetool.target.schema import did_you_mean
 from edgetool.target.timing import KERNELS
 from edgetool.target.types import ARENA_KINDS, MemoryRegion, RegionKind, Target
 
-CLOCK_GIVEN = "given by the user"
+CLOCK_GIVEN = "specified by the user"
 
 
 def overridden(

@@ -137,7 +137,7 @@ RULES = (
     Rewrite(
         "slice",
         "replaced by SLICE, or STRIDED_SLICE with fewer dimensions: TensorFlow Lite Micro supports at most "
-        "four dimensions there",
+        "four dimensions for this operator",
         _strided_slice,
         frozenset({"STRIDED_SLICE"}),
     ),

@@ -198,6 +198,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, int) and abs(value) > MAX_NUMBER * 4:
-        return f"a number of {value.bit_length()} bits"
+        return f"a {value.bit_length()}-bit number"
     text = ascii(value) if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= MAX_NAME_SHOWN else f"{text[: MAX_NAME_SHOWN - 3]}..."

@@ -86,7 +86,7 @@ def close_gap(
         raise InternalError(
             f"CP-SAT returned {solver.status_name(status)} for a layout of height {known} with the lower bound "
             f"{lower_bound}",
-            fix="please report this with the buffers",
+            fix="please report this and attach the buffers",
         )
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         found = tuple(int(solver.value(start)) for start in starts)

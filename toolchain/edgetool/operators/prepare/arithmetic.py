@@ -94,7 +94,7 @@ def _cmsis_nn_add(call: Call) -> None:
     output_alike(call)
     inputs_alike(call)
     if call.required_input(0).dtype not in CMSIS_ADD_TYPES:
-        raise KernelRefusal(f"ADD of CMSIS-NN does not support {call.required_input(0).dtype.name.lower()}")
+        raise KernelRefusal(f"CMSIS-NN's ADD does not support {call.required_input(0).dtype.name.lower()}")
     symmetric_int16(2)(call)
 
 

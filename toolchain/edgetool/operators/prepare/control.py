@@ -17,7 +17,7 @@ from edgetool.operators.prepare.inspection import demand, input_type, integer, w
 
 def _subgraph(call: Call, option: str) -> Graph:
     index, number = integer(call, option), len(call.model.subgraphs)
-    demand(call, 0 <= index < number, f"calls subgraph {index} of {number}")
+    demand(call, 0 <= index < number, f"calls subgraph {index}, but the model has only {number}")
     return call.model.subgraphs[index]
 
 
@@ -64,7 +64,9 @@ def _assign_variable(call: Call) -> Iterator[Request]:
     if assignment.variable is None:
         return  # The handle is made in another subgraph: only Invoke knows the variable.
     known = assignment.known
-    demand(call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable} of {known}")
+    demand(
+        call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable}, but there are only {known}"
+    )
     _as_large_as_the_variable(call, assignment, value)
     if assignment.first:
         yield persistent("resource variable", arena_bytes(value))

@@ -56,7 +56,7 @@ def _cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, result: 
     """
     per_channel = source.dtype != DType.FLOAT32 and is_per_channel(weights)
     taken = not per_channel or source.dtype == DType.INT8
-    demand(call, taken, "of CMSIS-NN does not support int16 with weights quantized per channel")
+    demand(call, taken, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
     symmetric_int16(1)(call)
     if source.dtype != DType.INT8 or weights.dtype == DType.INT4:
         return

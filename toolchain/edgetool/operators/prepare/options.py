@@ -11,7 +11,7 @@ def flex_options(call: Call) -> FlexVector:
     try:
         return read_flexbuffer(call.operator.custom_options or b"")
     except FlexbufferError as damage:
-        raise KernelRefusal(f"{call.operator.label} has options that are {damage}") from damage
+        raise KernelRefusal(f"{call.operator.label} has custom options that are {damage}") from damage
 
 
 def flex_size(call: Call, position: int) -> int:

@@ -69,7 +69,7 @@ def _svdf(call: Call) -> Iterator[Request]:
     yield scratch("results of the units", INT32_BYTES * batch * units)
     size = cmsis_dense_buffers.svdf_s8(filters, mve=call.platform.mve) if call.platform.cmsis_nn else 0
     if size > 0:
-        demand(call, features.is_constant, "of CMSIS-NN requires constant feature weights")
+        demand(call, features.is_constant, "with CMSIS-NN kernels requires constant feature weights")
         yield persistent("sums of weights", size)
 
 
@@ -120,7 +120,7 @@ def _check_lstm_tensors(call: Call) -> None:
         tensors = [call.required_input(position) for position in positions]
         demand(call, len({tensor.dtype for tensor in tensors}) == 1, f"requires the same type for all {what}")
         constant = all(tensor.is_constant for tensor in tensors)
-        demand(call, constant or not call.platform.cmsis_nn, f"of CMSIS-NN requires constant {what}")
+        demand(call, constant or not call.platform.cmsis_nn, f"with CMSIS-NN kernels requires constant {what}")
     present = [position for position in ABSENT if call.input(position) is not None]
     demand(call, not present, f"does not support peepholes, projection or layer norm (inputs {present})")
 
