@@ -118,7 +118,8 @@ def factors(found: Sequence[Share]) -> list[tuple[str, str, float, float, float,
             )
             if some
         )
-        basis = f"{sources}: {boards}; {'the range' if few else 'eight tenths'} of the rows"
+        covered = "full range of the results" if few else "range that covers 80 % of the results"
+        basis = f"{sources}: {boards}; {covered}"
         table.append((runtime, core, *(round(value, 3) for value in (median(values), low, high)), len(group), basis))
     return table  # type: ignore[return-value]  # three rounded numbers between names and count
 

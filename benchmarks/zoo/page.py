@@ -63,8 +63,9 @@ def totals(rows: Sequence[Row]) -> str:
     ran = [row.trial for row in rows if row.trial.refusal is None]
     good = sum(all(output.good for output in trial.outputs) for trial in ran)
     same = sum(all(output.same for output in trial.outputs) for trial in ran)
+    within = "all" if good == len(ran) else f"{good} of them"
     return (
-        f"Of the {len(rows)} models, {len(ran)} run on TFLM ({good} of them within the allowed SQNR), and "
+        f"Of the {len(rows)} models, {len(ran)} run on TFLM, {within} within the allowed SQNR, and "
         f"{len(rows) - len(ran)} are rejected. TFLM and LiteRT give bit-identical outputs for {same} models.\n"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +11,18 @@ import pytest
 
 from edgetool.cli.output import ProgressLine
 from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of, sizes
-from edgetool.cli.view import finding_lines, quantization_facts
+from edgetool.cli.view import finding_lines, quantization_facts, without_shared
 from edgetool.cli.view_plan import plan_view
 from edgetool.cli.view_verdict import closing, verdict_of
 from edgetool.estimate.bandwidth import rates
+from edgetool.gate import github, junit, sarif
 from edgetool.gate.rules import NOT_ANNOTATED
 from edgetool.model.findings import model_findings
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.targets import resolve_named
 from edgetool.report.document import FindingInfo, OutputQuality, QuantizationInfo, Report
 from tests.cli.program import edgetool
+from tests.gate.judged import PASSES
 from tests.model.builders import branches_model
 
 PERSON = Path(__file__).resolve().parents[2] / "examples" / "person_detection" / "person_detection.tflite"
@@ -168,3 +170,55 @@ def test_a_common_unit_formats_values_beside_it_without_exponents() -> None:
     shown = in_common_unit([1500.0, 20.0], TIME_UNITS)
     assert [shown(value) for value in (1500.0, 20.0, 1480.0)] == ["1,500 ms", "20 ms", "1,480 ms"]
     assert [mac_rate(rate) for rate in (1.44, 0.2, 8.49e-5)] == ["1.44 GMAC/s", "200 MMAC/s", "84.9 kMAC/s"]
+
+
+@pytest.mark.parametrize("write", [github.text, sarif.text, junit.text])
+def test_a_note_that_does_not_matter_to_tflm_is_in_no_ci_format(write: Callable[[Sequence[Report]], str]) -> None:
+    ignored = FindingInfo("quantized-dimension", "note", "a dimension that TFLM ignores", None)
+    mattering = FindingInfo("unread-constants", "note", "a constant that wastes flash", None)
+    text = write((replace(PASSES, findings=(ignored, mattering)),))
+    assert (ignored.message in text, mattering.message in text) == (False, True)
+
+
+def test_what_several_targets_have_in_common_is_printed_once(planned: Callable[[str], Report]) -> None:
+    common = FindingInfo("unread-constants", "note", "a constant that wastes flash", None)
+    own = FindingInfo("plan-for-another-target", "warning", "planned for another target", None)
+    error = FindingInfo("operator-not-in-runtime", "error", "tflm has no GELU (1x)", None)
+    reports = [replace(planned(name), findings=(common, error)) for name in ("rpi-pico", "cortex-m3")]
+    reports[0] = replace(reports[0], findings=(*reports[0].findings, own))
+    rest, shared = without_shared(reports)
+    assert shared == [common]
+    assert [report.findings for report in rest] == [(error, own), (error,)]
+    assert without_shared(reports[:1]) == (reports[:1], [])
+
+
+def test_plan_prints_a_common_note_once() -> None:
+    targets = ("-t", "rpi-pico", "-t", "nucleo-l476rg")
+    shown = edgetool("plan", PERSON, *targets).stdout
+    assert shown.count("note: metadata OfflineMemoryAllocation: the memory plan in the file is") == 1
+    shown += edgetool("estimate", PERSON, *targets, "-v").stdout
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_the_last_line_of_a_layout_that_does_not_fit_is_the_verdict() -> None:
+    audio = PERSON.parents[1] / "layout" / "audio.csv"
+    shown = edgetool("layout", audio, "--capacity", "1KiB")
+    assert shown.returncode == 1
+    assert shown.stdout.splitlines()[-1] == "  Does not fit: height 1,120 of 1,024 B"
+    assert "Fits:" not in edgetool("layout", audio, "--capacity", "2KiB").stdout  # still on the screen
+
+
+@pytest.mark.parametrize("command", ["convert", "emit"])
+def test_files_of_a_model_that_does_not_fit_end_with_the_verdict(command: str, tmp_path: Path) -> None:
+    shown = edgetool(command, PERSON, "-t", "nucleo-f103rb", "-o", tmp_path / "files")
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[-1] == "  Does not fit: arena 35.7 of 20.0 KiB in sram"
+    assert all(len(line) <= 80 for line in shown.stdout.splitlines())
+
+
+def test_a_shared_arena_that_does_not_fit_ends_with_the_verdict(tmp_path: Path) -> None:
+    keywords = PERSON.parents[1] / "keyword_spotting" / "keyword_spotting.tflite"
+    shown = edgetool("emit", PERSON, keywords, "--shared-arena", "-t", "nucleo-f103rb", "-o", tmp_path / "files")
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[-1].startswith("  Does not fit: the shared arena needs")
+    assert all(len(line) <= 80 for line in shown.stdout.splitlines())

@@ -313,7 +313,7 @@ def test_best_by_another_axis_with_other_files(devices: Path, tmp_path: Path) ->
 
 
 def test_best_asks_for_the_target_of_several(devices: Path) -> None:
-    assert "give --target, one of pico, nucleo" in sweep("best", devices).err
+    assert "specify --target with one of pico, nucleo" in sweep("best", devices).err
     assert "use one of pico, nucleo" in sweep("best", devices, "--target", "esp32").err
 
 

@@ -115,7 +115,7 @@ def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: t
     instead(monkeypatch, Work(lambda task: "it is no model"))
     done = sweep("run", *form)
     assert done.code == 4
-    assert "running the float original: it is no model" in " ".join((done.out + done.err).split())
+    assert "running the original float model: it is no model" in " ".join((done.out + done.err).split())
     if form:
         assert done.err.startswith("edgetool: error: sweep.toml: every variant failed; the first reason: running")
 

@@ -60,7 +60,7 @@ def test_a_table_per_target_with_memories_and_budgets() -> None:
 def test_the_mark_says_in_what_also_where_less_is_known_of_a_target() -> None:
     every = sweep_rows()
     whole = text(view(marked(every)))
-    assert "is at least as good in accuracy, latency, arena and model and better in one" in whole
+    assert "is at least as good in accuracy, latency, arena and model and better in at least one" in whole
     free = SweepLimits()
     rows = [row(1), row(2, target="nucleo", limits=free, metrics=Metrics(quality(), cost(1.0, latency_ms=None)))]
     assert "is at least as good in accuracy, latency (where known), arena and model and" in text(view(marked(rows)))
@@ -103,7 +103,7 @@ def test_v_tells_every_reason_in_full_and_every_column() -> None:
     shown = text(view(rows, everything=True))
     for words in (
         "rejected: variant 1: the runtime has no GELU",
-        "rejected: variant 1: the arena requires 180,000 B; sram leaves 64,512 B",
+        "rejected: variant 1: the arena requires 180,000 B; sram has 64,512 B available",
         "band ms",
         "SQNR dB",
         "energy",
@@ -135,7 +135,7 @@ def test_what_has_no_room_is_named_and_the_least_goes_first(monkeypatch: pytest.
     assert "SQNR" not in narrow[0]
     _, left_out = narrow[1].split("Not shown for lack of space: ")
     assert "SQNR dB" in left_out
-    assert "(-v, or --csv of show)" in left_out
+    assert "(use -v, or 'edgetool sweep show --csv')" in left_out
 
 
 def test_a_terminal_of_any_width_shows_every_variant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_columns_that_tell_nothing_are_left_out() -> None:
 def test_without_labels_the_column_is_agreement() -> None:
     rows = [row(n, metrics=Metrics(quality(None), cost(1.0))) for n in (1, 2)]
     shown = text(view(rows))
-    assert "agreement: the fraction of samples with the same prediction as the float original" in shown
+    assert "agreement: the fraction of samples with the same prediction as the original float model" in shown
     assert " accuracy " not in shown
     assert "99.0 %" in shown
 
@@ -236,7 +236,7 @@ def test_a_search_says_so() -> None:
 
 def test_an_empty_sweep() -> None:
     assert (
-        text(view([])) == "keyword-spotting (keyword_spotting.h5) Variants no variant yet Limits the arena "
+        text(view([])) == "keyword-spotting (keyword_spotting.h5) Variants no variants yet Limits the arena "
         "at most 24KiB; 1 KiB of RAM reserved; latency at most 100 ms"
     )
 
@@ -290,7 +290,7 @@ def test_an_empty_front_says_why() -> None:
     unknown = Metrics(quality(), cost(1.0, energy_uj=None))
     shown = text(front_view([row(1, metrics=unknown)], ("energy_uj", "accuracy")))
     assert "none of the accepted variants (1) has a known value for energy" in shown
-    assert "no variant yet" in text(front_view([]))
+    assert "no variants yet" in text(front_view([]))
 
 
 def test_equal_outputs_make_no_step_in_sqnr() -> None:

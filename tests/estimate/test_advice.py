@@ -163,7 +163,7 @@ def test_an_arena_outside_is_the_first_thing_to_move() -> None:
     outside = board(SRAM, SDRAM, QSPI, arena_region_name="sdram")
     first, *_ = told(COMPUTE, outside, arena_bytes=1024).splitlines()
     assert first == "place the arena in sram: its 1,024 bytes fit there"
-    assert "make the arena fit sram" in told(COMPUTE, outside, arena_bytes=2**20)
+    assert "so that the arena fits in sram" in told(COMPUTE, outside, arena_bytes=2**20)
 
 
 def test_a_device_without_a_time_is_told_to_measure() -> None:

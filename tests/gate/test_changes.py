@@ -146,7 +146,7 @@ def test_scratch_that_moves_the_peak_is_named_with_what_hid_it() -> None:
     after = with_scratch(before, 0, 100_000)
     assert told(arena_rows(before, after), quantity) == (
         "+100000: operator 0 RELU scratch",
-        "-63840: offset by memory live at operator 1 RELU, where head usage previously peaked",
+        "-63840: memory live at operator 1 RELU, the previous peak, no longer counted",
     )
 
 

@@ -95,7 +95,7 @@ def test_growth_beyond_the_allowance_fails(
 
 def test_every_guarded_figure_that_grew_is_told() -> None:
     items = judged(locked(arena_bytes=1, model_bytes=1, latency_ms=1.0))
-    assert [item.message.split(" has")[0] for item in items] == ["the arena", "the model", "the inference"]
+    assert [item.message.split(" has")[0] for item in items] == ["the arena", "the model", "the inference time"]
 
 
 def test_locked_takes_no_difference() -> None:

@@ -71,9 +71,12 @@ def test_tensors_that_lie_over_each_other_are_told_so() -> None:
         (Alternatives(planned_bytes=10**9, proven=True), "make the model smaller"),
         (Alternatives(kernels="reference", kernels_bytes=100), "but slower inference"),
         (Alternatives(kernels="cmsis-nn", kernels_bytes=100), "--kernels cmsis-nn"),
-        (Alternatives(saving=Saving("tensor x", 64, "planning")), "at most 64 B, then planning determines the arena"),
-        (Alternatives(saving=Saving("tensor x", 64, "")), "at most the amount by which it shrinks"),
-        (Alternatives(), "use fewer channels or a smaller input, first at operator 0 RELU"),
+        (
+            Alternatives(saving=Saving("tensor x", 64, "planning")),
+            "at most 64 B; beyond that, planning determines the arena size",
+        ),
+        (Alternatives(saving=Saving("tensor x", 64, "")), "the arena shrinks by no more than the tensor does"),
+        (Alternatives(), "use fewer channels or a smaller input, starting with operator 0 RELU"),
     ],
 )
 def test_advice_that_helps(others: Alternatives, said: str) -> None:

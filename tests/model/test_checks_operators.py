@@ -95,10 +95,10 @@ SHARED: dict[str, tuple[list[Input | None], tuple[int, ...], str]] = {
         (2,),
         "axis -100",
     ),
-    "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D": ([FIRST], (2, 3), "of 2 dimensions, not 4"),
+    "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D": ([FIRST], (2, 3), "with 2 dimensions instead of 4"),
     "DEPTH_TO_SPACE SPACE_TO_DEPTH": ([Input((1, 2, 2, 4))], (1, 2, 2, 4), "block_size 0"),
     "MIRROR_PAD PAD PADV2": ([FIRST, Input((3, 2), (0,) * 6)], (2, 3), "not 2 numbers for each of 2 dimensions"),
-    "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR": ([FIRST, Input((2,), (4, 4))], (2, 3), "of 2 dimensions, not 4"),
+    "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR": ([FIRST, Input((2,), (4, 4))], (2, 3), "with 2 dimensions instead of 4"),
 }
 
 

@@ -205,7 +205,7 @@ def test_a_little_sharing_is_no_attack() -> None:
 def test_tables_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a vector of tables at once, before any of them is read; one by one where they are nested."""
     monkeypatch.setattr(flatbuffer, "MAX_TABLES", 5)
-    with pytest.raises(InvalidModelError, match="its 6 elements bring the file to more than 5 tables"):
+    with pytest.raises(InvalidModelError, match="with its 6 elements, the file would have more than 5 tables"):
         read_model(alias_bomb(1, 6))
     monkeypatch.setattr(flatbuffer, "MAX_TABLES", 7)  # the root, a code, a subgraph, its four tensors
     with pytest.raises(InvalidModelError, match=r": the file has more than 7 tables"):

@@ -159,7 +159,7 @@ def test_a_model_may_be_named(folder: Path) -> None:
 def test_a_name_in_a_log_is_no_path(folder: Path) -> None:
     lines = device_lines(folder / "chain.tflite", chain_model(6), model="../chain")
     (folder / "elsewhere" / "serial.txt").write_bytes(log_of(lines))
-    with pytest.raises(UsageError, match=r"no \.\./chain\.tflite next to"):
+    with pytest.raises(UsageError, match=r"no matching \.\./chain\.tflite was found next to"):
         calibrated(folder, lines, logs=[folder / "elsewhere" / "serial.txt"])
 
 
@@ -180,7 +180,7 @@ def test_the_clock_is_the_logs_unless_it_is_given(folder: Path) -> None:
     unknown = device_lines(chain, chain_model(6), hz=0)
     assert calibrated(folder, unknown).calibration.models[0].measured_ms == pytest.approx(model.measured_ms)
     other = device_lines(folder / "dense.tflite", dense_model(), hz=80_000_000)
-    with pytest.raises(UsageError, match="the logs contain 60 MHz and 80 MHz"):
+    with pytest.raises(UsageError, match="the logs were recorded at different clocks: 60 MHz and 80 MHz"):
         calibrated(folder, slow, other)
 
 

@@ -26,7 +26,7 @@ def test_a_type_that_a_kernel_does_not_take(code: str) -> None:
     x = net.arena(1, 4)
     y = net.op(code, [net.op(code, [net.op("RELU", [x])])])
     assert findings(net.model([x], [y])) == {
-        "operator-type-not-in-runtime": f"{code} supports float32, not int8 in tflm-2026-08: the device will reject "
+        "operator-type-not-in-runtime": f"in tflm-2026-08, {code} supports float32, not int8: the device will reject "
         "the model (operators 1, 2)"
     }
 

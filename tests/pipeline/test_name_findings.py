@@ -26,10 +26,10 @@ def test_nothing_is_said_of_a_name_that_is_kept(stem: str) -> None:
     [
         (LONG, "is shortened to"),
         ("x" * 200, "is shortened to"),
-        ("8bit", "is not a C name and becomes"),
-        ("modèle", "is not a C name and becomes"),
-        ("register", "is not a C name and becomes"),
-        ("stdint", "is not a C name and becomes"),
+        ("8bit", "is not a valid C name and becomes"),
+        ("modèle", "is not a valid C name and becomes"),
+        ("register", "is not a valid C name and becomes"),
+        ("stdint", "is not a valid C name and becomes"),
     ],
 )
 def test_the_name_that_is_used_is_reported(stem: str, what: str) -> None:

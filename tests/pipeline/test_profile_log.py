@@ -107,7 +107,7 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
     assert [(item.model, item.mean_ticks) for item in log.profiles] == [("vww", 10_000), ("kws", 20_000)]
     first, last = log.notes
     assert "line 25 is used, line 1 is ignored" in first
-    assert "line 37: the profile ends after line 4" in last
+    assert "line 37: the profile is cut off after line 4" in last
     assert _but_place(only(log_of(LINES[:3], LINES, LINES[5:]))) == _but_place(PLAIN)
 
 
@@ -117,7 +117,7 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
         (b"", "contains no line"),
         (b"Hello from the bootloader\r\n", "contains no line"),
         (b"edgetool-profile 0 begin version=1 mod\n", "corrupted"),
-        (log_of(LINES[:-1]), "ends after line 10, before its end"),
+        (log_of(LINES[:-1]), "is cut off after line 10"),
         (log_of([*LINES[:6], *LINES[7:]]), "line 6 of the profile is missing"),
         (log_of([*LINES[:6], LINES[6].replace("mean=2", "mean=3"), *LINES[7:]]), "line 6 of the profile is missing"),
         (log_of(LINES[1:]), "line 0 of the profile is missing"),
@@ -139,8 +139,8 @@ def test_the_last_whole_profile_of_each_model_counts() -> None:
             log_of(profile_lines(events=[("WHILE", 0, 100, 100), ("ADD", 1, 101, 1)])),
             "take longer than the enclosing operator",
         ),
-        (log_of(profile_lines(events=[("ADD", 1, 100, 100)])), "operator 0 is inconsistent"),
-        (log_of(profile_lines(events=[("ADD", 0, 100, 101)])), "operator 0 is inconsistent"),
+        (log_of(profile_lines(events=[("ADD", 1, 100, 100)])), "the times of operator 0 contradict"),
+        (log_of(profile_lines(events=[("ADD", 0, 100, 101)])), "the times of operator 0 contradict"),
     ],
 )
 def test_what_is_no_whole_profile_is_refused(content: bytes, words: str) -> None:
@@ -200,7 +200,7 @@ def test_of_thousands_of_profiles_the_last_count_and_are_told() -> None:
 def test_a_profile_without_end_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_log, "MAX_EVENTS", 2)
     endless = profile_lines(events=[("ADD", 0, 1, 1)] * 50)
-    with pytest.raises(CalibrationError, match=r"the profile ends after line 11, before its end"):
+    with pytest.raises(CalibrationError, match=r"the profile is cut off after line 11"):
         profiles_in(log_of(endless), where="log")
 
 

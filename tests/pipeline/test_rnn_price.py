@@ -54,17 +54,20 @@ def test_the_finding_tells_both_prices() -> None:
     fused, unrolled = RnnPrice("fused", 2048, 4640, 4, 37.25), RnnPrice("unrolled", None, 50328, 175)
     finding = rnn_finding(fused, [unrolled], ["lstm"])
     assert (finding.rule, finding.level, finding.where) == ("rnn-form", "note", None)
-    assert finding.message.startswith("layer 'lstm' was converted to one operator for each LSTM (--rnn fused)")
+    assert finding.message.startswith("layer 'lstm' was converted to one operator per LSTM (--rnn fused)")
     assert "--rnn fused): 2,048 bytes of arena and 4,640 bytes of flash, 4 operators, SQNR 37.2 dB" in finding.message
-    assert "--rnn unrolled) would take an unknown arena and 50,328 bytes of flash, 175 operators" in finding.message
+    assert (
+        "--rnn unrolled) would take an arena of unknown size and 50,328 bytes of flash, 175 operators"
+        in finding.message
+    )
 
 
 def test_the_finding_names_the_layers() -> None:
     price = RnnPrice("fused", 2048, 4640, 4)
     assert rnn_finding(price, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' were converted to")
     assert only_finding([f"l{i}" for i in range(9)], "300 copies").message == (
-        "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more were converted to one operator for each LSTM: "
-        "a copy for each time step (--rnn unrolled) does not work: 300 copies"
+        "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more were converted to one operator per LSTM: "
+        "one copy per time step (--rnn unrolled) does not work: 300 copies"
     )
 
 

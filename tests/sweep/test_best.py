@@ -116,7 +116,7 @@ def test_where_none_is_accepted_the_nearest_say_why() -> None:
         Row(3, variant(0.75, width=8), "failed", reason="pruning: no layer can be pruned"),
         Row(4, variant(0.8), "pending"),
     ]
-    with pytest.raises(FailedCheckError, match="none of 4 variants is accepted") as caught:
+    with pytest.raises(FailedCheckError, match="none of the 4 variants is accepted") as caught:
         best_row(found, "board")
     assert caught.value.details == (
         "2 (level 0.5, int8): too slow",
@@ -185,7 +185,7 @@ def test_an_arena_that_is_not_the_one_that_was_judged_is_told(tmp_path: Path) ->
         report = write_best(store, rows(store)[0], output=tmp_path / "out", name="net").report
     assert report.arena is not None
     (finding,) = [item for item in report.findings if item.rule == "other-arena"]
-    assert f"{report.arena.bytes:,} bytes; the model was selected for 16" in finding.message
+    assert f"{report.arena.bytes:,} bytes, but the model was selected with an arena of 16" in finding.message
     assert (tmp_path / "out" / "net.h").exists()
 
 

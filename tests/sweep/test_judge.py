@@ -66,7 +66,7 @@ def test_what_is_equal_to_a_limit_keeps_it_and_a_byte_more_does_not(
     assert judge(metrics(**{"model_bytes": 1, figure: limit}), limits).rejected == ()
     (reason,) = judge(metrics(**{"model_bytes": 1, figure: limit + 1}), limits).rejected
     assert f"{limit + 1:,} B" in reason
-    assert f"leaves {limit:,} B" in reason
+    assert f"{limit:,} B available" in reason or f"{limit:,} B remain" in reason
 
 
 def test_tracked_budgets_count_the_reserve_of_their_memory_and_reject_nothing() -> None:
@@ -91,7 +91,7 @@ def test_an_arena_that_is_only_bounded_rejects_and_leaves_open_what_it_may_keep(
     assert judged.rejected == (
         "the arena size is unknown: at least 40,960 B",
         "the arena requires at least 40,960 B; sram has 32,768 B",
-        "the arena requires at least 40,960 B; the active budget 8KiB of the arena has 8,192 B",
+        "the arena requires at least 40,960 B; the active budget is 8KiB of the arena",
     )
     assert judge(metrics(arena_bytes=None, arena_least_bytes=0, sram_bytes=None), NO_LIMITS).rejected == (
         "the arena size is unknown: at least 0 B",
@@ -100,7 +100,7 @@ def test_an_arena_that_is_only_bounded_rejects_and_leaves_open_what_it_may_keep(
 
 def test_a_reserve_that_is_all_there_is_leaves_nothing() -> None:
     assert judge(metrics(arena_bytes=16), SweepLimits(reserve_bytes=40_000)).rejected == (
-        "the arena requires 16 B; sram leaves 0 B (32,768 B less 40,000 B reserved)",
+        "the arena requires 16 B; sram has 0 B available (32,768 B minus 40,000 B reserved)",
     )
 
 
@@ -121,7 +121,7 @@ LIMITED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         {"min_accuracy": 0.96},
         {"quality": {"accuracy": None}},
-        "the agreement with the float original is 95 %; the minimum is 96 %",
+        "the agreement with the original float model is 95 %; the minimum is 96 %",
     ),
     (
         {"min_accuracy": 0.5},
@@ -132,12 +132,12 @@ LIMITED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         {"max_accuracy_loss": 4.0},
         {"quality": {"accuracy": None}},
-        "the agreement with the float original is 95 %: a loss of 5 points; the limit is 4",
+        "the agreement with the original float model is 95 %: a loss of 5 points; the limit is 4",
     ),
     (
         {"max_accuracy_loss": 4.0},
         {"quality": {"float_accuracy": None}},
-        "the accuracy of the float original is unknown; the limit for the loss is 4 points",
+        "the accuracy of the original float model is unknown; the limit for the loss is 4 points",
     ),
     (
         {"max_accuracy_loss": 4.0},

@@ -230,7 +230,7 @@ def test_without_labels_the_axis_says_agreement() -> None:
         replace(row, metrics=replace(row.metrics, quality=replace(row.metrics.quality, accuracy=None)))
         for row in made("one")
     ]
-    assert scale_of("accuracy", [rows]).label == "Agreement with the float original, %"
+    assert scale_of("accuracy", [rows]).label == "Agreement with the original float model, %"
 
 
 def test_a_wide_range_is_logarithmic_and_a_unit_suits_most() -> None:

@@ -65,7 +65,9 @@ def test_a_variant_fails_by_the_first_of_its_jobs_that_failed() -> None:
     assert found[2].judged is None
     for kind, key in whole.keys:
         reason = table({whole: {**done, key: Outcome(reason="out of memory")}})[1].reason
-        expected = {"reference": "running the float original", "convert": "converting", "analyse": "analysing"}[kind]
+        expected = {"reference": "running the original float model", "convert": "converting", "analyse": "analysing"}[
+            kind
+        ]
         assert reason == f"{expected}: out of memory"
 
 

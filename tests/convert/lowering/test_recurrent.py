@@ -235,7 +235,9 @@ def test_refusals_name_the_layer(model: Callable[[], Any], rnn: str, says: str, 
 
 def test_a_masked_layer_is_no_single_operator(tmp_path: Path) -> None:
     model = functional(STEPS, lambda given: layers.LSTM(3, name="l")(layers.Masking()(given)))
-    with pytest.raises(UnsupportedModelError, match=r"'l' \(LSTM\) cannot become one operator: its sequence is masked"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"'l' \(LSTM\) cannot be converted to one operator: its sequence is masked"
+    ):
         joined(model, [random_samples(model, 4)], tmp_path, rnn="fused")
 
 

@@ -91,7 +91,7 @@ LEFT_ALONE: list[tuple[Callable[[], Any], dict[str, str]]] = [
     (
         sigmoid_layer,
         {
-            "a": "'squash' (Activation) does not map 0 to 0, so a removed channel would leave a constant in "
+            "a": "'squash' (Activation) does not map 0 to 0, so a removed channel would still contribute a constant to "
             "'b' (Conv2D)",
             "b": "0.5 of 1 channels rounds down to zero",
         },

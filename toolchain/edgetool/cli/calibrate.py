@@ -28,7 +28,7 @@ class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in
 
         path, equals, time = str(value).rpartition("=")
         if not equals or not path:
-            self.fail(f"{value!r} is not a model and its time, as in kws.tflite=12.3ms", param, ctx)
+            self.fail(f"{value!r} is not of the form MODEL=TIME, for example kws.tflite=12.3ms", param, ctx)
         try:
             return Path(path), parse_time(time)
         except EdgetoolError as error:
@@ -65,7 +65,7 @@ class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in
     type=PATH,
     multiple=True,
     metavar="FILE",
-    help="Output of a profiling firmware ('edgetool emit --profile'); repeatable.",
+    help="Output of profiling firmware ('edgetool emit --profile'); repeatable.",
 )
 @option(
     "--output", "-o", group="Output", type=PATH, required=True, metavar="FILE.toml", help="Write the profile to FILE."

@@ -174,7 +174,7 @@ if TYPE_CHECKING:
     default=10,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the search for a plan.",
+    help="Time limit for the search for a plan.",
 )
 @option(
     "--time-limit",
@@ -183,7 +183,7 @@ if TYPE_CHECKING:
     default=1800,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the conversion.",
+    help="Time limit for the conversion.",
 )
 @option(
     "--memory-limit",
@@ -192,7 +192,7 @@ if TYPE_CHECKING:
     default="12GiB",
     show_default=True,
     metavar="SIZE",
-    help="Memory limit of the conversion.",
+    help="Memory limit for the conversion.",
 )
 @option(
     "--strict",

@@ -85,7 +85,7 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
             return INTERRUPTED
         _say(
             f"a bug in edgetool: {type(error).__name__}: {printable(str(error), 200)}; "
-            "please report it with the output of the same command and -vv"
+            "please report it and include the output of the same command with -vv"
         )
         return BUG
 

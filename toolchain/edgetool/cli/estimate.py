@@ -95,7 +95,7 @@ request_options = stacked(
     default=10,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the search for a plan.",
+    help="Time limit for the search for a plan.",
 )
 @custom_operators_option
 @json_option

@@ -52,7 +52,7 @@ from edgetool.errors import FailedCheckError
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the search.",
+    help="Time limit for the search.",
 )
 @option(
     "--seed",
@@ -61,7 +61,7 @@ from edgetool.errors import FailedCheckError
     default=0,
     show_default=True,
     metavar="N",
-    help="Seed of the search.",
+    help="Seed for the search.",
 )
 @option(
     "--constants-in-ram",

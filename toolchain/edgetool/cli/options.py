@@ -120,7 +120,7 @@ firmware_options = stacked(
         "--project",
         group="Output",
         type=click.Choice(["header", "plain", "cmake"]),
-        help="Files to write: C header and model data (header), also a C++ program for TFLM (plain, the default), "
+        help="Files to write: C header and model data (header), plus a C++ program for TFLM (plain, the default), "
         "also a CMakeLists.txt (cmake).",
     ),
     option(
@@ -150,7 +150,7 @@ directory_options = stacked(
         group="Output",
         type=PATH,
         metavar="DIR",
-        help="Directory of the files; NAME-firmware by default.",
+        help="Output directory; NAME-firmware by default.",
     ),
     option(
         "--name",
@@ -228,7 +228,11 @@ class InputShape(click.ParamType):  # type: ignore[type-arg]  # as above
             parts = parts[1:]
         sizes = tuple(int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 10)
         if len(sizes) != len(parts) or min(sizes) < 1 or (equals and not name):
-            self.fail(f"{value!r} is not a shape such as 96,96,1 or NAME=96,96,1: all sizes, without batch", param, ctx)
+            self.fail(
+                f"{value!r} is not a shape such as 96,96,1 or NAME=96,96,1: specify every dimension except the batch",
+                param,
+                ctx,
+            )
         return name or None, sizes
 
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     default=10,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of the search.",
+    help="Time limit for the search.",
 )
 @option(
     "--seed",
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     default=0,
     show_default=True,
     metavar="N",
-    help="Seed of the search.",
+    help="Seed for the search.",
 )
 @custom_operators_option
 @option("--output", "-o", group="Output", type=PATH, metavar="FILE.tflite", help="Write the model with the plan in it.")
@@ -101,9 +101,10 @@ def command(
 
     Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
     """
+    from edgetool.cli.view import finding_lines, without_shared
     from edgetool.cli.view_explain import explain_view
     from edgetool.cli.view_plan import plan_view
-    from edgetool.cli.view_verdict import closing, verdict_of
+    from edgetool.cli.view_verdict import closing, joint_verdict
     from edgetool.pipeline.effort import watched
     from edgetool.pipeline.plan import plan_model
     from edgetool.pipeline.plan_request import PlanRequest
@@ -143,17 +144,18 @@ def command(
         deliver(to_json(documents(reports)), None)
     elif not quiet:
         everything = verbose > 0
+        own, shared = without_shared(reports)
         views = [
             explain_view(item, everything=everything) if explain else plan_view(item, everything=everything)
-            for item in reports
+            for item in own
         ]
-        ends = [closing(verdict_of(item), view) for item, view in zip(reports, views, strict=True)]
-        whole = [[*view, *end] for view, end in zip(views, ends, strict=True)] if output is None else views
-        print_lines([line for lines in whole for line in ("", *lines)][1:])
+        lines = [line for view in views for line in ("", *view)][1:] + finding_lines(shared, everything=everything)
+        end = closing(joint_verdict(reports), lines)
+        print_lines([*lines, *end] if output is None else lines)
     if output is not None and not quiet:
         notice(f"wrote {printable(str(output), 400)}")
         if not as_json:
-            print_lines(ends[0])
+            print_lines(end)
     if interrupted:
         left = len(targets) - len(reports)
         rest = f"; {left} more target{'s' if left > 1 else ''} not planned" if left else ""

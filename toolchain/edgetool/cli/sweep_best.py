@@ -111,5 +111,5 @@ def _only_target(record: SweepRecord) -> str:
     """The label of the sweep's target. Raises UsageError where there are several."""
     labels = [target.label for target in record.targets]
     if len(labels) != 1:
-        raise UsageError(f"the sweep has {len(labels)} targets", fix=f"give --target, one of {named(labels)}")
+        raise UsageError(f"the sweep has {len(labels)} targets", fix=f"specify --target with one of {named(labels)}")
     return labels[0]

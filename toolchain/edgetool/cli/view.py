@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from math import floor
 from pathlib import Path
 
@@ -171,6 +173,14 @@ def _distance(output: OutputQuality) -> str:
     cosine = "" if output.cosine is None else f", cosine {floor(output.cosine * 1e4) / 1e4:.4f}"
     top1 = "" if output.top1_agreement is None else f", same top-1 in {100 * output.top1_agreement:.1f} %"
     return f"SQNR {output.sqnr_db:.1f} dB{cosine}{top1}"
+
+
+def without_shared(reports: Sequence[Report]) -> tuple[list[Report], list[FindingInfo]]:
+    """The reports without the warnings and notes that several of them contain, and these, each once."""
+    counts = Counter(item for report in reports for item in dict.fromkeys(report.findings) if item.level != "error")
+    shared = [item for item, count in counts.items() if count > 1]
+    rest = [replace(report, findings=tuple(item for item in report.findings if counts[item] < 2)) for report in reports]
+    return rest, shared
 
 
 def finding_lines(findings: Sequence[FindingInfo], *, everything: bool = False) -> list[str]:

@@ -39,8 +39,8 @@ def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: 
     if found.region is not None and after.stall_cycles_per_byte is not None:
         region = printable(found.region)
         lines += fact("Stall", f"{_changed(before, after, _stall)} cycles per byte of constants in {region}")
-    lines += fact("Band", f"{_changed(before, after, _band)} times the estimate of a model")
-    lines += fact("", f"{_changed(before, after, _operator_band)} times that of an operator")
+    lines += fact("Band", f"{_changed(before, after, _band)} times the estimate for a model")
+    lines += fact("", f"{_changed(before, after, _operator_band)} times the estimate for an operator")
     lines += fact("Basis", f"{after.status}: {printable(after.basis, 400)}")
     lines += ["", *_models(found)]
     for model in found.models:

@@ -80,7 +80,11 @@ def _side(letter: str, side: SideInfo) -> list[str]:
         command = "edgetool" if side.command is None else f"'edgetool {printable(side.command, 20)}'"
         told = f"as reported by {command}"
     else:
-        told = "the arena with the plan in the file" if side.planner == "file" else "no plan in the file: TFLM plans it"
+        told = (
+            "the arena with the plan in the file"
+            if side.planner == "file"
+            else "no plan in the file: TFLM plans the arena"
+        )
     return [f"  {letter}  {name}", *wrapped(f"{printable(target, 60)}; {told}", "     ")]
 
 

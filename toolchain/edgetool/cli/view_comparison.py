@@ -17,7 +17,7 @@ from edgetool.cli.text import (
     width,
     wrapped,
 )
-from edgetool.cli.view import finding_lines
+from edgetool.cli.view import finding_lines, without_shared
 from edgetool.cli.view_estimate import estimate_view
 from edgetool.cli.view_latency import percent, status
 from edgetool.report.document import MemoryInfo, Report
@@ -44,11 +44,13 @@ def comparison_view(reports: Sequence[Report], *, by: str, everything: bool) -> 
     lines += [f"  {line}" for line in table(("target", *header), named, "<>>><>><")]
     told = BANDWIDTH if interval is None else f"busy: the share of each {duration(interval)} spent on inference."
     lines += ["", *wrapped(told, "  "), *_measured(reports)]
-    for report in reports:
+    own, shared = without_shared(reports)
+    for report in own:
         if everything:
             lines += ["", *estimate_view(report, by=by, everything=True)]
         elif grave := tuple(finding for finding in report.findings if finding.level != "note"):
             lines += ["", f"  {printable(_name(report))}", *finding_lines(grave)[1:]]
+    lines += finding_lines([item for item in shared if everything or item.level != "note"], everything=everything)
     return lines if everything else [*lines, "", "  -v shows each target with its operators."]
 
 

@@ -116,7 +116,8 @@ def _notes(report: FitReport) -> list[str]:
     fit, lines = report.fit, list[str]()
     usual = sorted({row.usual_kernels for row in fit.boards if row.usual_kernels})
     if usual:
-        text = f"* figures are for the reference kernels: {', '.join(usual)}, usually used there, is not modelled"
+        kernels = f"{', '.join(usual)}, which these boards usually use,"
+        text = f"* figures are for the reference kernels: {kernels} is not modelled"
         lines += wrapped(text, "  ", "")
     if fit.left_out:
         devices = "device is" if len(fit.left_out) == 1 else "devices are"
@@ -149,7 +150,8 @@ def _verdict(report: FitReport) -> list[str]:
     fit = report.fit
     boards = f"{fit.judged} board{'s' * (fit.judged != 1)}"
     if not fit.fitting:
-        return [click.style(line, fg="red", bold=True) for line in wrapped(f"Fits none of {boards}", "")]
+        nowhere = f"Fits none of the {boards}" if fit.judged != 1 else "Does not fit the only board"
+        return [click.style(line, fg="red", bold=True) for line in wrapped(nowhere, "")]
     text = f"Fits {fit.fitting} of {boards}; the smallest is {fit.smallest}"
     smallest = next((row for row in fit.boards if row.target.name == fit.smallest), None)
     if smallest is not None and smallest.sram_bytes is not None and smallest.flash_bytes is not None:

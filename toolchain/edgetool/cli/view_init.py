@@ -12,7 +12,7 @@ from edgetool.pipeline.init import HOOKS, SETTINGS, WORKFLOW, InitPlan, PlannedF
 SHOWN = 5  # models by name
 LONGEST = 400
 ACTIONS = {"new": "Wrote", "replaced": "Replaced", "extended": "Added to"}
-PLANNED = {"new": "would be written", "replaced": "would be replaced", "extended": "would get the hook added"}
+PLANNED = {"new": "would be written", "replaced": "would be replaced", "extended": "would be extended with the hook"}
 
 
 def init_view(plan: InitPlan) -> list[str]:
@@ -70,7 +70,7 @@ def _by_hand(plan: InitPlan) -> list[str]:
 def _steps(plan: InitPlan) -> list[str]:
     paths = {file.path for file in plan.files}
     steps = [
-        "Run 'edgetool check --update': it checks the models and writes edgetool.lock, which later checks compare with."
+        "Run 'edgetool check --update': it checks the models and writes edgetool.lock, the reference for later checks."
     ]
     if SETTINGS in paths:
         steps.append("Set reserve, max-latency and other limits in edgetool.toml.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from edgetool.cli.text import fact, kib, printable, significant, table, width
+from edgetool.cli.text import fact, kib, printable, significant, size_of, table, width
 from edgetool.cli.view import PROOFS, finding_lines
+from edgetool.cli.view_verdict import Verdict, closing
 from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
 
 SHOWN = 40
@@ -30,7 +31,15 @@ def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
     else:
         lines += fact("Sharing", f"{layout.strategy}, {len(layout.shared):,} shared buffers")
     lines += ["", *_buffers(layout.buffers, len(layout.buffers) if everything else SHOWN)]
-    return lines + finding_lines(report.findings)
+    lines += finding_lines(report.findings)
+    return [*lines, *closing(_verdict(layout), lines)]
+
+
+def _verdict(layout: LayoutInfo) -> Verdict:
+    if layout.fits is None or layout.capacity is None:
+        return Verdict(f"Height {kib(layout.height)}: {_proof(layout)}", negative=False)
+    judged = "Fits" if layout.fits else "Does not fit"
+    return Verdict(f"{judged}: height {size_of(layout.height, layout.capacity)}", negative=not layout.fits)
 
 
 def _proof(layout: LayoutInfo) -> str:

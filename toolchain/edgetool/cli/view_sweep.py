@@ -54,7 +54,7 @@ def heading(record: SweepRecord, rows: Sequence[Row], every: Sequence[Row]) -> l
     count = Counter(row.status for row in every)
     states = [f"{count[status]} {status}" for status in STATUSES if count[status]]
     accepted = sum(row.judged is not None and row.judged.accepted for row in every)
-    text = f"{variants(len(every))}: {', '.join([*states, f'{accepted} accepted'])}" if every else "no variant yet"
+    text = f"{variants(len(every))}: {', '.join([*states, f'{accepted} accepted'])}" if every else "no variants yet"
     if len(rows) != len(every):
         text += f"; {len(rows)} shown"
     name = click.style(printable(record.name), bold=True)
@@ -84,14 +84,17 @@ def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
     texts = []
     if any(row.on_front for row in rows):
         texts.append(
-            f"*: no other accepted variant of the target is at least as good in {_front_axes(rows)} and better in one"
+            f"*: no other accepted variant of the target is at least as good in {_front_axes(rows)} and better in at "
+            "least one"
         )
     texts += [column.legend for column in chosen.columns if column.legend]
     if any(row.judged is not None and row.judged.causes for row in rows):
         texts.append("verdict: accepted, or the limits that are exceeded")
     lines = wrapped("; ".join(texts), "") if texts else []
     if chosen.left_out:
-        lines += wrapped(f"Not shown for lack of space: {', '.join(chosen.left_out)} (-v, or --csv of show)", "")
+        lines += wrapped(
+            f"Not shown for lack of space: {', '.join(chosen.left_out)} (use -v, or 'edgetool sweep show --csv')", ""
+        )
     return lines
 
 

@@ -48,7 +48,7 @@ def pareto_view(record: SweepRecord, rows: Sequence[Row], axes: Sequence[str]) -
     word = accuracy_word(rows)
     headers = [word if name == "accuracy" else AXIS_WORDS[name] for name in axes]
     name = click.style(printable(record.name), bold=True)
-    lines = [f"{name}: front of {', '.join(headers[:-1])} and {headers[-1]}"]
+    lines = [f"{name}: Pareto front for {', '.join(headers[:-1])} and {headers[-1]}"]
     for label, group in by_target(record, rows):
         lines += ["", target_heading(label, _counts(group))]
         front = sorted((row for row in group if row.on_front), key=lambda row: (_value(row, axes[0]), row.number))
@@ -57,7 +57,7 @@ def pareto_view(record: SweepRecord, rows: Sequence[Row], axes: Sequence[str]) -
         else:
             lines += wrapped(_why_empty(group, axes, headers), "  ")
     if not rows:
-        lines += ["", "no variant yet"]
+        lines += ["", "no variants yet"]
     return lines
 
 
@@ -104,7 +104,7 @@ def _counts(rows: Sequence[Row]) -> str:
     count = Counter(state(row) for row in rows)
     accepted = count["front"] + count["accepted"]
     others = [f"{count[kind]} {kind}" for kind in ("rejected", "failed", "pending") if count[kind]]
-    return ", ".join([f"{count['front']} of {accepted} accepted on the front", *others])
+    return ", ".join([f"{count['front']} of {accepted} accepted variants on the front", *others])
 
 
 def _why_empty(rows: Sequence[Row], axes: Sequence[str], headers: Sequence[str]) -> str:

@@ -216,9 +216,9 @@ def _columns(rows: Sequence[Row], less: Mapping[int, str]) -> list[Column]:
 
 _ACCURACY = {
     "accuracy": "accuracy: the fraction of correct predictions on the evaluation data",
-    "agreement": "agreement: the fraction of samples with the same prediction as the float original",
+    "agreement": "agreement: the fraction of samples with the same prediction as the original float model",
 }
-_SAVED_LEGEND = "saved: arena/model/MACs against the same variant unpruned"
+_SAVED_LEGEND = "saved: reduction in arena/model/MACs compared with the unpruned variant"
 
 
 def _parameter(name: str) -> Column:

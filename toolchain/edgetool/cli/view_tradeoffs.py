@@ -60,8 +60,8 @@ def cache_fact(cache: Section | None) -> list[str]:
     if cache["use"] == "fits":
         return fact("Cache", f"{size} holds the {_cached(cache)} of any single operator")
     text = (
-        f"{size}; {percent(cache['streaming_share'])} of the time is in operators that use more {_cached(cache)}, at "
-        f"most {short_size(cache['working_set_bytes'])} (op {_place(cache['largest'])})"
+        f"{size}; {percent(cache['streaming_share'])} of the time is spent in operators whose {_cached(cache)} exceed "
+        f"it (up to {short_size(cache['working_set_bytes'])}, op {_place(cache['largest'])})"
     )
     return fact("Cache", text)
 

@@ -174,7 +174,7 @@ def _too_large(memory: MemoryInfo) -> list[str]:
 
 
 def _partly(memory: MemoryInfo) -> str:
-    model = "the model fits the flash" if memory.model_fits else "no flash limit is known"
+    model = "the model fits in flash" if memory.model_fits else "no flash limit is known"
     if memory.sram_bytes is None:
         return f"{model}; no SRAM limit is known"
-    return f"{model}; {'the arena fits' if memory.arena_fits else 'only a lower bound of the arena is known'}"
+    return f"{model}; {'the arena fits' if memory.arena_fits else 'only a lower bound on the arena size is known'}"

@@ -8,6 +8,7 @@ import click
 
 from edgetool.cli.text import fact, grouped, printable, significant
 from edgetool.cli.view import finding_lines
+from edgetool.cli.view_verdict import Verdict, closing
 from edgetool.report.document import Report
 from edgetool.report.verification import OutputDistance, RuntimeInfo, VerifyInfo
 
@@ -46,7 +47,16 @@ def verify_view(report: Report) -> list[str]:
         shown.add(check.message)  # the reason why checks were left out is said once
     for runtime in verified.runtimes:
         lines += _runtime(runtime)
-    return lines + finding_lines(report.findings)
+    lines += finding_lines(report.findings)
+    return [*lines, *closing(_closing_verdict(verified), lines)]
+
+
+def _closing_verdict(verified: VerifyInfo) -> Verdict:
+    failed = [check.message for check in verified.checks if check.passed is False]
+    if failed:
+        return Verdict(f"Not verified: {failed[0]}", negative=True)
+    open_checks = any(check.passed is None for check in verified.checks)
+    return Verdict("Verified in part" if open_checks else "Verified", negative=not verified.passed)
 
 
 def _verdict(verified: VerifyInfo) -> list[str]:

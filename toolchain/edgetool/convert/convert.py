@@ -102,7 +102,7 @@ def _notes(request: ConvertRequest) -> tuple[str, ...]:
     notes = []
     if _dense_per_tensor(request) and not request.dense_per_tensor:
         notes.append(
-            "dense weights have one scale per tensor: CMSIS-NN supports no other scales with int16 activations"
+            "dense weights have one scale per tensor: CMSIS-NN supports only per-tensor scales with int16 activations"
         )
     return tuple(notes)
 

@@ -140,7 +140,8 @@ def _arena(situation: Situation) -> str | None:
         return None
     if situation.arena_bytes is not None and situation.arena_bytes <= on_chip.size_bytes:
         return f"place the arena in {on_chip.name}: its {situation.arena_bytes:,} bytes fit there"
-    return f"make the arena fit {on_chip.name} ({on_chip.size_bytes:,} bytes) with a smaller input or fewer channels"
+    room = f"{on_chip.name} ({on_chip.size_bytes:,} bytes)"
+    return f"use a smaller input or fewer channels, so that the arena fits in {room}"
 
 
 def _kernels(situation: Situation) -> str | None:

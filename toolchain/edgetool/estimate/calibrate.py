@@ -18,6 +18,7 @@ from edgetool.estimate.evidence import SOME
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.types import OperatorEstimate
+from edgetool.figure import in_text
 from edgetool.finding import Finding
 from edgetool.model.types import Model
 from edgetool.target.regions import STALL_RANGE
@@ -263,8 +264,8 @@ def _check_fit(samples: Sequence[_Sample], cpi: float, stall: float, target: Tar
 def _beyond_limits(sample: _Sample, cpi: float, target: Target) -> CalibrationError:
     low, high = target.core.cpi_limits
     return CalibrationError(
-        f"{sample.ms:g} ms at {target.clock_hz / 1e6:g} MHz corresponds to {cpi:.4g} cycles for each of its"
-        f" {sample.instructions:,} instructions; {target.core.name} needs {low:g} to {high:g}",
+        f"{in_text(sample.ms, 6)} ms at {target.clock_hz / 1e6:g} MHz corresponds to {in_text(cpi, 4)} cycles for "
+        f"each of its {sample.instructions:,} instructions; {target.core.name} needs {low:g} to {high:g}",
         where=sample.name,
         fix=TOO_FAST if cpi < low else TOO_SLOW,
     )
@@ -283,8 +284,8 @@ def _contradiction(samples: Sequence[_Sample], target: Target) -> CalibrationErr
     expected = sample.ms * sample.estimated(*fits[worst]) / sample.cycles
     one = len(samples) == 2
     return CalibrationError(
-        f"{sample.ms:g} ms contradicts the other measurement{'' if one else 's'}, which "
-        f"predict{'s' if one else ''} {expected:.4g} ms",
+        f"{in_text(sample.ms, 6)} ms contradicts the other measurement{'' if one else 's'}, which "
+        f"predict{'s' if one else ''} {in_text(expected, 4)} ms",
         where=sample.name,
         fix="check its unit, and that all runs used the same build, clock and memory placement; otherwise, omit it",
     )
@@ -297,8 +298,8 @@ def _disagreement(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple
         return ()
     fitted = worst.ms * worst.estimated(cpi, stall) / worst.cycles
     text = (
-        f"the measurements are inconsistent: {worst.ms:g} ms was measured, but the fit to all of them gives "
-        f"{fitted:.4g} ms;"
+        f"the measurements are inconsistent: {in_text(worst.ms, 6)} ms was measured, but the fit to all of them gives "
+        f"{in_text(fitted, 4)} ms;"
         " check the unit, build, clock and memory placement of each: the band covers their spread"
     )
     return (Finding("measurements-disagree", "warning", text, worst.name),)
@@ -313,14 +314,14 @@ def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target
     if most - least <= STALL_MOVE or most <= STALL_MOVE_FACTOR * least:
         return ()
     advice = (
-        "add a measurement of another model, which separates waiting from instructions"
+        "add a measurement of another model, to tell waiting time from instruction time"
         if len(samples) == 1
         else "check where the firmware stores them"
     )
     text = (
         f"the constants seem to be in {'faster' if stall < known else 'slower'} memory than {region.name}: the "
         "profile states"
-        f" {known:.3g} cycles per byte, but the measurements fit {stall:.3g}; {advice}"
+        f" {in_text(known)} cycles per byte, but the measurements fit {in_text(stall)}; {advice}"
     )
     return (Finding("constants-elsewhere", "warning", text, region.name),)
 

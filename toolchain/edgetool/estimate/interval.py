@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgetool.estimate.given import positive
+from edgetool.figure import in_text
 from edgetool.finding import Finding
 
 
@@ -25,14 +26,14 @@ def interval_findings(
     high = latency if high_ms is None else positive(high_ms, "high_ms")
     if latency > interval:
         text = (
-            f"an inference takes {latency:.3g} ms, but the interval is {interval:.3g} ms: samples will queue "
+            f"an inference takes {in_text(latency)} ms, but the interval is {in_text(interval)} ms: samples will queue "
             "up or be lost"
         )
         return (Finding("interval-too-short", "error", text, where),)
     if high > interval:
         text = (
-            f"an inference takes {latency:.3g} ms, but may take up to {high:.3g} ms, which exceeds the interval of "
-            f"{interval:.3g} ms: measure it on the device"
+            f"an inference takes {in_text(latency)} ms, but may take up to {in_text(high)} ms, which exceeds the "
+            f"interval of {in_text(interval)} ms: measure it on the device"
         )
         return (Finding("interval-may-be-too-short", "warning", text, where),)
     return ()

@@ -57,7 +57,7 @@ _UNLOCK = "    *register_at(0xE0001FB0u) = 0xC5ACCE55u; /* the lock access regis
 
 _SYSTICK = """\
 /*
- * The core has no cycle counter: SysTick counts down from 2^24 and is reset at every reading, so that its flag
+ * The core has no cycle counter: SysTick counts down from 2^24 and is reset each time it is read, so that its flag
  * shows whether an operator took longer. Other users of SysTick are suspended meanwhile, and its state is restored
  * afterwards.
  */
@@ -80,7 +80,7 @@ uint32_t read_ticks()
 {
     const uint32_t value = *register_at(0xE000E018u);
     if ((*register_at(0xE000E010u) & 0x10000u) != 0) {
-        ++overflows; /* it passed zero since the last reading */
+        ++overflows; /* it has passed zero since it was last read */
     }
     *register_at(0xE000E018u) = 0; /* any value resets it and the flag */
     systick_cycles += (0x1000000u - value) & 0xFFFFFFu;

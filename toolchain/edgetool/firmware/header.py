@@ -94,8 +94,8 @@ def _arena(spec: HeaderSpec, macro: str) -> str:
     )
     if exact is None:
         lines = [
-            "Tensor arena: the exact size is unknown. This is a lower bound; memory that is not accounted for",
-            "is needed in addition.",
+            "Tensor arena: the exact size is unknown. This is a lower bound: TFLM needs additional memory that could",
+            "not be determined.",
         ]
         size = (f"{macro}_ARENA_LOWER_BOUND_BYTES", spec.least_arena_bytes)
     else:

@@ -37,7 +37,7 @@ _SOURCE = """\
     .global {name}_model
     .type {name}_model, STT_OBJECT
 {name}_model:
-#ifdef __XTENSA__ /* cannot compute label distances here: a wrong size is an invalid count, or moves .org backwards */
+#ifdef __XTENSA__ /* no label distances here: a wrong size fails as an invalid count, or as .org moving backwards */
     .incbin {macro}_MODEL_FILE, 0, {macro}_MODEL_BYTES
 .L{name}_model_end:
     .incbin {macro}_MODEL_FILE, {macro}_MODEL_BYTES
@@ -50,7 +50,7 @@ _SOURCE = """\
 #endif
     .size {name}_model, {macro}_MODEL_BYTES
 
-#ifdef __linux__ /* needs no executable stack; elsewhere a linker would miss this section in all other files */
+#ifdef __linux__ /* marks the stack as non-executable; other linkers would expect this section in every file */
     .section .note.GNU-stack, "", %progbits
 #endif
 """

@@ -46,7 +46,7 @@ struct Event {
 const uint32_t event_limit = @MACRO@_PROFILE_EVENTS;
 Event events[event_limit];
 
-/* Records the events of one inference in the order in which they begin, and adds those of later ones to them. */
+/* Records the events of the first inference in start order, and adds the times of later inferences to them. */
 class Profiler : public tflite::MicroProfilerInterface {
   public:
     void start_run(bool first)

@@ -92,7 +92,8 @@ def _table(spec: HeaderSpec, rows: list[tuple[TensorSpec, str]], name: str, macr
         prose += " Tensors that are placed at run time are not included."
     head = comment(
         [
-            "The same as a table, for your own firmware: it does not require TFLM, and uses no memory unless called.",
+            "The same data as a table, for your own firmware. It does not require TFLM, and takes no memory if the",
+            "function is not called.",
             f"  static uint8_t memory[{macro}_ACTIVATIONS_BYTES];",
             *textwrap.wrap(prose, width=105),
         ]

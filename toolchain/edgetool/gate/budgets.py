@@ -16,8 +16,8 @@ from edgetool.target.quantity import parse_size
 Of = Literal["arena", "ram", "flash"]
 WHAT: Mapping[Of, str] = {
     "arena": "the arena",
-    "ram": "the arena with the RAM reserve",
-    "flash": "the model with the flash reserve",
+    "ram": "the arena plus the RAM reserve",
+    "flash": "the model plus the flash reserve",
 }
 
 EXPECTED = 'a budget such as "64KiB", "256KiB:flash" or, in a TOML file, {size = "256KiB", of = "flash"}'

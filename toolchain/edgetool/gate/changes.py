@@ -119,7 +119,7 @@ def _head_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
             f"tensors live at {new.operator}, where head usage now peaks",
         ),
         # A file that was edited may say that less was alive in all than with one operator.
-        Row(old.live - before.alive_bytes, f"offset by memory live {was}, where head usage previously peaked"),
+        Row(old.live - before.alive_bytes, f"memory live {was}, the previous peak, no longer counted"),
         gap,
     ]
 

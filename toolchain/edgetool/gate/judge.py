@@ -270,7 +270,9 @@ def _unjudged(rule: str, text: str, *, value: int | None = None, limit: int | No
 def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
     if not reserve_bytes:
         return f"{name} has {size_bytes:,} B"
-    return f"{name} leaves {size_bytes - reserve_bytes:,} B ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
+    return (
+        f"{name} has {size_bytes - reserve_bytes:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
+    )
 
 
 def _least(figures: Figures) -> str:

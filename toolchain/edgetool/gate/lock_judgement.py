@@ -14,7 +14,7 @@ from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
 
 UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ"}
 # What may not grow, and what it is called.
-GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference"}
+GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference time"}
 MODEL_CHANGED = "the model file changed"
 NAMED = 6  # figures, with --locked
 MOST_ALLOWED = 5  # percent of growth that a team may want to let pass
@@ -75,7 +75,7 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
         text = f"not checked: only the lock file or only this model has {', '.join(unknown)}; {UPDATE}"
         return (JudgementInfo("growth", None, "warning", text),)
     changed = [change.figure for change in guarded]
-    allowed = f", or by no more than {allowance}" if allowance != Allowance() else ""
+    allowed = f" by more than {allowance}" if allowance != Allowance() else ""
     text = f"arena, model and latency have not grown{allowed}"
     if changed:
         text = f"nothing has grown beyond the allowance of {allowance}; {', '.join(changed)} changed: {UPDATE}"

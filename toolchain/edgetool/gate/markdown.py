@@ -29,7 +29,7 @@ _MARKUP = re.compile(r"[\\`*{}\[\]<>|~$^&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[
 # What GitHub and GitLab make a link or a mention of, wherever they find it in the text.
 _LINKED = re.compile(r"(?<=[@#!%])(?=[\w'\"])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=gh)(?=-)", re.IGNORECASE)
 _BREAK = "\u200b"
-VIOLATED = {True: "**violated**", False: "kept", None: "unknown"}
+VIOLATED = {True: "**violated**", False: "met", None: "unknown"}
 
 
 def text(reports: Sequence[Report]) -> str:

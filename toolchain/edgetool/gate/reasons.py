@@ -63,7 +63,7 @@ def flash_reasons(report: Report, target: Target, *, reserve: int) -> Reasons:
     weights = [(item.parameter_bytes // max(item.runs, 1), f"{item.index} {item.operator}") for item in heavy[:NAMED]]
     causes = [f"{size:,} B: weights of operator {name}" for size, name in weights if size]
     if causes:
-        advice.append(f"use fewer channels or layers, first at operator {weights[0][1]}")
+        advice.append(f"use fewer channels or layers, starting with operator {weights[0][1]}")
     return Reasons(tuple(causes), tuple(advice), elsewhere)
 
 
@@ -136,10 +136,14 @@ def _arena_advice(report: Report, target: Target, anatomy: Anatomy, others: Alte
     ]
     if others.saving is not None:
         saving = others.saving
-        then = f"at most {saving.bytes:,} B, then {saving.then} determines the arena"
-        advice.append(f"{saving.what}: that saves {then if saving.then else 'at most the amount by which it shrinks'}")
+        effect = (
+            f"this saves at most {saving.bytes:,} B; beyond that, {saving.then} determines the arena size"
+            if saving.then
+            else "the arena shrinks by no more than the tensor does"
+        )
+        advice.append(f"{saving.what}: {effect}")
     elif anatomy.moment == INVOKE and anatomy.busiest is not None:
-        advice.append(f"use fewer channels or a smaller input, first at {anatomy.busiest}")
+        advice.append(f"use fewer channels or a smaller input, starting with {anatomy.busiest}")
     return advice
 
 

@@ -15,9 +15,9 @@ NOT_ANNOTATED = frozenset(["quantized-dimension", "unnamed-tensors", "shared-nam
 RULES = {
     "accuracy": "Quantization costs no more accuracy than allowed.",
     "active-budget": "The memory that the active budget applies to does not exceed it.",
-    "arena": "The arena fits its contiguous region minus the reserved amount.",
+    "arena": "The arena fits in its memory region after subtracting the reserve.",
     "arena-known": "The arena size is known exactly, not just as a lower bound.",
-    "flash": "The model fits the flash minus the amount reserved for code.",
+    "flash": "The model fits in flash after subtracting the reserve for code.",
     "growth": "No figure exceeds the locked value by more than the allowance.",
     "kernel-gives-up": "Every kernel writes its output.",
     "kernel-refuses": "No kernel rejects the model in AllocateTensors.",
@@ -33,4 +33,4 @@ RULES = {
 
 def asked(rule: str) -> str:
     """What the rule asks; a finding's rule says itself what it found."""
-    return RULES.get(rule, f"edgetool found: {rule.replace('-', ' ')}.")
+    return RULES.get(rule, f"edgetool finding '{rule}'; each result explains it.")

@@ -225,7 +225,7 @@ class _Reader:
         start, length = self.vector(kind, field, at, 4)
         if self.tables + length > MAX_TABLES:
             self.fail_at(
-                kind, field, start - 4, f"its {length} elements bring the file to more than {MAX_TABLES} tables"
+                kind, field, start - 4, f"with its {length} elements, the file would have more than {MAX_TABLES} tables"
             )
         return tuple(self._elements(kind, field, start, length, depth))
 

@@ -69,6 +69,11 @@ class Operand:
         node.refuse(f"{self.side}s", f"has {self.side} {self.position} {what}")
 
 
+def counted(number: int, what: str) -> str:
+    """As in "1 dimension" and "2 dimensions"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def sizes(shape: Shape) -> str:
     """A shape, for messages."""
     return f"[{', '.join(map(str, shape[:8]))}{', ...' if len(shape) > 8 else ''}]"
@@ -101,7 +106,7 @@ def rank(operand: Operand, lowest: int, highest: int | None = None) -> Rule:
         tensor = operand.of(node)
         if tensor is not None and not lowest <= len(tensor.shape) <= most:
             span = f"{lowest}" if lowest == most else f"{lowest} to {most}"
-            operand.refuse(node, f"of {len(tensor.shape)} dimensions, not {span}")
+            operand.refuse(node, f"with {counted(len(tensor.shape), 'dimension')} instead of {span}")
 
     return rule
 
@@ -112,7 +117,7 @@ def length(operand: Operand, count: Callable[[Node], int]) -> Rule:
     def rule(node: Node) -> None:
         tensor = operand.of(node)
         if tensor is not None and tensor.element_count != (expected := count(node)):
-            operand.refuse(node, f"of shape {sizes(tensor.shape)}, not of {expected} elements")
+            operand.refuse(node, f"of shape {sizes(tensor.shape)}, which does not have {counted(expected, 'element')}")
 
     return rule
 

@@ -161,7 +161,9 @@ def split(node: Node) -> None:
     axis = axes[0] % len(source.shape)
     part, rest = divmod(source.shape[axis], len(node.outputs))
     if rest:
-        node.refuse("outputs", f"has {len(node.outputs)} parts of dimension {axis} of {sizes(source.shape)}")
+        node.refuse(
+            "outputs", f"has {len(node.outputs)} outputs, which do not divide dimension {axis} of {sizes(source.shape)}"
+        )
     expected = (*source.shape[:axis], part, *source.shape[axis + 1 :])
     for position in first_positions(node, "outputs").values():
         _hold(node, position, expected, (source.shape,))
@@ -176,7 +178,9 @@ def split_by_sizes(node: Node) -> None:
     for position in first_positions(node, "outputs").values():
         result = node.outputs[position]
         if len(result.shape) != len(source.shape) or _without(result.shape, {axis}) != _without(source.shape, {axis}):
-            Operand("output", position).refuse(node, f"of shape {sizes(result.shape)}, a part of {sizes(source.shape)}")
+            Operand("output", position).refuse(
+                node, f"of shape {sizes(result.shape)}, which is not a slice of {sizes(source.shape)}"
+            )
     if sum(result.shape[axis] for result in node.outputs) != source.shape[axis]:
         node.refuse("outputs", f"has outputs whose sizes do not add up to dimension {axis} of {sizes(source.shape)}")
 

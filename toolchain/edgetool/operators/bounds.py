@@ -45,7 +45,7 @@ def _slice_constants(call: Call) -> None:
         begin = begins[axis] + (size if begins[axis] < 0 else 0)
         if integer(call, "begin_mask") & 1 << axis:
             begin = 0 if strides[axis] > 0 else size - 1
-        demand(call, 0 <= begin < size, f"reads element {begins[axis]} of a dimension of {size}")
+        demand(call, 0 <= begin < size, f"reads element {begins[axis]} of a dimension of size {size}")
 
 
 def _sliced(call: Call) -> None:

@@ -207,7 +207,7 @@ def _control_flow_findings(model: Model) -> list[Finding]:
     operators = Counter(operator.code for graph in model.subgraphs for operator in graph.operators)
     findings = []
     if operators["IF"]:
-        text = "both branches of each IF are counted: work and time are upper bounds for each branch"
+        text = "both branches of each IF are counted: work and time are upper bounds"
         findings.append(Finding("branches-counted", "note", text))
     unknown = sum(runs is None for runs in subgraph_runs(model))
     if unknown:

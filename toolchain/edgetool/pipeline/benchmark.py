@@ -6,6 +6,7 @@ import platform
 from typing import TYPE_CHECKING
 
 from edgetool.child import Progress
+from edgetool.figure import in_text
 from edgetool.pipeline.source import Source
 from edgetool.target.types import Target
 
@@ -37,6 +38,6 @@ def stands_for(target: Target) -> bool:
 
 def benchmark_source(timed: Benchmark, target: Target) -> str:
     """Where the milliseconds come from, in a line; and that this machine is taken for the target, where it is."""
-    spread = f"minimum {timed.least_ms:.3g} ms, 90th percentile {timed.p90_ms:.3g} ms"
+    spread = f"minimum {in_text(timed.least_ms)} ms, 90th percentile {in_text(timed.p90_ms)} ms"
     taken = f"; assuming that this machine is the {target.board}" if stands_for(target) else ""
     return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{taken}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from edgetool.estimate.latency import estimate_model
+from edgetool.figure import in_text
 from edgetool.finding import Finding
 from edgetool.firmware.c_names import model_macro
 from edgetool.firmware.profile_program import word
@@ -60,8 +61,8 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
         findings.append(Finding("runtime-differs", "warning", text, run.source.name))
     if profile.max_ticks > UNSTEADY * profile.min_ticks:
         text = (
-            f"inference times vary from {info.min_ms:.4g} to {info.max_ms:.4g} ms, perhaps because of interrupts or "
-            "another task; the mean is used"
+            f"inference times vary from {in_text(info.min_ms, 4)} to {in_text(info.max_ms, 4)} ms, perhaps because of "
+            "interrupts or another task; the mean is used"
         )
         findings.append(Finding("runs-differ", "warning", text, run.source.name))
     if not _comparable(run):

@@ -71,7 +71,8 @@ def _model_of(profile: DeviceProfile, log: Path, given: Sequence[tuple[Path, Sou
         if path.is_file() and sha256_of(read_file(path)) == profile.sha256:
             return path, open_tflite(path)
     raise UsageError(
-        f"profiles a model with SHA-256 {profile.sha256}, but no {file} next to the log, here or in {folder}/ matches",
+        f"profiles a model with SHA-256 {profile.sha256}, but no matching {file} was found next to "
+        f"the log, in the current directory or in {folder}/",
         where=f"{log}: line {profile.line}",
         fix="specify the .tflite that the firmware was built from, as in 'edgetool calibrate MODEL.tflite --log ...'",
     )
@@ -88,7 +89,9 @@ def at_clock_of(runs: Sequence[DeviceRun], target: Target, *, clock_given: bool)
     if len(clocks) > 1:
         told = " and ".join(format_clock(clock) for clock in sorted(clocks))
         raise UsageError(
-            f"the logs contain {told}", where="--log", fix="calibrate each clock separately, or specify --clock"
+            f"the logs were recorded at different clocks: {told}",
+            where="--log",
+            fix="calibrate each clock separately, or specify --clock",
         )
     ((clock, run),) = clocks.items()
     if clock == target.clock_hz:

@@ -122,7 +122,7 @@ def name_findings(path: Path, name: str | None, *, fix: str = "choose one with -
     if name is not None or (used := model_identifier(plain)) == plain:
         return ()
     shown = plain if len(plain) <= SHOWN_LENGTH else f"{plain[:SHOWN_LENGTH]}..."
-    what = f"shortened to {used!r}" if len(plain) > MAX_LENGTH else f"not a C name and becomes {used!r}"
+    what = f"shortened to {used!r}" if len(plain) > MAX_LENGTH else f"not a valid C name and becomes {used!r}"
     return (Finding("name-changed", "note", f"the name {shown!r} is {what} in files and in C; {fix}"),)
 
 

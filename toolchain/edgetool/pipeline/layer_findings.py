@@ -102,7 +102,7 @@ def _causes(layer: LayerLoss, dense_per_tensor: bool) -> Iterator[str]:
         left = f"{bits:.1f}" if bits >= 1 else "less than one"
         times = f"{layer.widest_over_median:.0f}"
         if layer.widest_over_median > MOST_TIMES:
-            times, left = f"more than {MOST_TIMES:,}", "less than one step, and so none"
+            times, left = f"more than {MOST_TIMES:,}", "none"
         yield (
             f"channel {layer.widest_channel} has {times} times the range of the median channel, "
             f"which is left with {left} of 8 bits: limit it in training (BatchNormalization, ReLU6, weight decay)"

@@ -220,9 +220,9 @@ def _findings(found: _Found, way: str, capacity: int | None) -> tuple[Finding, .
     remedy = _remedy(way, shares=found.shared is not None)
     if capacity is not None and layout.height > capacity:
         if layout.lower_bound > capacity:
-            text = f"no layout fits the capacity of {capacity:,} B: the lower bound is {layout.lower_bound:,} B"
+            text = f"no layout fits within the capacity of {capacity:,} B: the lower bound is {layout.lower_bound:,} B"
         else:
-            text = f"found no layout that fits the capacity of {capacity:,} B; {remedy} may find one"
+            text = f"found no layout that fits within the capacity of {capacity:,} B; {remedy} may find one"
         findings.append(Finding("over-capacity", "error", text))
     elif not layout.optimal and capacity is not None and found.shared is None and way != "tflm":
         text = "the search ended at the first layout that fits; without a capacity, it continues to the smallest"

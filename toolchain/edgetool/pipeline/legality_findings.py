@@ -42,7 +42,7 @@ def legality_findings(
         Finding(
             RULES[kind][0],
             "error",
-            f"{why.removeprefix('its ')} in {target.runtime.name}: {RULES[kind][1]} ({_places(items)})",
+            f"in {target.runtime.name}, {why.removeprefix('its ')}: {RULES[kind][1]} ({_places(items)})",
         )
         for (kind, why), items in groups.items()
     ]

@@ -176,7 +176,7 @@ def _verdict(bandwidth: Bandwidth | None, situation: Situation) -> doc.VerdictIn
     """The verdict on an estimated or a real run, and the advice that goes by it."""
     said = advice(replace(situation, bandwidth=bandwidth))
     if bandwidth is None:
-        return doc.VerdictInfo("unknown", "unknown: too little of the time is known", said)
+        return doc.VerdictInfo("unknown", "unknown: too little of the inference time can be estimated", said)
     return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth, situation.waiting), said)
 
 

@@ -206,7 +206,7 @@ def _profile(lines: Sequence[_Line]) -> DeviceProfile:
         raise _BrokenError(f"on the device, {step} failed with status {status} (see the line below it for the cause)")
     events = lines[4 : 4 + kinds.count("event")]
     if kinds[-1] != "end":
-        raise _BrokenError(f"the profile ends after line {len(lines) - 1}, before its end")
+        raise _BrokenError(f"the profile is cut off after line {len(lines) - 1}")
     wanted = [kind for kind in _KEYS for _ in range(kinds.count("event") if kind == "event" else 1)]
     if kinds != wanted or len(events) > MAX_EVENTS:
         raise _BrokenError("its lines do not form a profile")
@@ -275,7 +275,7 @@ def _check(profile: DeviceProfile) -> None:
     left = [profile.mean_ticks]
     for index, event in enumerate(profile.events):
         if event.depth >= len(left) or event.min_ticks > event.mean_ticks:
-            raise _BrokenError(f"operator {index} is inconsistent in itself or with the previous one")
+            raise _BrokenError(f"the times of operator {index} contradict each other or those of the previous operator")
         del left[event.depth + 1 :]
         left[-1] -= event.mean_ticks
         if left[-1] < 0:

@@ -12,7 +12,7 @@ from edgetool.pipeline.planned_model import planned_for
 from edgetool.pipeline.source import Source
 from edgetool.target.types import Target
 
-WORDS = {"fused": "one operator for each LSTM", "unrolled": "a copy for each time step"}
+WORDS = {"fused": "one operator per LSTM", "unrolled": "one copy per time step"}
 MOST_NAMES = 6
 WORSE_DB = 6.0  # one bit: what a form may lose against the best before its price counts no more
 
@@ -102,6 +102,6 @@ def _named(layers: Sequence[str]) -> str:
 
 
 def _figures(price: RnnPrice) -> str:
-    arena = "an unknown arena" if price.arena_bytes is None else f"{price.arena_bytes:,} bytes of arena"
+    arena = "an arena of unknown size" if price.arena_bytes is None else f"{price.arena_bytes:,} bytes of arena"
     quality = "" if price.sqnr_db is None else f", SQNR {price.sqnr_db:.1f} dB"
     return f"{arena} and {price.file_bytes:,} bytes of flash, {price.operators} operators{quality}"

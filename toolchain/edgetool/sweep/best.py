@@ -87,7 +87,7 @@ def _none_accepted(rows: Sequence[Row], target: str) -> FailedCheckError:
     unknown = [_lacks_energy(row) for row in judged]
     fix = "omit max_energy, or specify the power in the target's profile" if unknown and all(unknown) else HELPS
     return FailedCheckError(
-        f"none of {len(rows)} variants is accepted" if len(rows) != 1 else "the only variant is not accepted",
+        f"none of the {len(rows)} variants is accepted" if len(rows) != 1 else "the only variant is not accepted",
         where=target,
         fix=fix,
         details=tuple(details),

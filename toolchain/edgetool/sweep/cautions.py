@@ -39,7 +39,7 @@ def _messages(variant: Variant, quality: Quality) -> list[str]:
         )
     if variant.parameters and quality.accuracy is None and quality.agreement is not None:
         messages.append(
-            "agreement is measured against the float original with the same parameters and cannot compare different "
-            "parameters: set evaluate to measure accuracy"
+            "agreement is measured against the original float model with the same parameters, so it cannot compare "
+            "different parameters: set evaluate to measure accuracy"
         )
     return messages

@@ -88,7 +88,10 @@ def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
     reserve = limits.reserve_flash_bytes if flash else limits.reserve_bytes
     if needed > budget.bytes - reserve:
         needs = f"the model size is {needed:,} B" if flash else _arena_needs(cost)
-        room = _room(f"the active budget {budget.text} of {_SHORT[budget.of]}", budget.bytes, reserve)
+        left = (
+            f", of which {max(0, budget.bytes - reserve):,} B remain after reserving {reserve:,} B" if reserve else ""
+        )
+        room = f"the active budget is {budget.text} of {_SHORT[budget.of]}{left}"
         yield "budget", f"{needs}; {room}"
 
 
@@ -99,7 +102,7 @@ def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
     if not reserve_bytes:
         return f"{name} has {size_bytes:,} B"
     left = max(0, size_bytes - reserve_bytes)
-    return f"{name} leaves {left:,} B ({size_bytes:,} B less {reserve_bytes:,} B reserved)"
+    return f"{name} has {left:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
 
 
 def _latency(band: Band | None, limit: float | None) -> Iterator[str]:
@@ -134,18 +137,18 @@ def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
             yield f"the accuracy loss is unknown; the limit is {most:.9g} points"
         return
     if least is not None and found < least:
-        what = "the accuracy" if labelled else "the agreement with the float original"
+        what = "the accuracy" if labelled else "the agreement with the original float model"
         yield f"{what} is {_percent(found)}; the minimum is {_percent(least)}"
     if most is None:
         return
     original = quality.float_accuracy if labelled else 1.0
     if original is None:
-        yield f"the accuracy of the float original is unknown; the limit for the loss is {most:.9g} points"
+        yield f"the accuracy of the original float model is unknown; the limit for the loss is {most:.9g} points"
         return
     loss = round(100 * (original - found), 9)  # shares of counts, without the last bits
     if loss > most:
         drop = f"the accuracy drops from {_percent(original)} to {_percent(found)}"
-        what = drop if labelled else f"the agreement with the float original is {_percent(found)}"
+        what = drop if labelled else f"the agreement with the original float model is {_percent(found)}"
         yield f"{what}: a loss of {short_number(loss)} points; the limit is {most:.9g}"
 
 

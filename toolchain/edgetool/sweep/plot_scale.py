@@ -70,7 +70,7 @@ def scale_of(name: str, groups: Sequence[Sequence[Row]]) -> Scale:
     if name == "accuracy" and all(
         row.metrics is None or row.metrics.quality.accuracy is None for rows in groups for row in rows
     ):
-        label = "Agreement with the float original"
+        label = "Agreement with the original float model"
     return Scale(name, f"{label}, {unit}" if unit else label, unit_size, is_log, infinity)
 
 

@@ -20,7 +20,7 @@ from edgetool.sweep.stored import read_cost, read_left_alone, read_notes, read_q
 DOING = {
     "build": "building",
     "prune": "pruning",
-    "reference": "running the float original",
+    "reference": "running the original float model",
     "convert": "converting",
     "analyse": "analysing",
 }

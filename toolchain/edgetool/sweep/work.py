@@ -16,7 +16,7 @@ WORKER, BLOBS = "edgetool.sweep.worker", "blobs"
 DOING: Mapping[Kind, str] = {
     "build": "building the model",
     "prune": "pruning the model",
-    "reference": "running the float original",
+    "reference": "running the original float model",
     "convert": "converting and comparing the model",
     "analyse": "planning and estimating the model",
 }

@@ -97,7 +97,7 @@ def convert(work: Work) -> dict[str, Any]:
     conversion = convert_for(
         request, runtime, name=TFLITE_BLOB, workdir=work.workdir, progress=work.progress
     ).conversion
-    work.progress("comparing with the float original")
+    work.progress("comparing with the original float model")
     original = read_reference(work.inputs["reference"])
     quality, quantization = measured_quality(
         conversion, original, scheme=scheme, workdir=work.workdir, limits=work.limits
@@ -108,7 +108,8 @@ def convert(work: Work) -> dict[str, Any]:
         if gives_one_answer(said):
             quality = replace(quality, agreement=None)
             notes.append(
-                f"agreement is not reported: the float original gives the same answer for all {len(said[0])} samples"
+                "agreement is not reported: the original float model gives the same answer for all "
+                f"{len(said[0])} samples"
             )
     (work.blobs / TFLITE_BLOB).write_bytes(conversion.tflite)
     sha256, size_bytes = hash_of_path(request.path)

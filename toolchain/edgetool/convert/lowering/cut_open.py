@@ -138,7 +138,7 @@ def _drop(cuts: Cuts, cut: LstmCut, obstacle: str) -> str:
     del cuts.lstms[cut.name]
     if cut.demanded:
         raise UnsupportedModelError(
-            f"layer {cut.name!r} (LSTM) cannot become one operator: {obstacle}",
+            f"layer {cut.name!r} (LSTM) cannot be converted to one operator: {obstacle}",
             fix="use --rnn auto or --rnn unrolled",
         )
     return f"layer {cut.name!r} (LSTM) was unrolled: {obstacle}"

@@ -27,7 +27,7 @@ def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     In float it may stay a loop, which TFLM runs: TensorFlow leaves loops in float, or crashes when it calibrates them.
     """
     if context.options.rnn == "fused":
-        context.refuse("cannot become a single operator: only LSTM can", "use --rnn auto or --rnn unrolled")
+        context.refuse("cannot be converted to a single operator: only LSTM can", "use --rnn auto or --rnn unrolled")
     if layer.stateful:
         return _carried(context, layer)
     may_loop = context.options.quantize not in INTEGER and context.options.rnn == "auto"
@@ -40,7 +40,7 @@ def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     demanded = context.options.rnn == "fused"
     if obstacle is not None:
         if demanded:
-            context.refuse(f"cannot become one operator: {obstacle}", "use --rnn auto or --rnn unrolled")
+            context.refuse(f"cannot be converted to one operator: {obstacle}", "use --rnn auto or --rnn unrolled")
         return _recurrent(context, layer)
     name, cuts = context.scope, context.cuts
     cell = layer.cell

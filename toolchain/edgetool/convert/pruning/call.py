@@ -72,7 +72,9 @@ class Call:
         symbols = self.along(signal, axis)
         if signal.axis == axis:
             for index in np.flatnonzero(signal.residue != None):  # noqa: E711
-                reason = f"{signal.residue[index]}, so a removed channel would leave a constant in {self.facts}"
+                reason = (
+                    f"{signal.residue[index]}, so a removed channel would still contribute a constant to {self.facts}"
+                )
                 self.channels.freeze(symbols[index : index + 1], reason)
         return symbols
 

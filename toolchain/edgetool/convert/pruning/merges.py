@@ -47,7 +47,7 @@ def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence
 
 def _unknown(count: int) -> Residue:
     """Of a tensor that is frozen anyway."""
-    return np.full(count, "a tensor that is not pruned is not zero", dtype=object)
+    return np.full(count, "it is merged with a tensor that is not pruned", dtype=object)
 
 
 def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:

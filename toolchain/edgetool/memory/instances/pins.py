@@ -100,7 +100,7 @@ def _impossible(instance: Instance, capacity: int, position: int, needed: int, a
     padding = needed - sum(piece.buffer.aligned_bytes for piece in alive)
     what = f"{needed:,} B are live" + (f", including {padding:,} B of alignment padding" if padding else "")
     return FailedCheckError(
-        f"no layout fits the capacity of {capacity:,} B: {instance.moment(position)} {what}",
+        f"no layout fits within the capacity of {capacity:,} B: {instance.moment(position)} {what}",
         fix=f"use a capacity of {needed:,} B or more, or reduce what is live there",
         details=tuple(lines),
     )

@@ -29,11 +29,8 @@ def _branches(call: Call) -> None:
     then = _subgraph(call, "then_subgraph_index")
     _subgraph(call, "else_subgraph_index")
     given, made = len(call.operator.inputs) - 1, len(call.operator.outputs)
-    demand(
-        call,
-        (len(then.inputs), len(then.outputs)) == (given, made),
-        f"passes {given} inputs and {made} outputs to a subgraph with {len(then.inputs)} and {len(then.outputs)}",
-    )
+    for side, number, wanted in (("inputs", len(then.inputs), given), ("outputs", len(then.outputs), made)):
+        demand(call, number == wanted, f"calls a subgraph with the wrong number of {side}: {number}, not {wanted}")
 
 
 def _loop(call: Call) -> Iterable[Request]:
@@ -83,7 +80,7 @@ def _read_variable(call: Call) -> Iterator[Request]:
 def _as_large_as_the_variable(call: Call, assignment: Assignment, tensor: Tensor) -> None:
     """Only builds for debugging ask; the others copy as much as the variable has, whatever the tensor's size."""
     variable, found = assignment.size_bytes, arena_bytes(tensor)
-    demand(call, variable in (None, found), f"copies {variable} bytes of a variable, not the {found} of its tensor")
+    demand(call, variable in (None, found), f"copies {variable} bytes between a variable and a tensor of {found} bytes")
 
 
 def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
