@@ -121,7 +121,7 @@ def test_logs_that_are_none(folder: Path, arguments: tuple[str, ...], words: str
     [
         (("--measured", "a=b.tflite=0ms"), "above 0"),
         (("--measured", "a=b.tflite=nanms"), "--measured"),
-        (("--measured", "a=b.tflite=12"), "a time with its unit"),
+        (("--measured", "a=b.tflite=12"), "a time with a unit"),
         (("--measured", "a=b.tflite"), "--measured"),
         (("--measured", "a=b.tflite=350s"), "needs 1 to"),
         (("--measured", "a=b.tflite=1us"), "needs 1 to"),
@@ -233,12 +233,12 @@ def test_the_view_shows_the_operators_that_the_estimate_is_farthest_from(monkeyp
     assert "18,676 bytes used, as edgetool predicts" in told
     assert [line.split()[0] for line in lines if "CONV_2D" in line or "ADD" in line] == ["0", "7", "6", "5", "4"]
     assert "0 CONV_2D 60.0 ms 40.0 ms 1.50" in told
-    assert "and 3 more that are closer (-v shows all)" in told
+    assert "and 3 more with smaller deviations (-v shows all)" in told
     target = TargetInfo("nucleo-l4r5zi", "cortex-m4", "L4R5ZI", "tflm-2026-08", "cmsis-nn")
     report = CalibrationReport(Provenance("edgetool", {}, {}, False), target, info)
     every = " ".join(" ".join(calibrate_view(report, Path("own.toml"), every_operator=True)).split())
     assert "1 WHILE 30.0 ms - -" in every
-    assert "more that are closer" not in every
+    assert "more with smaller deviations" not in every
 
 
 @pytest.mark.parametrize(

@@ -139,13 +139,13 @@ def test_changes_are_told_in_their_units(tmp_path: Path) -> None:
     assert row(lines, "MACs") == "MACs 7,489,664 0 -7,489,664 -100.0 %"
     assert row(lines, "layout") == "layout 60,000 B 60,000 B ="
     bands = [" ".join(line.split()) for line in lines if line.startswith("    band")]
-    assert bands == ["band 270 to 335 ms 500 to 700 ms apart: sure", "band 10 to 17 mJ 10 to 17 mJ"]
+    assert bands == ["band 270 to 335 ms 500 to 700 ms certain", "band 10 to 17 mJ 10 to 17 mJ"]
     assert row(view(tmp_path, b, a), "MACs") == "MACs 0 7,489,664 +7,489,664 new"
 
 
 def test_overlapping_bands_are_not_sure(tmp_path: Path) -> None:
     lines = view(tmp_path, whole_report(), whole_report(estimate=estimate(latency_ms=Band(310.0, 280.0, 340.0))))
-    assert any(line.startswith("    band") and line.endswith("overlap:  not sure") for line in lines)
+    assert any(line.startswith("    band") and line.rstrip().endswith("uncertain") for line in lines)
 
 
 def test_a_change_too_small_to_be_seen_is_not_made_large(tmp_path: Path) -> None:
@@ -160,9 +160,7 @@ def test_the_smallest_times_fit_the_screen(tmp_path: Path) -> None:
     b = whole_report(estimate=estimate(latency_ms=Band(999.0, 990.0, 1100.0), energy_uj=Band(0.1, 0.05, 0.2)))
     lines = view(tmp_path, a, b)
     assert [line for line in lines if len(line) > 80] == []
-    assert any(
-        " ".join(line.split()).startswith("band 0.00050 to 0.0020 ms 990 to 1,100 ms apart: sure") for line in lines
-    )
+    assert any(" ".join(line.split()).startswith("band 0.00050 to 0.0020 ms 990 to 1,100 ms certain") for line in lines)
 
 
 def test_an_arena_known_from_below_says_so(tmp_path: Path) -> None:

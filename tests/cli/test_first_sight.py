@@ -12,12 +12,14 @@ import pytest
 from edgetool.cli.output import ProgressLine
 from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of, sizes
 from edgetool.cli.view import finding_lines, quantization_facts, without_shared
+from edgetool.cli.view_layout import layout_view
 from edgetool.cli.view_plan import plan_view
 from edgetool.cli.view_verdict import closing, verdict_of
 from edgetool.estimate.bandwidth import rates
 from edgetool.gate import github, junit, sarif
 from edgetool.gate.rules import NOT_ANNOTATED
 from edgetool.model.findings import model_findings
+from edgetool.pipeline.layout import layout_instance
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.targets import resolve_named
 from edgetool.report.document import FindingInfo, OutputQuality, QuantizationInfo, Report
@@ -129,7 +131,7 @@ def test_a_dumb_terminal_gets_no_progress(monkeypatch: pytest.MonkeyPatch, capsy
 def test_quality_on_synthetic_samples_says_what_it_is_worth() -> None:
     quantized = QuantizationInfo("int8", False, 100, (OutputQuality("out", 40.0, 0.9999, 1.0),))
     words = " ".join(" ".join(plain(quantization_facts(quantized))).split())
-    assert "same top-1 in 100.0 %, on the same synthetic samples: says nothing about real data" in words
+    assert "same top-1 class in 100.0 %, on the same synthetic samples: says nothing about real data" in words
     assert "says nothing" not in " ".join(quantization_facts(replace(quantized, calibrated=True)))
 
 
@@ -202,10 +204,11 @@ def test_plan_prints_a_common_note_once() -> None:
 
 def test_the_last_line_of_a_layout_that_does_not_fit_is_the_verdict() -> None:
     audio = PERSON.parents[1] / "layout" / "audio.csv"
-    shown = edgetool("layout", audio, "--capacity", "1KiB")
-    assert shown.returncode == 1
-    assert shown.stdout.splitlines()[-1] == "  Does not fit: height 1,120 of 1,024 B"
-    assert "Fits:" not in edgetool("layout", audio, "--capacity", "2KiB").stdout  # still on the screen
+    report = layout_instance(audio)
+    assert not plain(layout_view(report, everything=False))[-1].startswith("  Height")  # still on the screen
+    layout = replace(report.layout, capacity=1024, fits=False)
+    lines = plain(layout_view(replace(report, layout=layout), everything=False))
+    assert lines[-1] == "  Does not fit: height 1,120 of 1,024 B"
 
 
 @pytest.mark.parametrize("command", ["convert", "emit"])

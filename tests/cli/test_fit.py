@@ -56,7 +56,7 @@ def test_no_board_is_exit_code_1(tflite: Path) -> None:
     lines = done.stdout.splitlines()
     assert "B over the limit" in done.stdout
     assert "18 more boards not shown (--limit)" in lines
-    assert lines[-1] == "Fits none of the the 20 boards"
+    assert lines[-1] == "Fits none of the 20 boards"
     quiet = captured("fit", tflite, "--max-arena", "10B", "--quiet")
     assert (quiet.returncode, quiet.stdout) == (1, "")
     assert "fits none of 59 boards" in quiet.stderr
@@ -87,7 +87,7 @@ def test_a_file_gets_the_form_and_stdout_the_table(tflite: Path) -> None:
 def test_settings_hold_for_fit_as_they_do_for_check(tflite: Path) -> None:
     Path("edgetool.toml").write_text('target = "rpi-pico"\nmax-arena = "10B"\n[fit]\ncore = "cortex-m4"\n')
     done = captured("fit", tflite)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "Fits none of the the 20 boards")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "Fits none of the 20 boards")
     Path("edgetool.toml").write_text('target = "rpi-pico"\nmax-arena = "10B"\n')
     assert captured("fit", tflite).returncode == 1
 

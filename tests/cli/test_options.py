@@ -42,7 +42,7 @@ def test_a_measurement_is_a_path_and_a_time(text: str, path: str, ms: float) -> 
 
 @pytest.mark.parametrize("text", ["kws.tflite", "=12ms", "kws.tflite=", "kws.tflite=12", "kws.tflite=-1ms", "m=nanms"])
 def test_what_is_no_measurement_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"as in kws.tflite=12.3ms|a time with its unit"):
+    with pytest.raises(click.BadParameter, match=r"for example kws.tflite=12.3ms|a time with a unit"):
         Measurement().convert(text, None, None)
 
 

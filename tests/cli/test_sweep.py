@@ -252,7 +252,7 @@ def test_pareto_is_the_front_of_its_axes(store: Path, x: str, y: str) -> None:
 
 def test_pareto_takes_further_axes_and_a_target(store: Path) -> None:
     done = sweep("pareto", store, "--axis", "arena_bytes", "--axis", "macs", "--target", "nucleo")
-    assert "front of latency, accuracy, arena and MACs" in done.out
+    assert "Pareto front for latency, accuracy, arena and MACs" in done.out
     assert "pico" not in done.out
     lines = sweep("pareto", store, "--csv").out.splitlines()
     assert len(lines) == 1 + len([item for item in marked(sweep_rows(), ("latency_ms", "accuracy")) if item.on_front])
@@ -322,5 +322,5 @@ def test_best_exits_with_1_where_none_is_accepted(tmp_path: Path) -> None:
     targets = (TargetSpec("pico", "rpi-pico"),)
     done = sweep("best", stored(tmp_path / "s.sqlite", rows, record(targets=targets)))
     assert (done.code, done.out) == (1, "")
-    assert "pico: none of 2 variants is accepted" in done.err
+    assert "pico: none of the 2 variants is accepted" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["s.sqlite"]

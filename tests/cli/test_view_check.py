@@ -74,7 +74,7 @@ def test_passing_reports_take_a_line_and_failing_ones_name_the_passing_rules() -
     assert lines[0] == "pass  kws.tflite on nucleo-l4r5zi: arena 15 % of sram, model 16 % of flash"
     assert lines[2] == "models/big.tflite on nucleo-l4r5zi FAILS: arena"
     assert "  pass  flash" in lines
-    start = lines.index("Memory used: arena of SRAM / model of flash, models in models/")
+    start = lines.index("Memory used: arena (share of SRAM) / model (share of flash), models in models/")
     assert lines[start + 1 :] == [
         "  model           nucleo-l4r5zi",
         "  kws.tflite        15 % / 16 %",

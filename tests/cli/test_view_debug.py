@@ -26,8 +26,8 @@ def test_the_table_and_the_histograms_of_the_worst() -> None:
     first = next(line for line in lines if "block/bad" in line)
     assert first.split()[:2] == ["0.0", "0.16"]
     assert "-114 to 135" in first
-    assert text.count("256 steps:") == 3
-    assert "  The values of block/bad (Conv2D) over its 256 steps:" in lines
+    assert text.count("(256 steps):") == 3
+    assert "  Values of block/bad (Conv2D) by quantization step (256 steps):" in lines
     assert all(len(line) <= 80 and line.isascii() for line in lines)
 
 

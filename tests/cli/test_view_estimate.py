@@ -128,14 +128,14 @@ def test_a_measured_run_stands_beside_the_estimate() -> None:
 def test_interval_and_other_runtimes() -> None:
     shown = text(view(report(FULL)))
     assert "busy 30 % of every 1.0 s" in shown
-    assert "X-CUBE-AI: about 0.55x (0.4x to 0.73x, 4 rows), 165 ms" in shown
+    assert "X-CUBE-AI: about 0.55x the time (0.4x to 0.73x, 4 measurements), 165 ms" in shown
     assert "Interval" not in text(view(report()))
 
 
 def test_the_fastest_of_many_runtimes() -> None:
     factors = tuple(replace(FACTOR, runtime=f"runtime {n}", factor=n / 10) for n in (9, 3, 5, 4))
     shown = text(view(report(estimate(factors=factors))))
-    assert "Others runtime 3: about 0.3x" in shown
+    assert "Runtimes runtime 3: about 0.3x the time" in shown
     assert "runtime 4: about 0.4x" in shown
     assert "runtime 5" not in shown
     assert "and 2 slower (-v shows all)" in shown

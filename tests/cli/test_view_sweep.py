@@ -261,8 +261,8 @@ def test_the_front_is_sorted_with_what_each_step_costs() -> None:
     rows = [row(n, level=level) for n, level in enumerate((0.0, 0.25, 0.5, 0.75), 1)]
     rows.append(row(5, precision="float32"))
     lines = front_view(rows)
-    assert lines[0] == "keyword-spotting: front of latency and accuracy"
-    assert "pico: 4 of 4 accepted on the front, 1 rejected" in lines
+    assert lines[0] == "keyword-spotting: Pareto front for latency and accuracy"
+    assert "pico: 4 of 4 accepted variants on the front, 1 rejected" in lines
     start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["no"])
     shown = lines[start + 1 : start + 5]
     assert [int(line.split()[0]) for line in shown] == [4, 3, 2, 1]

@@ -65,7 +65,7 @@ def test_a_row_for_each_precision() -> None:
     lines = words(precision_lines(TRADEOFFS))
     assert lines[1] == "float32 4.00 KiB 8.00 KiB 16.0 KiB 32.0 KiB no yes".split()
     assert lines[2] == "float16 2.00 KiB 4.00 KiB 8.00 KiB 16.0 KiB yes no".split()
-    assert lines[3] == "int8 (as it is) 1.00 KiB 2.00 KiB 4.00 KiB 8.00 KiB yes yes".split()
+    assert lines[3] == "int8 (current) 1.00 KiB 2.00 KiB 4.00 KiB 8.00 KiB yes yes".split()
     assert lines[4] == "Recommended int8: the smallest".split()
     assert lines[5] == "Highest int8: the highest that fits".split()
     assert len(lines) == 6
@@ -75,7 +75,7 @@ def test_a_row_for_each_precision() -> None:
 def test_a_model_of_mixed_precision_is_a_row_of_its_own() -> None:
     mixed = {**TRADEOFFS, "own": None, "as_is": row("mixed", 3, fits=None), "recommended": None}
     lines = words(precision_lines(mixed))
-    assert lines[4] == "mixed (as it is) 3.00 KiB unknown 12.0 KiB 24.0 KiB ? yes".split()
+    assert lines[4] == "mixed (current) 3.00 KiB unknown 12.0 KiB 24.0 KiB ? yes".split()
     assert lines[3][0:2] == ["int8", "1.00"]
     assert lines[6][:2] == "Highest none:".split()
 
@@ -87,8 +87,8 @@ def test_needs_against_memories() -> None:
     assert lines[3] == "Peak op 2 ADD alone needs 3.00 KiB for its inputs and outputs".split()
     told = " ".join(word for line in lines[4:] for word in line)
     assert told == (
-        "Cache 16.0 KiB; 50 % of the time is in operators that use more constants and activations, at most 20.0 KiB "
-        "(op 1:4 CONV_2D)"
+        "Cache 16.0 KiB; 50 % of the time is spent in operators whose constants and activations exceed it (up "
+        "to 20.0 KiB, op 1:4 CONV_2D)"
     )
 
 

@@ -302,7 +302,7 @@ def findings(request: ConvertRequest, folder: Path) -> dict[str, str]:
 def test_a_float_file_is_left_alone_with_a_note(tmp_path: Path) -> None:
     path = saved(dense(), tmp_path)
     told = findings(ConvertRequest(path), tmp_path / "out")
-    assert "--quantize int8 --calibration DATA quantizes it" in told["float-model"]
+    assert "use --quantize int8 --calibration DATA to quantize it" in told["float-model"]
     written = read_model((tmp_path / "out" / "model.tflite").read_bytes())
     assert {tensor.dtype for tensor in written.main.tensors} == {DType.FLOAT32}
     assert "float-model" not in findings(ConvertRequest(path, quantize="float32"), tmp_path / "out")

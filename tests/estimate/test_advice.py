@@ -110,8 +110,8 @@ def first(target: Target, tradeoffs: PrecisionTradeoffs) -> str:
 
 def test_what_does_not_fit_is_said_first() -> None:
     assert first(PLAIN, sizes(100_000, 100_000, int8=True)) == (
-        "make it fit: the arena needs 100,000 bytes, sram has 65,536; convert to int8, which fits, or use fewer "
-        "channels, or a smaller input"
+        "make it fit: the arena needs 100,000 bytes, but sram has only 65,536; convert to int8, which fits, or use "
+        "fewer channels, or a smaller input"
     )
     assert "convert to int8, which may fit, or" in first(PLAIN, sizes(100_000, 100_000, int8=None))
     assert "convert" not in first(PLAIN, sizes(100_000, 100_000, int8=False))

@@ -16,14 +16,14 @@ NO_NUMBERS: list[Any] = [None, "3", True, [1], 1j, float("nan"), float("inf"), -
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, 0, -1, 0.0, -0.5, 5e-324, 1e300])
 def test_what_is_not_above_zero_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"power_mw: must be a realistic number above 0") as error:
+    with pytest.raises(UsageError, match=r"power_mw: must be a realistic number, above 0") as error:
         positive(value, "power_mw")
     assert len(str(error.value)) < 150
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, -1, -0.5, -5e-324, 1e300])
 def test_what_is_negative_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(UsageError, match="share: must be a realistic number of 0 or more"):
+    with pytest.raises(UsageError, match="share: must be a realistic number, 0 or greater"):
         not_negative(value, "share")
 
 

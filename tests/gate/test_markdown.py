@@ -47,7 +47,7 @@ def test_several_models_and_targets_get_a_matrix_of_the_memory_used() -> None:
         for target in ("one", "two")
     ]
     assert [[unescape(cell) for cell in row] for row in rows(markdown.text(reports))[-4:]] == [
-        ["Arena of SRAM / model of flash", "one", "two"],
+        ["Arena (share of SRAM) / model (share of flash)", "one", "two"],
         ["---", "---:", "---:"],
         ["<code>a</code>", "15 % / -", "15 % / -"],
         ["<code>b</code>", "152 % / - **FAIL**", "152 % / - **FAIL**"],

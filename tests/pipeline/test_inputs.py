@@ -15,8 +15,8 @@ from tests.in_process import command_line
 
 
 def convert(folder: Path, model: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = ("convert", model, "-t", "cortex-m7", "-o", folder / "out", "--samples", "8", *arguments)
-    return command_line(*command, cwd=folder)
+    few = () if "--calibration" in arguments else ("--samples", "8")
+    return command_line("convert", model, "-t", "cortex-m7", "-o", folder / "out", *few, *arguments, cwd=folder)
 
 
 def report_of(folder: Path) -> dict[str, Any]:
@@ -126,3 +126,11 @@ def test_a_text_file_named_h5(tmp_path: Path) -> None:
     (tmp_path / "model.h5").write_text("not a model\n")
     result = convert(tmp_path, tmp_path / "model.h5")
     assert (result.returncode, "text file" in result.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("option", ["--samples", "--seed"])
+def test_an_option_of_synthetic_samples_beside_real_ones_is_rejected(models: Path, tmp_path: Path, option: str) -> None:
+    result = convert(tmp_path, models / "small.keras", "--calibration", "samples.npz", option, "8")
+    assert result.returncode == 2
+    assert f"{option} applies only to synthetic samples" in result.stderr
+    assert not (tmp_path / "out").exists()

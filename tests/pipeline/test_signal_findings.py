@@ -77,7 +77,9 @@ def test_steps_are_counted_as_brute_force_counts_them() -> None:
     assert steps_used(np.zeros((0, 3)), 4.0) == []
 
 
-@pytest.mark.parametrize(("lost", "says"), [(0.6, "the variation has only 4.4 dB"), (1.0, "the variation is lost")])
+@pytest.mark.parametrize(
+    ("lost", "says"), [(0.6, "the variation has an SQNR of only 4.4 dB"), (1.0, "the variation is lost")]
+)
 def test_an_output_that_is_mostly_constant(lost: float, says: str) -> None:
     signal = np.sin(np.arange(40.0))[:, None]
     (found,) = variation_findings(GOOD, [signal + 100], [signal * (1 - lost) + 100])

@@ -79,12 +79,15 @@ def shared_normalization() -> Any:
 
 
 LEFT_ALONE: list[tuple[Callable[[], Any], dict[str, str]]] = [
-    (frozen_by_the_input, {"a": "tied by 'add' (Add) to the model's input 'picture'"}),
+    (
+        frozen_by_the_input,
+        {"a": "linked by 'add' (Add) to the model's input 'picture', whose channels cannot be removed"},
+    ),
     (
         sigmoid_in_the_middle,
         {
-            "a": "activation 'sigmoid' of 'a' (Conv2D) does not map 0 to 0, so a removed channel would leave a "
-            "constant in 'b' (Conv2D)",
+            "a": "activation 'sigmoid' of 'a' (Conv2D) does not map 0 to 0, so a removed channel would still "
+            "contribute a constant to 'b' (Conv2D)",
             "b": "0.5 of 1 channels rounds down to zero",
         },
     ),
@@ -109,7 +112,10 @@ LEFT_ALONE: list[tuple[Callable[[], Any], dict[str, str]]] = [
             "b": "0.5 of 1 channels rounds down to zero",
         },
     ),
-    (shared_with_the_input, {"a": "tied by 'a' (Conv2D) to the model's input 'picture'"}),
+    (
+        shared_with_the_input,
+        {"a": "linked by 'a' (Conv2D) to the model's input 'picture', whose channels cannot be removed"},
+    ),
     (shared_reshape, {"a": "'fold' (Reshape) is shared by calls with different channels"}),
     (shared_normalization, {"a": "feeds 'shift' (BatchNormalization), which normalizes along a different axis"}),
 ]

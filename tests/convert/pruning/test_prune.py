@@ -122,7 +122,10 @@ def test_a_channel_joined_to_others_may_go_alone() -> None:
     pruned = checked(ended(inputs, x))
     assert pruned.removed["a"] == pruned.removed["sum"]
     assert len(pruned.removed["a"]) == 2
-    assert reasons(pruned) == {"sum": "4 of 8 channels: tied by 'join' (Concatenate) to the model's input 'picture'"}
+    assert reasons(pruned) == {
+        "sum": "4 of 8 channels: linked by 'join' (Concatenate) to the model's input 'picture', whose channels cannot "
+        "be removed"
+    }
 
 
 def test_channels_first() -> None:

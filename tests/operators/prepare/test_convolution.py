@@ -203,8 +203,8 @@ REFUSED: list[tuple[Given, Platform, str]] = [
     (("CONV_2D", (IMAGE, tensor(5, 3, 3, 2, scale=0.5)), CONVOLVED), DSP, "divide 3 channels into groups of 2"),
     (("CONV_2D", (IMAGE, FILTER), tensor(2, 8, 8, 5, scale=0.5)), DSP, "a batch of 2 from 1"),
     (("CONV_2D", (IMAGE, FILTER), tensor(8, 8, 5, scale=0.5)), DSP, "4 dimensions, not 3"),
-    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), REFERENCE, "omitted as input -1"),
-    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), DSP, "omitted as input -1"),
+    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), REFERENCE, "omitted by setting its input index to -1"),
+    (("DEPTHWISE_CONV_2D", (IMAGE, DEPTHWISE, None), IMAGE), DSP, "omitted by setting its input index to -1"),
     (typed(DEPTHWISE_CONV, DType.INT8, DType.FLOAT32), REFERENCE, "int8 with filters of type float32"),
     # Per channel along the first dimension, which the filter does not have.
     (

@@ -43,10 +43,10 @@ def test_gather_nd() -> None:
     result = tensor(7, 4, dtype=F)
     requests = asked("GATHER_ND", [SOURCE, tensor(7, 2, dtype=DType.INT32)], [result])
     assert requests == ["t0", "t1", "t2", ("persistent", 12)]
-    with pytest.raises(KernelRefusal, match="at most 3 numbers here, not 4"):
+    with pytest.raises(KernelRefusal, match="at most 3 coordinates per index here, not 4"):
         asked("GATHER_ND", [SOURCE, tensor(7, 4, dtype=DType.INT32)], [result])
     many = tensor(1, 1, 1, 1, 1, 1, dtype=F)
-    with pytest.raises(KernelRefusal, match="at most 5 numbers here, not 6"):
+    with pytest.raises(KernelRefusal, match="at most 5 coordinates per index here, not 6"):
         asked("GATHER_ND", [many, tensor(7, 6, dtype=DType.INT32)], [result])
     with pytest.raises(KernelRefusal, match="does not support scalars"):
         asked("GATHER_ND", [tensor(dtype=F), tensor(1, dtype=DType.INT32)], [result])

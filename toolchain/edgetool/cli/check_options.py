@@ -86,7 +86,7 @@ limit_options = stacked(
         "--active-memory-budget",
         type=BUDGET,
         metavar="SIZE[:arena|ram|flash]",
-        help="Budget to enforce: the check fails if the value is larger.",
+        help="Budget to enforce: the check fails if it is exceeded.",
     ),
 )
 lock_options = stacked(
@@ -98,6 +98,6 @@ lock_options = stacked(
         type=Parsed("growth", _allowance),
         multiple=True,
         metavar="PERCENT|SIZE",
-        help="Allowed growth over the locked figures, e.g. 2%; the larger of two values applies.",
+        help="Allowed growth over the locked figures, e.g. 2% or 4KiB; repeatable: the larger value applies.",
     ),
 )

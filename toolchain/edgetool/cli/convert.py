@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import (
@@ -24,7 +25,7 @@ from edgetool.cli.options import (
 )
 from edgetool.cli.output import ProgressLine, deliver, print_lines
 from edgetool.cli.settings import read_by_name
-from edgetool.errors import FailedCheckError
+from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.firmware.program import Data
@@ -247,6 +248,8 @@ def command(
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.serialize import document, to_json
 
+    if options["calibration"] is not None:
+        _reject_synthetic_options(click.get_current_context())
     overrides = {key: options.pop(key) for key in ("sram", "flash", "clock", "arena_region", "kernels", "runtime")}
     device = resolve_named(target, **overrides)
     assert device is not None
@@ -279,3 +282,11 @@ def command(
     errors = [f"{f.where}: {f.message}" if f.where else f.message for f in report.findings if f.level == "error"]
     if strict and errors:
         raise FailedCheckError(errors[0], where=report.model.name, details=tuple(errors[1:]))
+
+
+def _reject_synthetic_options(context: click.Context) -> None:
+    """Raises UsageError if an option of the synthetic samples is on the command line, beside real ones."""
+    for name in ("samples", "seed"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            what = f"--{name} applies only to synthetic samples, but --calibration provides real ones"
+            raise UsageError(what, fix=f"omit --{name} or --calibration")

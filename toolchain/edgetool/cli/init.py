@@ -29,7 +29,7 @@ from edgetool.cli.output import notice, print_lines
     multiple=True,
     metavar="NAME|FILE.toml",
     shell_complete=complete_target,
-    help="Board on which the models are checked; repeatable. By default, the board named by the models' reports, "
+    help="Board against which the models are checked; repeatable. By default, the board named by the models' reports, "
     "platformio.ini or CMakeLists.txt.",
 )
 @option(

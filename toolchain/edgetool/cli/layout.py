@@ -67,7 +67,7 @@ from edgetool.errors import FailedCheckError
     "--constants-in-ram",
     group="Memory plan",
     is_flag=True,
-    help="Also place the graph's constants, each only while an operator uses it.",
+    help="Also place the graph's constants, each only for as long as an operator uses it.",
 )
 @json_option
 @force_option

@@ -121,7 +121,7 @@ firmware_options = stacked(
         group="Output",
         type=click.Choice(["header", "plain", "cmake"]),
         help="Files to write: C header and model data (header), plus a C++ program for TFLM (plain, the default), "
-        "also a CMakeLists.txt (cmake).",
+        "plus a CMakeLists.txt (cmake).",
     ),
     option(
         "--data",

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     "--constants-in-ram",
     group="Memory plan",
     is_flag=True,
-    help="Also place constants in RAM, each only while an operator uses it.",
+    help="Also place constants in RAM, each only for as long as an operator uses it.",
 )
 @option(
     "--time-limit",

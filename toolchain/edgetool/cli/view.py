@@ -125,7 +125,7 @@ def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
         known = " based on the known allocations" if arena.is_lower_bound and not plan.constants_in_ram else ""
         text += f", which is minimal{known}"
     elif bound is not None:
-        text += f", no order needs less than {grouped(bound, 'B')}"
+        text += f"; no order needs less than {grouped(bound, 'B')}"
     return fact("Order", text)
 
 
@@ -171,7 +171,7 @@ def _distance(output: OutputQuality) -> str:
     if output.sqnr_db is None:
         return "equal to the float model" if output.cosine is not None else "nothing to compare: the output is zero"
     cosine = "" if output.cosine is None else f", cosine {floor(output.cosine * 1e4) / 1e4:.4f}"
-    top1 = "" if output.top1_agreement is None else f", same top-1 in {100 * output.top1_agreement:.1f} %"
+    top1 = "" if output.top1_agreement is None else f", same top-1 class in {100 * output.top1_agreement:.1f} %"
     return f"SQNR {output.sqnr_db:.1f} dB{cosine}{top1}"
 
 

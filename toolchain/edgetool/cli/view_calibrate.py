@@ -94,7 +94,7 @@ def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -
     ]
     lines += [f"  {line}" for line in table(("operator", "measured", "estimated", "ratio"), rows, "<>>>")]
     if len(shown) < len(ordered):
-        lines.append(f"  and {len(ordered) - len(shown)} more that are closer (-v shows all)")
+        lines.append(f"  and {len(ordered) - len(shown)} more with smaller deviations (-v shows all)")
     return lines
 
 

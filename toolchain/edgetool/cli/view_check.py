@@ -172,7 +172,7 @@ def _matrix(reports: Sequence[Report]) -> list[str]:
     is_common = len(names) > 1 and all(name.startswith(folder) for name in names)
     where = f", models in {printable(folder)}" if is_common and folder else ""
     rows = [printable(name.removeprefix(folder) if is_common else name, min(room, LONGEST_NAME)) for name in names]
-    lines = wrapped(f"Memory used: arena of SRAM / model of flash{where}", "  ", "")
+    lines = wrapped(f"Memory used: arena (share of SRAM) / model (share of flash){where}", "  ", "")
     lines[0] = lines[0].replace("Memory used:", click.style("Memory used:", bold=True), 1)
     left = 2 + max(len(name) for name in (corner, *rows))
     start = 0

@@ -159,7 +159,7 @@ def _band_row(change: FigureChange) -> tuple[str, str, str, str, str]:
         "-" if band is None or band[1] is None else f"{shown(band[0]).partition(' ')[0]} to {shown(band[1])}"
         for band in (change.a_band, change.b_band)
     ]
-    judged = {True: ("no overlap:", "certain"), False: ("overlap:", "uncertain"), None: ("", "")}[change.certain]
+    judged = {True: ("certain", ""), False: ("uncertain", ""), None: ("", "")}[change.certain]
     return ("  band", cells[0], cells[1], *judged)
 
 

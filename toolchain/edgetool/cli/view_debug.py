@@ -37,7 +37,11 @@ def layer_lines(layers: Sequence[LayerLoss]) -> list[str]:
     if len(layers) > len(shown):
         lines.append(f"  and {len(layers) - len(shown):,} more layers in the JSON report")
     for layer in shown[:DRAWN]:
-        lines += ["", *wrapped(f"The values of {_called(layer)} over its 256 steps:", "  "), *bars(layer.histogram)]
+        lines += [
+            "",
+            *wrapped(f"Values of {_called(layer)} by quantization step (256 steps):", "  "),
+            *bars(layer.histogram),
+        ]
     return lines
 
 

@@ -34,7 +34,7 @@ def check_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
     claimed_bytes = sum(entry.file_size for entry in entries)
     if claimed_bytes > TOTAL_LIMIT_BYTES:
         raise UnsupportedModelError(
-            f"its files declare a total of {claimed_bytes} bytes, more than any model that can be converted",
+            f"its files declare a total of {claimed_bytes} bytes, more than any convertible model can have",
             where=str(path),
         )
 

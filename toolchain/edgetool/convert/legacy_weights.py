@@ -182,7 +182,7 @@ def _without_clusters(group: Group, names: list[str], wrapped: set[str]) -> list
         clustered = [weight for weight in own if found is not None and _base(weight) == found["weight"]]
         if len(clustered) != 1:
             raise UnsupportedModelError(
-                f"layer {_unclustered(wrapper)!r} is clustered, but the file does not say which of its weights",
+                f"layer {_unclustered(wrapper)!r} is clustered, but the file does not say which of its weights are",
                 fix=STRIP_CLUSTERING,
             )
         (weight,) = (group[weight] for weight in clustered)

@@ -126,8 +126,8 @@ def class_targets(targets: Array, shape: tuple[int | None, ...], where: str) -> 
         raise CalibrationError(
             f"has labels of shape {targets.shape} for an output of {_text(shape)} per sample",
             where=where,
-            fix="use one integer class per sample, or labels in the output's shape (name the labels for output NAME "
-            "y_NAME)",
+            fix="use one integer class per sample, or labels in the output's shape (the labels of an output NAME "
+            "must be in an array called y_NAME)",
         )
     values = inner.astype(np.float64)
     if not np.array_equal(values, np.floor(values)) or values.min() < 0 or values.max() >= classes:

@@ -127,7 +127,8 @@ def class_indices(labels: Reals, output_shape: tuple[int, ...], *, where: str | 
             f"cannot compute accuracy for an output of shape {(len(labels), *output_shape)} with labels of "
             f"shape {labels.shape}",
             where=where,
-            fix="evaluate a classifier with one row of scores per sample (name the labels for output NAME y_NAME)",
+            fix="evaluate a classifier with one row of scores per sample (the labels of an output NAME must be in an "
+            "array called y_NAME)",
         )
     classes = max((2, *output_shape))
     if labels.ndim == 2 and labels.shape[1] == classes:

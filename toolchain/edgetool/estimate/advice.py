@@ -111,9 +111,9 @@ def _too_large(situation: Situation) -> str | None:
     region, flash = target.arena_region, target.flash_region
     arena_misses = region is not None and arena > region.size_bytes
     if region is not None and arena_misses:
-        missing.append(f"the arena needs {least}{arena:,} bytes, {region.name} has {region.size_bytes:,}")
+        missing.append(f"the arena needs {least}{arena:,} bytes, but {region.name} has only {region.size_bytes:,}")
     if flash is not None and own.model_bytes > flash.size_bytes:
-        missing.append(f"the model needs {own.model_bytes:,} bytes, {flash.name} has {flash.size_bytes:,}")
+        missing.append(f"the model needs {own.model_bytes:,} bytes, but {flash.name} has only {flash.size_bytes:,}")
     ways = []
     if (smaller := situation.smaller) is not None:
         ways.append(f"convert to {smaller.precision}, which {'fits' if smaller.fits else 'may fit'}")
@@ -122,7 +122,7 @@ def _too_large(situation: Situation) -> str | None:
         roomy = next((item for item in outside if item.size_bytes >= arena), None)
         ways += [] if roomy is None else [f"place the arena in {roomy.name} (--arena-region {roomy.name})"]
     ways.append("use fewer channels, or a smaller input" if arena_misses else "use fewer channels or layers")
-    return f"make it fit: {', and '.join(missing)}; {', '.join(ways[:-1])}{', or ' if ways[1:] else ''}{ways[-1]}"
+    return f"make it fit: {'; '.join(missing)}; {', '.join(ways[:-1])}{', or ' if ways[1:] else ''}{ways[-1]}"
 
 
 def _measure(situation: Situation) -> str | None:

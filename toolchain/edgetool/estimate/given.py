@@ -22,9 +22,9 @@ def positive(value: object, name: str) -> float:
 
 def not_negative(value: object, name: str) -> float:
     """The value as a float of 0 or more. Raises UsageError naming the argument for anything else."""
-    number = _number(value, name, "of 0 or more")
+    number = _number(value, name, "0 or greater")
     if not 0 <= number <= LARGEST:
-        raise _refusal(value, name, "of 0 or more")
+        raise _refusal(value, name, "0 or greater")
     return number
 
 
@@ -49,7 +49,7 @@ def _number(value: object, name: str, wanted: str) -> float:
 
 
 def _refusal(value: object, name: str, wanted: str) -> UsageError:
-    return UsageError(f"must be a realistic number {wanted}, not {_shown(value)}", where=name)
+    return UsageError(f"must be a realistic number, {wanted}, not {_shown(value)}", where=name)
 
 
 def _shown(value: object) -> str:

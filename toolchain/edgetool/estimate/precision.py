@@ -341,7 +341,7 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
         return None, f"unknown: {' and '.join(near)} may fit {target.name}: convert and plan to confirm"
     if all(row.fits is False for _, row in runnable):
         return None, f"no precision fits {target.name}: use fewer channels, a smaller input or other memory"
-    return None, f"unknown: the size of {' and of '.join(missing)} is missing"
+    return None, f"unknown: {' and '.join(missing)} of unknown size"
 
 
 def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple[PrecisionName | None, str]:

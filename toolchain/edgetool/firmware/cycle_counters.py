@@ -58,7 +58,7 @@ _UNLOCK = "    *register_at(0xE0001FB0u) = 0xC5ACCE55u; /* the lock access regis
 _SYSTICK = """\
 /*
  * The core has no cycle counter: SysTick counts down from 2^24 and is reset each time it is read, so that its flag
- * shows whether an operator took longer. Other users of SysTick are suspended meanwhile, and its state is restored
+ * shows whether an operator took longer. Other code cannot use SysTick in the meantime; its state is restored
  * afterwards.
  */
 uint32_t systick_control = 0;

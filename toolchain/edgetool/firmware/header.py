@@ -100,7 +100,7 @@ def _arena(spec: HeaderSpec, macro: str) -> str:
         size = (f"{macro}_ARENA_LOWER_BOUND_BYTES", spec.least_arena_bytes)
     else:
         lines = [
-            "Tensor arena: the smallest size with which AllocateTensors and Invoke work on this target. Declare it as",
+            "Tensor arena: the smallest size for which AllocateTensors and Invoke work on this target. Declare it as",
             f"  static uint8_t arena[{macro}_ARENA_BYTES];",
             f"aligned to {macro}_ARENA_ALIGNMENT bytes. {subject} for {comment_text(target.core)} with",
             f"{comment_text(target.kernels)} kernels ({comment_text(target.runtime or 'any runtime')}):"

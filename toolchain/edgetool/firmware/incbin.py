@@ -37,7 +37,7 @@ _SOURCE = """\
     .global {name}_model
     .type {name}_model, STT_OBJECT
 {name}_model:
-#ifdef __XTENSA__ /* no label distances here: a wrong size fails as an invalid count, or as .org moving backwards */
+#ifdef __XTENSA__ /* label differences are not constant here: a wrong size is an invalid count, or .org moves back */
     .incbin {macro}_MODEL_FILE, 0, {macro}_MODEL_BYTES
 .L{name}_model_end:
     .incbin {macro}_MODEL_FILE, {macro}_MODEL_BYTES

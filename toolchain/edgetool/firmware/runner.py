@@ -195,7 +195,7 @@ def _access(name: str, macro: str, io: str, tensor: IoSpec, direction: str, posi
     )
     if not has_real_values(tensor):
         return text + "\n"
-    text += f"    /* Its element `index`, below {prefix}_ELEMENTS, as a real value; after init. */\n"
+    text += f"    /* Element `index` (less than {prefix}_ELEMENTS) as a real value. Call init first. */\n"
     if direction == "input":
         body = f"{io}()[index] = {name}_{io}_quantize(value);"
         return text + f"    static void set_{io}(size_t index, float value) {{ {body} }}\n\n"

@@ -105,7 +105,7 @@ def _arena(spec: SharedArenaSpec, name: str, macro: str, target: TargetSpec, *, 
         says = "The arena: the exact size is unknown. This is a lower bound for all models together."
     else:
         says = (
-            "The arena: the smallest size with which all models can be initialised in this order and run. It is valid "
+            "The arena: the smallest size for which all models can be initialised in this order and run. It is valid "
             f"for {comment_text(target.core)} with {comment_text(target.kernels)} kernels "
             f"({comment_text(target.runtime or 'any runtime')}): on other targets the models run, but may need a "
             f"different size. The tensors and scratch of one model at a time take up to {spec.head_bytes} bytes of it; "

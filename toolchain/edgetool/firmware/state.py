@@ -23,14 +23,17 @@ def state_section(spec: HeaderSpec, name: str, macro: str) -> list[str]:
         told.append(f"{state.resources} resource variables")
     if spec.buffers is None:
         reset = (
-            f"Invoke once for each frame of a stream. Call {name}_runner::reset(), or Reset of TFLM's "
-            "MicroInterpreter, to start the next stream; AllocateTensors has the same effect. The state is in the "
-            "arena, whose contents must therefore not change between invocations."
+            f"Invoke once for each frame of a stream. Call {name}_runner::reset(), or TFLM's "
+            "MicroInterpreter::Reset(), to start the next stream; AllocateTensors has the same effect. The state is in "
+            "the arena, whose contents must therefore not change between invocations."
         )
         if state.resources:
             reset += " TFLM's own Reset does not restore the initial values of resource variables."
     else:
-        reset = "The firmware must set it to its zero value before the first frame of a stream."
+        reset = (
+            "The firmware must set each state tensor to its zero point (0 for float) before the first frame of a "
+            "stream."
+        )
     text = f"State: each invocation continues where the last one ended. State kept: {', '.join(told)}. {reset}"
     values = [(f"{macro}_STATE_TENSORS", len(state.tensors)), (f"{macro}_STATE_BYTES", state.tensor_bytes)]
     return [comment(textwrap.wrap(text, width=100)) + defines(*values)]

@@ -57,7 +57,7 @@ def activations_bytes(spec: HeaderSpec) -> int:
 
 def _macros(spec: HeaderSpec, keys: list[str], name: str, macro: str) -> str:
     if spec.buffers is None:
-        what = "Tensors in the arena: offsets from its aligned start in bytes, valid while the named operators run."
+        what = "Tensors in the arena: byte offsets from its aligned start, valid while the named operators run."
     else:
         what = "Tensors in the shared buffers, each at the start of its buffer, valid while the named operators run."
     text = comment([what, "Named as in the model, or by index if several have the same name."])
@@ -85,8 +85,9 @@ def _table(spec: HeaderSpec, rows: list[tuple[TensorSpec, str]], name: str, macr
         )
     prose = (
         f"aligned to {macro}_ARENA_ALIGNMENT bytes has space for the tensors only, not for scratch memory of kernels."
-        f" Tensor i of {macro}_TENSOR_COUNT starts at memory + {name}_tensors()[i].offset. Positions number the"
-        f" operators in execution order, and each entry into a called subgraph, from 0 to {macro}_POSITION_COUNT - 1."
+        f" Tensor i of {macro}_TENSOR_COUNT starts at memory + {name}_tensors()[i].offset. Operators, and"
+        " entries into called subgraphs, are numbered in execution order from 0 to"
+        f" {macro}_POSITION_COUNT - 1; these numbers are the positions."
     )
     if len(rows) < len(spec.tensors):
         prose += " Tensors that are placed at run time are not included."

@@ -182,7 +182,10 @@ def _latency(figures: Figures, limits: Limits) -> JudgementInfo | None:
         return JudgementInfo("max-latency", False, "error", text, band.value, limit, over, "ms")
     text, level = f"{value}; {allows}", "note"
     if band.high > limit:
-        text, level = f"{text}, but the upper end of the band exceeds it: measure it on the device", "warning"
+        text, level = (
+            f"{text}, but the upper end of the band exceeds the limit: measure the latency on the device",
+            "warning",
+        )
     return JudgementInfo("max-latency", True, level, text, band.value, limit, None, "ms")
 
 
@@ -234,7 +237,7 @@ def _arena_known(figures: Figures) -> JudgementInfo:
         return JudgementInfo("arena-known", True, "note", "every byte of the arena is accounted for")
     why = next((item.message for item in figures.findings if item.rule == "arena-lower-bound"), None)
     if why is None:
-        why = f"AllocateTensors fails: the {figures.arena_bytes or 0:,} B are only what it allocates before failing"
+        why = f"AllocateTensors fails: the {figures.arena_bytes or 0:,} B is only what it allocates before it fails"
     return JudgementInfo("arena-known", False, "error", why)
 
 
@@ -259,7 +262,7 @@ def _size(rule: str, what: str, value: int, limit: int, room: str, *, known: boo
             rule, False, "error", f"{what}; {room}: {over:,} B over the limit", value, limit, over, "B"
         )
     if not known:
-        return _unjudged(rule, f"{what}, the rest is unknown; {room}", value=value, limit=limit)
+        return _unjudged(rule, f"{what}, but the exact size is unknown; {room}", value=value, limit=limit)
     return JudgementInfo(rule, True, "note", f"{what}; {room}", value, limit, None, "B")
 
 

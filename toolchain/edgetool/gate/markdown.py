@@ -47,7 +47,11 @@ def _matrix(reports: Sequence[Report]) -> list[str]:
     matrix = usage_matrix(reports)
     if len(matrix.models) < 2 or len(matrix.targets) < 2:
         return []
-    lines = [_row(("Arena of SRAM / model of flash", *(escaped(name, NAME_LENGTH) for name in matrix.targets)))]
+    lines = [
+        _row(
+            ("Arena (share of SRAM) / model (share of flash)", *(escaped(name, NAME_LENGTH) for name in matrix.targets))
+        )
+    ]
     lines.append(_row(("---", *("---:" for _ in matrix.targets))))
     for model, cells in zip(matrix.models, matrix.cells, strict=True):
         texts = ("" if cell is None else f"{escaped(str(cell))}{'' if cell.passed else ' **FAIL**'}" for cell in cells)

@@ -75,7 +75,7 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
     ),
     (_archive_of(b"/data.pkl"), FileKind("a PyTorch file", _EXPORT)),
     (_archive_of(b"saved_model.pb"), FileKind("a zip archive of a SavedModel", "unpack it, and convert the directory")),
-    (_archive_of(b".npy"), FileKind("an .npz archive of arrays", "use the model; arrays are for --calibration")),
+    (_archive_of(b".npy"), FileKind("an .npz archive of arrays", "use the model; pass arrays with --calibration")),
     (_archive_of(b""), FileKind("a zip archive", "unpack it")),
     (
         _starts(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
@@ -86,7 +86,7 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
         FileKind("the saved_model.pb of a SavedModel", "pass its directory to 'edgetool convert'"),
     ),
     (_is_onnx, FileKind("an ONNX model", _EXPORT)),
-    (_starts(b"\x93NUMPY"), FileKind("an .npy array", "use the model; arrays are for --calibration")),
+    (_starts(b"\x93NUMPY"), FileKind("an .npy array", "use the model; pass arrays with --calibration")),
     (_starts(b"\x1f\x8b"), FileKind("a gzip archive", "unpack it")),
     (lambda blob: blob[257:262] == b"ustar", FileKind("a tar archive", "unpack it")),
     (_starts(b"\x7fELF"), FileKind("an ELF program or object file", "use the .tflite that it was built from")),
@@ -102,7 +102,7 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], FileKind], ...] = (
         lambda blob: _HEX_TFL3.search(blob[: 2 * HEAD_BYTES]) is not None,
         FileKind("the C array of a .tflite", "use the .tflite that it was made from"),
     ),
-    (_is_toml, FileKind("a TOML file", "use the .tflite; a profile of a board is for --target")),
+    (_is_toml, FileKind("a TOML file", "use the .tflite; pass a board profile with --target")),
     (
         lambda blob: _is_json(blob) and b'"edgetool/' in blob[:HEAD_BYTES],
         FileKind("an edgetool report", "use the .tflite that it describes"),

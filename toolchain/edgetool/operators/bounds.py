@@ -60,7 +60,9 @@ def _sliced(call: Call) -> None:
     most = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
     fits = all(0 <= count <= size for size, count in zip(source, most, strict=False))
     demand(
-        call, fits and prod(most) == made, f"may write {tuple(most)} of {source} to an output with only {made} elements"
+        call,
+        fits and prod(most) == made,
+        f"may write a {tuple(most)} slice of its {source} input to an output with only {made} elements",
     )
 
 
@@ -124,7 +126,11 @@ def _detections(call: Call) -> None:
     if options.integer("use_regular_nms"):
         chosen = min(number, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
         room = most * number
-        demand(call, (0 if classes == 1 else most) + chosen <= room, f"has room for only {room} boxes of two classes")
+        demand(
+            call,
+            (0 if classes == 1 else most) + chosen <= room,
+            f"has room to merge only {room} boxes from two classes",
+        )
     else:
         each = min(options.integer("max_classes_per_detection"), classes)
         written = min(most, number) * each * each  # as the kernel counts them

@@ -94,7 +94,7 @@ def _energy(call: Call) -> None:
 def _filter_bank(call: Call) -> None:
     """Each channel weighs the frequencies from its start on."""
     channels = _option(call, CHANNELS)
-    for position, what in ((3, "starts"), (4, "starts of weights"), (5, "widths")):
+    for position, what in ((3, "starts"), (4, "weight start indices"), (5, "widths")):
         constant_input(position, what)(call)
         _holds(call, f"input {position}", call.required_input(position), channels + 1)
     made = call.required_output().element_count

@@ -146,9 +146,10 @@ def _silent_findings(estimate: Estimate, target: Target) -> list[Finding]:
         return []
     named = ", ".join(f"{item.operator} {item.index}" for item in silent[:3])
     more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
+    never = "never writes its output" if len(silent) == 1 else "never write their outputs"
     text = (
-        f"with {target.kernels} kernels on {target.core.name}, {named}{more} never write{'s' * (len(silent) == 1)} the "
-        "output: the kernel returns an error that a release build of TFLM ignores. Pad the input so that the windows "
+        f"with {target.kernels} kernels on {target.core.name}, {named}{more} {never}: "
+        "the kernel returns an error that a release build of TFLM ignores. Pad the input so that the windows "
         "cover it exactly, or use a different stride or the reference kernels"
     )
     return [Finding("kernel-gives-up", "error", text, target.name)]

@@ -159,8 +159,8 @@ def _as_it_is_findings(request: ConvertRequest, source: Source) -> tuple[Finding
     if request.quantize is not None or scheme is not None or not computes_in_float(source.model):
         return ()
     text = (
-        "the model uses float32 and is not quantized; --quantize int8 --calibration DATA quantizes it, "
-        "--quantize float32 keeps it without this note"
+        "the model uses float32 and is not quantized; use --quantize int8 --calibration DATA to quantize it, "
+        "or --quantize float32 to keep it in float32 without this note"
     )
     return (Finding("float-model", "note", text),)
 

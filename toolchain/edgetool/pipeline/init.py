@@ -150,7 +150,7 @@ def settings_text(
     lines = [
         "# Settings for edgetool, read from the current directory. Command-line options take precedence.",
         "",
-        f"# The board{'s' * several} that models are checked, planned and estimated for ({target_source}).",
+        f"# The board{'s' * several} for which models are checked, planned and estimated ({target_source}).",
         "# 'edgetool targets list' lists all boards; 'edgetool fit MODEL' shows which boards a model fits.",
         f"target = {target}",
         "",

@@ -114,27 +114,27 @@ def _causes(layer: LayerLoss, dense_per_tensor: bool) -> Iterator[str]:
         )
     elif (share := usual_share(layer.histogram)) < FAR_OUT:
         yield (
-            f"{100 * USUAL:.0f} % of its values use {100 * share:.0f} % of the steps, the rest are outliers: clip "
+            f"{100 * USUAL:.0f} % of its values use {100 * share:.0f} % of the steps; the rest are outliers: clip "
             "them (ReLU6), or exclude such samples from --calibration"
         )
     if layer.rmse_over_scale > WEIGHTS:
         own = dense_per_tensor and layer.operator == "FULLY_CONNECTED"
-        more = f"{_loser(layer)} more accuracy than rounding its output does"
+        more = f"{_loser(layer)} more accuracy than rounding its output"
         yield f"{more}: omit --dense-per-tensor" if own else more
 
 
 def _loser(layer: LayerLoss) -> str:
     """What of the operator loses, beside its output."""
     if layer.operator in WEIGHTED:
-        return "its weights lose"
-    return "its 8-bit constants lose" if layer.operator in BY_CONSTANTS else "its arithmetic loses"
+        return "quantizing its weights loses"
+    return "storing its constants in 8 bits loses" if layer.operator in BY_CONSTANTS else "its arithmetic loses"
 
 
 def _remedies(layer: LayerLoss, worst: float | None) -> Iterator[str]:
     kept = layer.kept_float_sqnr_db
     if kept is not None and kept > (worst if worst is not None else POOR_DB) + WORTH_DB:
         options = " ".join(f"--keep-float {name}" for name in layer.kept_float)
-        yield f"with {options}, the worst output has {kept:.1f} dB"
+        yield f"with {options}, the worst output has an SQNR of {kept:.1f} dB"
     elif layer.rmse_over_scale <= WEIGHTS:
         yield "--quantize int16x8 provides 256 times as many steps"
 

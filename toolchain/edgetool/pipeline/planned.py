@@ -87,8 +87,8 @@ def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tupl
         findings.append(Finding("plan-replaced", "note", "the file's own memory plan is not used", WHERE))
     if plan.constants_in_ram:
         text = (
-            "the layout also contains constants, each only while an operator uses it: firmware that loads them into "
-            "RAM can follow it, but stock TFLM reads them in place"
+            "the layout also contains constants, each only for as long as an operator uses it; firmware that loads "
+            "them into RAM can follow it, but stock TFLM reads them in place"
         )
         findings.append(Finding("constants-in-ram", "note", text))
     if plan.planner == "runtime" and plan.stock is not None and plan.account is plan.stock:

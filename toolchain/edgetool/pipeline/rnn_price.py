@@ -103,5 +103,5 @@ def _named(layers: Sequence[str]) -> str:
 
 def _figures(price: RnnPrice) -> str:
     arena = "an arena of unknown size" if price.arena_bytes is None else f"{price.arena_bytes:,} bytes of arena"
-    quality = "" if price.sqnr_db is None else f", SQNR {price.sqnr_db:.1f} dB"
-    return f"{arena} and {price.file_bytes:,} bytes of flash, {price.operators} operators{quality}"
+    quality = "" if price.sqnr_db is None else f" and an SQNR of {price.sqnr_db:.1f} dB"
+    return f"{arena} and {price.file_bytes:,} bytes of flash, with {price.operators} operators{quality}"

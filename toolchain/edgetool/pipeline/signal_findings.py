@@ -45,7 +45,7 @@ def variation_findings(
 
 
 def _kept(sqnr_db: float) -> str:
-    return f"has only {sqnr_db:.1f} dB" if sqnr_db > 0 else "is lost"
+    return f"has an SQNR of only {sqnr_db:.1f} dB" if sqnr_db > 0 else "is lost"
 
 
 def input_findings(

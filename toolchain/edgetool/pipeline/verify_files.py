@@ -103,5 +103,5 @@ def _check_same_interface(original: Source, source: Source) -> None:
             raise UsageError(
                 "the {} are {} here but {} in the model".format(what, *told),
                 where=original.name,
-                fix="specify the same model as --original",
+                fix="use --original only with another version of the same model",
             )

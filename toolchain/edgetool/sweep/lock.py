@@ -61,7 +61,7 @@ def exclusive(store: Path) -> Iterator[Lock]:
             raise UsageError(
                 "another sweep is running on this store",
                 where=str(store),
-                fix="wait until it has finished, or use another --store; 'edgetool sweep show' works meanwhile",
+                fix="wait until it has finished, or use another --store; 'edgetool sweep show' works in the meantime",
             ) from None
         os.close(descriptor)  # the one who held it has just removed the file: lock the new one
     try:

@@ -195,7 +195,7 @@ def job_seconds(value: object) -> float:
     """How long a job may take: "1h", or a number of seconds."""
     number = parse_long_time(value) if isinstance(value, str) else _number(value)
     if number is None or not 0 < number <= MAX_JOB_SECONDS:
-        raise UsageError(f"{_shown(value)} is not {LONG_TIME_EXPECTED}, or seconds, of at most 30 days")
+        raise UsageError(f"{_shown(value)} is not a number of seconds or {LONG_TIME_EXPECTED}, up to 30 days")
     return number
 
 

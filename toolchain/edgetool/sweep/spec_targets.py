@@ -44,7 +44,7 @@ def read_targets(section: Section, folder: Path) -> tuple[TargetSpec, ...]:
     section.taken.add("targets")
     items = section.table.get("targets")
     if not isinstance(items, list) or not items:
-        section.note("targets", "is missing" if items is None else "must be a list of targets, not empty", EXAMPLE)
+        section.note("targets", "is missing" if items is None else "must be a non-empty list of targets", EXAMPLE)
         return ()
     found = []
     for i, item in enumerate(items):

@@ -19,7 +19,7 @@ _SAID: Mapping[int, tuple[type[EdgetoolError], str, str]] = {
     sqlite3.SQLITE_CORRUPT: (
         UsageError,
         "is damaged: SQLite reports missing or overwritten parts",
-        "restore a backup, or move it away and run the sweep again",
+        "restore a backup, or move the damaged store elsewhere and run the sweep again",
     ),
     sqlite3.SQLITE_FULL: (
         OutputError,

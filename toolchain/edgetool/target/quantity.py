@@ -40,9 +40,9 @@ ENERGY_UNITS: Mapping[str, int] = {
 
 SIZE_EXPECTED = "a size such as 65536, 64KiB or 64kB"
 CLOCK_EXPECTED = "a clock such as 480MHz or 480000000"
-TIME_EXPECTED = "a time with its unit such as 12.3ms, 350us or 1s"
-LONG_TIME_EXPECTED = "a time with its unit such as 90s, 30min or 1h"
-ENERGY_EXPECTED = "an energy with its unit such as 500uJ or 1.2mJ"
+TIME_EXPECTED = "a time with a unit, such as 12.3ms, 350us or 1s"
+LONG_TIME_EXPECTED = "a time with a unit, such as 90s, 30min or 1h"
+ENERGY_EXPECTED = "an energy with a unit, such as 500uJ or 1.2mJ"
 
 MAX_CHARACTERS = 40  # no honest quantity is longer, and long digits are slow to convert
 _QUANTITY = re.compile("([0-9]+)(?:[.]([0-9]+))? ?([A-Za-z\u00b5\u03bc]*)")

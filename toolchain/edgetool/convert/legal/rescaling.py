@@ -204,5 +204,5 @@ def _note(model: Model, start: Tensor, chain: _Chain) -> str:
     verb = "was" if len(chain.operators) == 1 else "were"
     return (
         f"{labels} {verb} folded into the scale of input {name!r}: an original input value x now corresponds to the "
-        f"real value x * {scale:.6g}{shift}; the {kind} code is unchanged"
+        f"real value x * {scale:.6g}{shift}; the stored {kind} value stays the same"
     )

@@ -24,7 +24,8 @@ def without_ports(model: Model, inputs: Iterable[str], outputs: Iterable[str]) -
     missing = (gone_in | gone_out) - tensors.keys()
     if missing:
         raise ConversionError(
-            f"TensorFlow's converter dropped {', '.join(sorted(missing))}, which connect a recurrent layer",
+            f"TensorFlow's converter dropped {', '.join(sorted(missing))}, needed to connect a recurrent layer to the "
+            "rest of the model",
             fix="use --rnn unrolled",
         )
     kept = replace(

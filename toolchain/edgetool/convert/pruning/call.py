@@ -61,7 +61,7 @@ class Call:
         """The channels of a tensor along an axis: frozen ones where it has none there."""
         if signal.axis == axis:
             return signal.symbols
-        reason = f"tied by {self.facts} to {signal.origin}"
+        reason = f"linked by {self.facts} to {signal.origin}, whose channels cannot be removed"
         if signal.axis is not None:
             reason = f"{self.facts} operates along an axis other than the channel axis"
             self.channels.freeze(signal.symbols, reason)

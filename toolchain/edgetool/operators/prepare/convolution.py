@@ -128,7 +128,11 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
 
 def _depthwise_parameters(call: Call) -> Iterator[Request]:
     """A third input that is left out is given back all the same, as a null pointer."""
-    demand(call, tuple(call.operator.inputs[2:]) != (-1,), "crashes if the bias is omitted as input -1")
+    demand(
+        call,
+        tuple(call.operator.inputs[2:]) != (-1,),
+        "crashes if the bias is omitted by setting its input index to -1",
+    )
     yield from _parameters(call, DEPTHWISE)
 
 

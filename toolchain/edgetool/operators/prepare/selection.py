@@ -51,7 +51,7 @@ def _gather_nd(call: Call) -> Iterator[Request]:
     demand(
         call,
         depth <= min(len(source.shape), GATHER_ND_INDICES),
-        f"supports indices of at most {min(len(source.shape), GATHER_ND_INDICES)} numbers here, not {depth}",
+        f"supports at most {min(len(source.shape), GATHER_ND_INDICES)} coordinates per index here, not {depth}",
     )
     yield dims_copy(call.required_output())
 
