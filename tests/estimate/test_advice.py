@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_said_first() -> None:
     assert "convert" not in first(PLAIN, sizes(100_000, 100_000, int8=False))
     assert "needs at least 100,000 bytes" in first(PLAIN, sizes(100_000, 100_000, int8=True, known=False))
     assert first(PLAIN, sizes(1000, 300_000, int8=False)) == (
-        "make it fit: the model needs 300,000 bytes, flash has 262,144; use fewer channels or layers"
+        "make it fit: the model needs 300,000 bytes, but flash has only 262,144; use fewer channels or layers"
     )
     both = first(PLAIN, sizes(100_000, 300_000, int8=True))
     assert "sram has 65,536, and the model needs 300,000" in both

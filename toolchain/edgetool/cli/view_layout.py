@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from edgetool.cli.text import fact, kib, printable, significant, size_of, table, width
+from edgetool.cli.text import fact, kib, printable, significant, table, width
 from edgetool.cli.view import PROOFS, finding_lines
 from edgetool.cli.view_verdict import Verdict, closing
 from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
@@ -39,7 +39,7 @@ def _verdict(layout: LayoutInfo) -> Verdict:
     if layout.fits is None or layout.capacity is None:
         return Verdict(f"Height {kib(layout.height)}: {_proof(layout)}", negative=False)
     judged = "Fits" if layout.fits else "Does not fit"
-    return Verdict(f"{judged}: height {size_of(layout.height, layout.capacity)}", negative=not layout.fits)
+    return Verdict(f"{judged}: height {layout.height:,} of {layout.capacity:,} B", negative=not layout.fits)
 
 
 def _proof(layout: LayoutInfo) -> str:
