@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_said_first() -> None:
         "make it fit: the model needs 300,000 bytes, but flash has only 262,144; use fewer channels or layers"
     )
     both = first(PLAIN, sizes(100_000, 300_000, int8=True))
-    assert "sram has 65,536, and the model needs 300,000" in both
+    assert "sram has only 65,536; the model needs 300,000" in both
 
 
 def test_memory_outside_the_chip_is_a_way_to_make_it_fit() -> None:
