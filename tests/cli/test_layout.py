@@ -77,7 +77,7 @@ def test_a_layout_that_does_not_fit_is_exit_code_1(tmp_path: Path) -> None:
     assert (tmp_path / "answer.csv").is_file()
     impossible = edgetool("layout", AUDIO, "--capacity", "1KiB", "-o", "other.csv", cwd=tmp_path)
     assert (impossible.returncode, impossible.stdout) == (1, "")
-    assert "at time 2 1,120 B are live" in impossible.stderr
+    assert "1,120 B are live at time 2" in impossible.stderr
     assert "512 B  row 3 ('window')" in impossible.stderr
     assert not (tmp_path / "other.csv").exists()
 

@@ -54,4 +54,4 @@ def test_many_layers_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_layer_without_loss_or_name() -> None:
     lines = layer_lines([replace(LAYER, name="", sqnr_db=None)])
     assert any(" exact " in line and line.endswith("?") for line in lines)
-    assert any("values of DEPTHWISE_CONV_2D (Conv2D)" in line for line in lines)
+    assert any("Values of DEPTHWISE_CONV_2D (Conv2D)" in line for line in lines)

@@ -57,14 +57,14 @@ def test_a_capacity_is_judged() -> None:
     assert (tight.layout.fits, rules(tight)) == (True, [])
     missed = layout_instance(AUDIO, capacity=1500, strategy="tflm")
     assert (missed.layout.fits, rules(missed)) == (False, ["over-capacity"])
-    with pytest.raises(FailedCheckError, match=r"audio\.csv: no layout fits .* at time 2 1,120 B are live"):
+    with pytest.raises(FailedCheckError, match=r"audio\.csv: no layout fits .* 1,120 B are live at time 2"):
         layout_instance(AUDIO, capacity=1119)
 
 
 def test_a_capacity_that_only_alignment_makes_impossible(tmp_path: Path) -> None:
     path = tmp_path / "i.csv"
     path.write_text("id,lower,upper,size,alignment\na,0,2,10,16\nb,0,2,10,16\n")
-    with pytest.raises(FailedCheckError, match=r"at time 0 26 B are live, including 6 B of alignment padding") as told:
+    with pytest.raises(FailedCheckError, match=r"26 B are live at time 0, including 6 B of alignment padding") as told:
         layout_instance(path, capacity=20)
     assert [line.split()[0] for line in told.value.details] == ["10", "10"]
     assert layout_instance(path, capacity=26).layout.fits

@@ -104,7 +104,7 @@ def test_notes_tell_of_layers_left_alone_of_jobs_and_of_levels_that_save_nothing
     assert found[2].notes == (
         "few samples",
         "4 layers not pruned: word (it is the output), gate (a custom layer), c (excluded) and 1 more",
-        "nothing became smaller compared to level 0",
+        "no figure is smaller than at level 0",
     )
     one = table({second: outcomes(second, metrics(), left_alone=left[:1])})
     assert one[2].notes == ("1 layer not pruned: word (it is the output)",)

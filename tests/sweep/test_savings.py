@@ -41,7 +41,7 @@ def test_each_figure_that_grows_is_told_with_the_level_before() -> None:
 
 def test_a_level_that_changes_nothing_is_told() -> None:
     rows = [leveled(1, 0, 9, 9, 9, 9), leveled(2, 0.05, 9, 9, 9, 9)]
-    assert savings_notes(rows) == {2: ("nothing became smaller compared to level 0",)}
+    assert savings_notes(rows) == {2: ("no figure is smaller than at level 0",)}
 
 
 def test_other_models_precisions_and_targets_are_not_compared() -> None:

@@ -144,8 +144,8 @@ def test_a_target_is_there_once(folder: Path, targets: str) -> None:
         ("min_accuracy = true", "min_accuracy", "is not an accuracy"),
         ("max_accuracy_loss = 0.02", "max_accuracy_loss", "0.02 is not percentage points"),
         ('job_timeout = "1 day"', "job_timeout", "is not a time"),
-        ("job_timeout = 0", "job_timeout", "is not a time"),
-        ("job_timeout = inf", "job_timeout", "is not a time"),
+        ("job_timeout = 0", "job_timeout", "is not a number of seconds"),
+        ("job_timeout = inf", "job_timeout", "is not a number of seconds"),
         ('name = ""', "name", "must be one line"),
         ('name = "a\\nb"', "name", "must be one line"),
         ("name = 2020-01-01", "name", "must be a string, not a date"),
@@ -224,7 +224,9 @@ def test_a_saved_model_cannot_be_pruned(folder: Path) -> None:
     assert refused(folder, f"{text}[pruning]\nlevels = [0, 0.5]")[0][0] == "pruning.levels"
 
 
-@pytest.mark.parametrize(("targets", "said"), [("", "is missing"), ("targets = []", "must be a list of targets")])
+@pytest.mark.parametrize(
+    ("targets", "said"), [("", "is missing"), ("targets = []", "must be a non-empty list of targets")]
+)
 def test_targets_are_needed(folder: Path, targets: str, said: str) -> None:
     key, what, fix = refused(folder, f'model = "m.h5"\n{targets}')[0]
     assert (key, said in what) == ("targets", True)

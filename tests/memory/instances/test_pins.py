@@ -134,7 +134,7 @@ def test_a_capacity_below_the_live_bytes_names_moment_and_buffers() -> None:
     check_capacity(instance, 1165)
     with pytest.raises(FailedCheckError) as caught:
         check_capacity(instance, 1164)
-    assert "at time 10 1,165 B are live" in caught.value.what
+    assert "1,165 B are live at time 10" in caught.value.what
     assert caught.value.details[:2] == ("1,000 B  row 14 ('gone')", "20 B  row 12 ('b10')")
     assert caught.value.details[-1] == "46 B  in 4 more"
     with pytest.raises(FailedCheckError, match="1,165"):
@@ -148,7 +148,7 @@ def test_an_alias_counts_once() -> None:
 
 
 def test_the_moment_of_a_graph_is_an_operator() -> None:
-    with pytest.raises(FailedCheckError, match=r"at operator 4 \('dense'\) 697,888 B are live"):
+    with pytest.raises(FailedCheckError, match=r"697,888 B are live at operator 4 \('dense'\)"):
         check_capacity(read_instance(published(pinned=False), constants_in_ram=True), 692352)
 
 

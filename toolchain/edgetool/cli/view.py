@@ -132,7 +132,7 @@ def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
 def sharing_facts(sharing: SharingInfo) -> list[str]:
     """What shared whole buffers need, against a buffer for each tensor."""
     count = f"{len(sharing.buffers):,} buffer{'' if len(sharing.buffers) == 1 else 's'}"
-    text = f"{count} of {grouped(sharing.optimized_bytes, 'B')}; unshared {grouped(sharing.baseline_bytes, 'B')}"
+    text = f"{count}, {grouped(sharing.optimized_bytes, 'B')} in total; unshared {grouped(sharing.baseline_bytes, 'B')}"
     if sharing.proof != "none":
         text += "; no assignment needs less"
     else:

@@ -52,8 +52,10 @@ def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Verdict
     ]
     if problems:
         return Verdict(f"{'Does not fit' if arena.fits is False else 'Problem'}: {'; '.join(problems)}", negative=True)
-    size = "its size depends on the target (--target)" if arena.bytes is None else kib(arena.bytes)
-    return Verdict(f"{'Fits: arena' if arena.fits else 'Arena'} {size} for {len(reports)} models", negative=False)
+    if arena.bytes is None:
+        return Verdict(f"The arena size for {len(reports)} models depends on the target (--target)", negative=False)
+    fits = "Fits: arena" if arena.fits else "Arena"
+    return Verdict(f"{fits} {kib(arena.bytes)} for {len(reports)} models", negative=False)
 
 
 def _fits(arena: SharedArenaInfo) -> list[str]:

@@ -341,7 +341,7 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
         return None, f"unknown: {' and '.join(near)} may fit {target.name}: convert and plan to confirm"
     if all(row.fits is False for _, row in runnable):
         return None, f"no precision fits {target.name}: use fewer channels, a smaller input or other memory"
-    return None, f"unknown: {' and '.join(missing)} of unknown size"
+    return None, f"unknown: the size of {' and of '.join(missing)} is not known"
 
 
 def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple[PrecisionName | None, str]:
@@ -349,7 +349,7 @@ def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple
     row = next(row for name, row in zip(TYPES, rows, strict=True) if name == "int8")
     if row.fits is False:
         return None, "not even int8 fits: use fewer channels or layers, or a smaller input"
-    gain = "it is the smallest and usually the fastest in TFLM"
+    gain = "the smallest and usually the fastest in TFLM"
     if own == "int8":
-        return "int8", f"keep it: {gain}; use a higher precision only if the accuracy is too low"
+        return "int8", f"{gain}; use a higher precision only if the accuracy is too low"
     return "int8", f"{gain}; use a higher precision only if int8 loses too much accuracy"

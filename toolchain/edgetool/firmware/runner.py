@@ -147,8 +147,8 @@ def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
         arena = c_names.model_identifier(spec.shared_arena)
         lines += [
             "",
-            f"The arena is the one in {arena}_arena.h, shared with other models: initialise them in the order of that",
-            "file; fill the inputs, invoke and read the outputs of one model before using the next.",
+            f"The arena is the one in {arena}_arena.h, shared with other models: initialise them in the order given in",
+            "that file; fill the inputs, invoke and read the outputs of one model before using the next.",
         ]
         return comment(lines)
     exact = spec.header.exact_arena_bytes is not None

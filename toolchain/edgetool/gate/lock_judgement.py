@@ -72,7 +72,7 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
     guarded = [change for change in info.changes if change.figure in GUARDED]
     unknown = [change.figure for change in guarded if change.before is None or change.after is None]
     if unknown:
-        text = f"not checked: the lock file and this model do not both have {', '.join(unknown)}; {UPDATE}"
+        text = f"not checked: {', '.join(unknown)} missing for this model or in the lock file; {UPDATE}"
         return (JudgementInfo("growth", None, "warning", text),)
     changed = [change.figure for change in guarded]
     allowed = f" by more than {allowance}" if allowance != Allowance() else ""

@@ -109,7 +109,7 @@ def _slots(call: Call) -> None:
     demand(
         call, len(source) == len(result) == IMAGE_RANK, f"requires 4 dimensions, not the shapes {source} and {result}"
     )
-    demand(call, result[1] > 0, "does not support an output without slots")
+    demand(call, result[1] > 0, "does not support an output whose dimension 1 is 0")
 
 
 def _detections(call: Call) -> None:
@@ -129,7 +129,7 @@ def _detections(call: Call) -> None:
         demand(
             call,
             (0 if classes == 1 else most) + chosen <= room,
-            f"has room to merge only {room} boxes from two classes",
+            f"can merge at most {room} boxes from two classes",
         )
     else:
         each = min(options.integer("max_classes_per_detection"), classes)

@@ -104,7 +104,7 @@ def _reasons(
         yield "missing", f"{runtime.name} does not support {operator.label}"
         return
     if operator.unsettled:
-        yield "limit", f"{operator.unsettled}, as sizes are known only when the model runs"
+        yield "limit", f"{operator.unsettled}: tensor sizes are known only when the model runs"
         return
     tensors = site.graph.tensors
     takes = tables.takes.get(operator.code)

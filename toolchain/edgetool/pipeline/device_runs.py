@@ -46,7 +46,7 @@ def device_runs(logs: Sequence[Path], models: Sequence[Path]) -> tuple[tuple[Dev
         for profile in read.profiles:
             earlier = found.pop(profile.sha256, None)
             if earlier is not None:
-                text = f"{profile.model} also occurs in {earlier.log.name}, which is ignored"
+                text = f"{profile.model} also occurs in {earlier.log.name}; that profile is ignored"
                 findings.append(Finding("log", "note", text, log.name))
             path, source = _model_of(profile, log, given)
             found[profile.sha256] = DeviceRun(profile, log, path, source)

@@ -89,7 +89,8 @@ def _differing(quantization: QuantizationInfo) -> Iterator[Finding]:
         if item.sqnr_db is not None and item.sqnr_db < SAME_DB:
             text = (
                 f"the output {item.name!r} differs from the original model's: its SQNR of {item.sqnr_db:.1f} dB is "
-                "too low for float32, which involves no rounding to integers; do not use the file, and report the model"
+                "too low for float32, which involves no rounding to integers; do not use the file; please report "
+                "this and attach the model"
             )
             yield Finding("conversion-differs", "error", text)
 
@@ -105,7 +106,8 @@ def _causes(layer: LayerLoss, dense_per_tensor: bool) -> Iterator[str]:
             times, left = f"more than {MOST_TIMES:,}", "none"
         yield (
             f"channel {layer.widest_channel} has {times} times the range of the median channel, "
-            f"which is left with {left} of 8 bits: limit it in training (BatchNormalization, ReLU6, weight decay)"
+            f"which is left with {left} of 8 bits: limit its range in training (BatchNormalization, ReLU6, weight "
+            "decay)"
         )
     elif used < 1 / UNUSED:
         yield (

@@ -123,7 +123,7 @@ def _measured(
         return None, ()
     latency = estimate.latency_ms
     ratio = within = None
-    text = "the run used neither the target nor its kernels: it cannot be compared with the estimate"
+    text = "the run was not on the target and did not use its kernels: it cannot be compared with the estimate"
     verdict = _verdict(achieved, situation) if run.on_target else doc.VerdictInfo("unknown", ELSEWHERE, ())
     if run.on_target and latency is not None and latency.value:
         ratio = run.latency_ms / latency.value

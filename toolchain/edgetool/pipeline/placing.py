@@ -32,7 +32,8 @@ def writing_in(directory: Path) -> Iterator[int | None]:
                 raise OutputError(
                     f"an interrupted run left files that cannot be moved into place: {error.strerror or error}",
                     where=str(staging),
-                    fix="the old files are in 'old', the new ones next to it: copy the ones you need, then delete it",
+                    fix="the old files are in 'old', the new ones next to it: copy the ones you need, then delete this "
+                    "directory",
                 ) from error
         yield lock
 

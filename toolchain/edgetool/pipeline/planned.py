@@ -103,8 +103,8 @@ def search_findings(plan: MemoryPlan, watch: Watch, remedy: str) -> tuple[Findin
         return ()
     if not (watch.interrupted or watch.timed_out):
         return ()
-    ended = "by Ctrl-C" if watch.interrupted else "at its time limit"
-    text = f"the search for order and layout ended {ended}: there may be a better plan; {remedy}"
+    ended = "was interrupted by Ctrl-C" if watch.interrupted else "ended at its time limit"
+    text = f"the search for order and layout {ended}: there may be a better plan; {remedy}"
     if not plan.layout.optimal and not cp_sat_available():
         text += ", or add a final search stage with pip install 'edgetool[cp-sat]'"
     return (Finding("search-cut-short", "note", text),)

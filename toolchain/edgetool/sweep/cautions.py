@@ -35,11 +35,11 @@ def _messages(variant: Variant, quality: Quality) -> list[str]:
         unknown = ", so the accuracy on real data is unknown" if quality.accuracy is None else ""
         messages.append(
             f"the quantization is uncalibrated: its ranges come from {quality.samples} synthetic samples{unknown}; "
-            "set calibration to real inputs"
+            "set calibration to a file with real inputs"
         )
     if variant.parameters and quality.accuracy is None and quality.agreement is not None:
         messages.append(
-            "agreement is measured against the original float model with the same parameters, so it cannot compare "
-            "different parameters: set evaluate to measure accuracy"
+            "agreement is measured against the original float model with the same parameters, so it cannot be used to "
+            "compare different parameters: set evaluate to measure accuracy"
         )
     return messages

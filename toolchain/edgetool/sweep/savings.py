@@ -69,7 +69,7 @@ def _notes(row: Row, lower: Row) -> tuple[str, ...]:
         changed = True
         if after > before:
             grown.append(f"{_SUBJECT[name]} grew from {_shown(before, axis)} to {_shown(after, axis)} {against}")
-    return tuple(grown) if changed else (f"nothing became smaller {against}",)
+    return tuple(grown) if changed else (f"no figure is smaller than at level {lower.variant.level:g}",)
 
 
 def _shares(row: Row, first: Row) -> dict[str, float]:

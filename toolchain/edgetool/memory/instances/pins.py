@@ -98,9 +98,10 @@ def _impossible(instance: Instance, capacity: int, position: int, needed: int, a
     if rest := alive[LARGEST_SHOWN:]:
         lines.append(f"{sum(piece.buffer.aligned_bytes for piece in rest):,} B  in {len(rest):,} more")
     padding = needed - sum(piece.buffer.aligned_bytes for piece in alive)
-    what = f"{needed:,} B are live" + (f", including {padding:,} B of alignment padding" if padding else "")
+    gaps = f", including {padding:,} B of alignment padding" if padding else ""
     return FailedCheckError(
-        f"no layout fits within the capacity of {capacity:,} B: {instance.moment(position)} {what}",
+        f"no layout fits within the capacity of {capacity:,} B: {needed:,} B are live {instance.moment(position)}"
+        f"{gaps}",
         fix=f"use a capacity of {needed:,} B or more, or reduce what is live there",
         details=tuple(lines),
     )
