@@ -67,8 +67,8 @@ def test_layers_that_keep_enough_are_not_spoken_of() -> None:
             replace(LAYER, histogram=Histogram(-1.0, 1.0, (0,) * 15 + (9999, 9999) + (0,) * 14 + (1,))),
             "the rest are outliers",
         ),
-        (replace(LAYER, rmse_over_scale=3.0), "its weights lose more"),
-        (replace(LAYER, rmse_over_scale=3.0, operator="SUB"), "its 8-bit constants lose more"),
+        (replace(LAYER, rmse_over_scale=3.0), "quantizing its weights loses more"),
+        (replace(LAYER, rmse_over_scale=3.0, operator="SUB"), "storing its constants in 8 bits loses more"),
         (replace(LAYER, rmse_over_scale=3.0, operator="SOFTMAX"), "its arithmetic loses more"),
         (LAYER, "--quantize int16x8"),
         (

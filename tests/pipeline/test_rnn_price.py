@@ -55,9 +55,12 @@ def test_the_finding_tells_both_prices() -> None:
     finding = rnn_finding(fused, [unrolled], ["lstm"])
     assert (finding.rule, finding.level, finding.where) == ("rnn-form", "note", None)
     assert finding.message.startswith("layer 'lstm' was converted to one operator per LSTM (--rnn fused)")
-    assert "--rnn fused): 2,048 bytes of arena and 4,640 bytes of flash, 4 operators, SQNR 37.2 dB" in finding.message
     assert (
-        "--rnn unrolled) would take an arena of unknown size and 50,328 bytes of flash, 175 operators"
+        "--rnn fused): 2,048 bytes of arena and 4,640 bytes of flash, with 4 operators and an SQNR of 37.2 dB"
+        in finding.message
+    )
+    assert (
+        "--rnn unrolled) would take an arena of unknown size and 50,328 bytes of flash, with 175 operators"
         in finding.message
     )
 
@@ -75,7 +78,7 @@ def test_a_form_that_is_left_out_is_told() -> None:
     fused, unrolled = RnnPrice("fused", 10, 10, 4, -0.1), RnnPrice("unrolled", 99, 99, 40, 35.0)
     assert cheapest([fused, unrolled]) is unrolled
     finding = rnn_finding(unrolled, [fused], ["lstm"])
-    assert finding.message.endswith("4 operators, SQNR -0.1 dB (rejected: more than 6 dB worse)")
+    assert finding.message.endswith("4 operators and an SQNR of -0.1 dB (rejected: more than 6 dB worse)")
 
 
 def _cut_model() -> Model:
