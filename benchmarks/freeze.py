@@ -10,8 +10,8 @@ Without --conversions, the cases run every command on stored .tflite files, layo
 the example sweep, and with wrong arguments and damaged files. With it, Keras models are converted and a sweep is run
 instead.
 
-Not compared: what EXEMPT names, the durations in DURATIONS, the order of the directory names, and a plan whose search
-ended at its time limit, which is reported as skipped. The exit status is 1 if anything differs.
+Not compared: what EXEMPT and UNCOMPARED name, the durations in DURATIONS, and a plan whose search ended at its time
+limit, which is reported as skipped. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
 from edgetool.cli.view_verify import verify_view
@@ -182,7 +183,9 @@ def test_the_view_names_the_target_of_our_plan_alone() -> None:
 
 def test_the_view_of_a_failure_and_of_what_was_not_checked() -> None:
     wrong = CheckInfo("outputs-equal", False, "random sample 0: wrong", DifferenceInfo(0, "y", (0,), 1, 2))
-    assert "random sample 0: wrong" in view(replace(INFO, passed=False, checks=(INFO.checks[0], wrong)))
+    failed = view(replace(INFO, passed=False, checks=(INFO.checks[0], wrong)))
+    assert "random sample 0: wrong" in failed
+    assert click.unstyle(failed).endswith("Not verified: random sample 0: wrong")
     skipped = tuple(CheckInfo(check.check, None, "not checked: a bound") for check in INFO.checks[2:])
     shown = view(replace(INFO, checks=(*INFO.checks[:2], *skipped)))
     assert shown.count("not checked: a bound") == 1

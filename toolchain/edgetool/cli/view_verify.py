@@ -56,7 +56,7 @@ def _closing_verdict(verified: VerifyInfo) -> Verdict:
     if failed:
         return Verdict(f"Not verified: {failed[0]}", negative=True)
     open_checks = any(check.passed is None for check in verified.checks)
-    return Verdict("Verified in part" if open_checks else "Verified", negative=not verified.passed)
+    return Verdict("Verified in part" if open_checks else "Verified", negative=False)
 
 
 def _verdict(verified: VerifyInfo) -> list[str]:
