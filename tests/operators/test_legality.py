@@ -58,9 +58,9 @@ def one(code: str, dtype: DType, *, shape: tuple[int, ...] = (1, 4), out: Quanti
 def test_why_an_operator_is_illegal() -> None:
     for made, kind, why in (
         (one("GELU", INT8), "missing", "tflm-2026-08 does not support GELU"),
-        (one("EXP", INT8), "type", "TFLM's EXP supports float32, not int8"),
-        (one("RSQRT", INT16), "type", "TFLM's RSQRT supports float32 and int8, not int16"),
-        (one("NEG", INT8), "type", "TFLM's NEG supports float32, not int8"),
+        (one("EXP", INT8), "type", "EXP supports float32, not int8"),
+        (one("RSQRT", INT16), "type", "RSQRT supports float32 and int8, not int16"),
+        (one("NEG", INT8), "type", "NEG supports float32, not int8"),
     ):
         (found,) = illegal_operators(made, RUNTIME)
         assert (found.subgraph, found.operator.index, found.kind, found.why) == (0, 0, kind, why)
@@ -93,7 +93,7 @@ def test_limits_are_those_of_the_kernels_that_are_meant() -> None:
     net = Net(2)
     parts = [net.arena(1, 1) for _ in range(11)]
     (found,) = illegal_operators(net.model(parts, [net.op("CONCATENATION", parts, 1, 11, axis=1)]), RUNTIME)
-    assert (found.kind, found.why) == ("limit", "TFLM's CONCATENATION supports at most 10 inputs, not 11")
+    assert (found.kind, found.why) == ("limit", "CONCATENATION supports at most 10 inputs, not 11")
 
 
 def test_what_prepare_refuses_is_a_limit() -> None:

@@ -174,8 +174,8 @@ def _type_reason(takes: Takes, inputs: Operands, outputs: Operands, kernels: Ker
         name for position, signature in misfits if position == furthest for name in _taken(signature, furthest, given)
     )
     which = "" if furthest == 0 else f" as {_operand(furthest, len(given), len(made))}"
-    own = "CMSIS-NN's" if kernels == "cmsis-nn" and takes.cmsis_nn != takes.reference else "TFLM's"
-    return f"{own} {takes.operator} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
+    own = "CMSIS-NN's " if kernels == "cmsis-nn" and takes.cmsis_nn != takes.reference else ""
+    return f"{own}{takes.operator} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
 
 
 def _taken(signature: Signature, position: int, given: tuple[DType | None, ...]) -> list[str]:
@@ -200,16 +200,16 @@ def _limit_reasons(
 ) -> Iterator[Reason]:
     most = runtime.limit(operator.code, "inputs")
     if most is not None and len(inputs) > most:
-        yield "limit", f"TFLM's {operator.code} supports at most {most} inputs, not {len(inputs)}"
+        yield "limit", f"{operator.code} supports at most {most} inputs, not {len(inputs)}"
     rank = max((len(tensor.shape) for tensor in (*inputs, *outputs) if tensor is not None), default=0)
     first = inputs[0].dtype if inputs and inputs[0] is not None else None
     most = runtime.limit(operator.code, "dimensions")
     if most is not None and rank > most:
-        yield "limit", f"TFLM's {operator.code} supports at most {most} dimensions, not {rank}"
+        yield "limit", f"{operator.code} supports at most {most} dimensions, not {rank}"
     limit = runtime.rank_limit(operator.code, kernels, first)
     if limit is not None and rank > limit.maximum:
-        own = "CMSIS-NN's" if limit.kernels == "cmsis-nn" else "TFLM's"
-        yield "limit", f"{own} {operator.code} supports at most {limit.maximum} dimensions, not {rank}"
+        own = "CMSIS-NN's " if limit.kernels == "cmsis-nn" else ""
+        yield "limit", f"{own}{operator.code} supports at most {limit.maximum} dimensions, not {rank}"
 
 
 def _scale_reason(takes: Takes, inputs: Operands, outputs: Operands) -> str | None:
@@ -219,12 +219,12 @@ def _scale_reason(takes: Takes, inputs: Operands, outputs: Operands) -> str | No
     for rule in takes.equal_scales:
         if result.dtype in rule.types and not _equal(rule, result, (*inputs, *outputs)):
             but = "and fails if they differ" if rule.refuses else "but does not check that they are equal"
-            return f"TFLM's {takes.operator} requires the same scale and zero point for inputs and output, {but}"
+            return f"{takes.operator} requires the same scale and zero point for inputs and output, {but}"
     for fixed in takes.fixed_scales:
         own = result.per_tensor
         if result.dtype == fixed.dtype and own is not None and own != (fixed.scale, fixed.zero_point):
             return (
-                f"TFLM's {takes.operator} writes {_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
+                f"{takes.operator} writes {_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
                 f"{fixed.zero_point}, not {own[0]:g} and {own[1]}"
             )
     return None

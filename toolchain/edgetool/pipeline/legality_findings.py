@@ -42,7 +42,7 @@ def legality_findings(
         Finding(
             RULES[kind][0],
             "error",
-            f"in {target.runtime.name}, {_unowned(why)}: {RULES[kind][1]} ({_places(items)})",
+            f"in {target.runtime.name}, {why}: {RULES[kind][1]} ({_places(items)})",
         )
         for (kind, why), items in groups.items()
     ]
@@ -50,10 +50,6 @@ def legality_findings(
         (item.subgraph, item.operator.index) for (kind, _), items in groups.items() if kind == "type" for item in items
     )
     return findings, typed
-
-
-def _unowned(why: str) -> str:
-    return why.removeprefix("TFLM's ")
 
 
 def _places(items: Sequence[Illegal]) -> str:
