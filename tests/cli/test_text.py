@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.cli.text import duration, energy, fact, kib, printable, short_size, significant, table
+from edgetool.cli.text import duration, energy, fact, kib, printable, short_size, table
+from edgetool.figure import significant
 
 
 @given(st.text(), st.integers(8, 80))

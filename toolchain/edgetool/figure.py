@@ -20,6 +20,16 @@ class Figure:
             raise ValueError(f"a figure of {self.value} outside its band {self.low} to {self.high}")
 
 
+def significant(value: float, digits: int = 3) -> str:
+    """The value rounded to this many significant digits, with an exponent only below 1e-9 and from 1e15."""
+    if value != 0 and not 1e-9 <= abs(value) < 1e15:
+        return f"{value:.{digits - 1}e}"
+    exponent = int(f"{value:.{digits - 1}e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
+    return f"{value:,.{max(0, digits - 1 - exponent)}f}"
+
+
 def in_text(value: float, digits: int = 3) -> str:
-    """As in "0.35", "12.3" and "1,234": rounded to this many significant digits, and no exponent above 1e-4."""
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
+    """As `significant`, without the zeros after the last digit that counts: 0.35, 12.3, 1,234."""
+    mantissa, separator, exponent = significant(value, digits).partition("e")
+    shortened = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return shortened + separator + exponent

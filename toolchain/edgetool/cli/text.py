@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from edgetool.figure import significant
+
 MAX_WIDTH = 100
 LABEL_COLUMNS = 12
 LEAST_TEXT_COLUMNS = 20
@@ -166,14 +168,6 @@ def _scaled(value: float, unit: str, digits: int) -> str:
     if unit in ("B", ""):
         return f"{value:,.0f}"
     return "0" if value == 0 else significant(value, digits)
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """The value to `digits` significant digits, with an exponent only below 1e-9 and from 1e15."""
-    if value != 0 and (abs(value) >= 1e15 or abs(value) < 1e-9):
-        return f"{value:.{digits - 1}e}"
-    exponent = int(f"{value:.{digits - 1}e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
-    return f"{value:,.{max(0, digits - 1 - exponent)}f}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from edgetool.cli.text import duration, fact, printable, significant, table, width, wrapped
+from edgetool.cli.text import duration, fact, printable, table, width, wrapped
 from edgetool.cli.view import finding_lines
+from edgetool.figure import significant
 from edgetool.pipeline.targets import is_path
 from edgetool.report.calibration import (
     CalibratedTiming,

@@ -13,11 +13,11 @@ from edgetool.cli.text import (
     TIME_UNITS,
     in_common_unit,
     printable,
-    significant,
     table,
     wrapped,
 )
 from edgetool.cli.view import finding_lines
+from edgetool.figure import significant
 from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
 
 NAME_COLUMNS = 48

@@ -12,7 +12,6 @@ from edgetool.cli.text import (
     duration,
     in_common_unit,
     printable,
-    significant,
     table,
     width,
     wrapped,
@@ -20,6 +19,7 @@ from edgetool.cli.text import (
 from edgetool.cli.view import finding_lines, without_shared
 from edgetool.cli.view_estimate import estimate_view
 from edgetool.cli.view_latency import percent, status
+from edgetool.figure import significant
 from edgetool.report.document import MemoryInfo, Report
 from edgetool.report.estimate import Band
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.cli.text import duration, fact, grouped, mac_rate, printable, short_size, significant, size_of
+from edgetool.cli.text import duration, fact, grouped, mac_rate, printable, short_size, size_of
 from edgetool.cli.view import finding_lines, heading
 from edgetool.cli.view_latency import (
     by_time,
@@ -18,6 +18,7 @@ from edgetool.cli.view_latency import (
 from edgetool.cli.view_tradeoffs import constraint_lines, precision_lines
 from edgetool.cli.view_verdict import fits_fact, runs_fact
 from edgetool.estimate.bandwidth import rates
+from edgetool.figure import significant
 from edgetool.report.document import Report
 from edgetool.report.estimate import EstimateInfo, FactorInfo, MeasuredInfo
 

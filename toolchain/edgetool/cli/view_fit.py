@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from edgetool.cli.text import printable, short_size, significant, width, wrapped
+from edgetool.cli.text import printable, short_size, width, wrapped
+from edgetool.figure import significant
 from edgetool.report.fit import BoardFit, FitReport
 
 GAP = "  "

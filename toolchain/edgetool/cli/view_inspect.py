@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from edgetool.cli.text import fact, grouped, kib, printable, significant, table
+from edgetool.cli.text import fact, grouped, kib, printable, table
 from edgetool.cli.view import finding_lines
+from edgetool.figure import significant
 from edgetool.report.document import FindingInfo
 
 

@@ -15,11 +15,11 @@ from edgetool.cli.text import (
     mac_rate,
     printable,
     short_size,
-    significant,
     table,
     width,
 )
 from edgetool.estimate.bandwidth import rates
+from edgetool.figure import significant
 from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo
 from edgetool.target.quantity import format_clock
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from edgetool.cli.text import fact, kib, printable, significant, table, width
+from edgetool.cli.text import fact, kib, printable, table, width
 from edgetool.cli.view import PROOFS, finding_lines
 from edgetool.cli.view_verdict import Verdict, closing
+from edgetool.figure import significant
 from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
 
 SHOWN = 40

@@ -15,10 +15,10 @@ from edgetool.cli.text import (
     TIME_UNITS,
     in_common_unit,
     printable,
-    significant,
     table,
     width,
 )
+from edgetool.figure import significant
 from edgetool.report.estimate import Band
 from edgetool.sweep.front import accuracy_of, sqnr_of
 from edgetool.sweep.metrics import Cause, Cost, Quality, Row

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from edgetool.cli.text import fact, printable, significant, table, wrapped
+from edgetool.cli.text import fact, printable, table, wrapped
+from edgetool.figure import significant
 from edgetool.target.quantity import format_size
 from edgetool.target.types import MemoryRegion, Target, Timing
 

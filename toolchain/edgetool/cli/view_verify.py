@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from edgetool.cli.text import fact, grouped, printable, significant
+from edgetool.cli.text import fact, grouped, printable
 from edgetool.cli.view import finding_lines
 from edgetool.cli.view_verdict import Verdict, closing
+from edgetool.figure import significant
 from edgetool.report.document import Report
 from edgetool.report.verification import OutputDistance, RuntimeInfo, VerifyInfo
 
@@ -51,20 +52,25 @@ def verify_view(report: Report) -> list[str]:
     return [*lines, *closing(_closing_verdict(verified), lines)]
 
 
-def _closing_verdict(verified: VerifyInfo) -> Verdict:
-    failed = [check.message for check in verified.checks if check.passed is False]
-    if failed:
-        return Verdict(f"Not verified: {failed[0]}", negative=True)
-    open_checks = any(check.passed is None for check in verified.checks)
-    return Verdict("Verified in part" if open_checks else "Verified", negative=False)
+def _state(verified: VerifyInfo) -> bool | None:
+    """As of a check: None if nothing failed but not everything could be checked."""
+    if not verified.passed:
+        return False
+    return None if any(check.passed is None for check in verified.checks) else True
 
 
 def _verdict(verified: VerifyInfo) -> list[str]:
-    if not verified.passed:
-        return fact("Verified", "no", style=STYLES[False])
-    if any(check.passed is None for check in verified.checks):
-        return fact("Verified", "in part", style=STYLES[None])
-    return fact("Verified", "yes", style={"fg": "green", "bold": True})
+    state = _state(verified)
+    word = {True: "yes", False: "no", None: "in part"}[state]
+    return fact("Verified", word, style=STYLES[state] or {"fg": "green", "bold": True})
+
+
+def _closing_verdict(verified: VerifyInfo) -> Verdict:
+    state = _state(verified)
+    if state is False:
+        failed = next(check.message for check in verified.checks if check.passed is False)
+        return Verdict(f"Not verified: {failed}", negative=True)
+    return Verdict("Verified" if state else "Verified in part", negative=False)
 
 
 def _compared(report: Report, verified: VerifyInfo) -> str:

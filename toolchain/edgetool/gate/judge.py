@@ -9,7 +9,7 @@ from typing import Literal
 from edgetool.finding import Finding
 from edgetool.gate.budgets import WHAT, Of
 from edgetool.gate.limits import Limits
-from edgetool.gate.plain import as_given, duration
+from edgetool.gate.plain import as_given, duration, room
 from edgetool.gate.rules import JUDGED_AS
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import FindingInfo, MemoryInfo, QuantizationInfo, Report
@@ -132,7 +132,7 @@ def _arena(figures: Figures, limits: Limits) -> JudgementInfo:
         f"the arena needs {_least(figures)}{used(figures, limits)['arena']:,} B",
         used(figures, limits)["arena"],
         memory.sram_bytes - limits.reserve_bytes,
-        _room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
+        room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
         known=not figures.arena_is_lower_bound,
     )
 
@@ -141,8 +141,9 @@ def _flash(figures: Figures, limits: Limits) -> JudgementInfo:
     memory, value = figures.memory, figures.model_bytes
     if memory.flash_bytes is None:
         return _unjudged("flash", f"the flash size is unknown: {NO_LIMIT.format(option='--flash')}", value=value)
-    room = _room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
-    return _size("flash", f"the model takes {value:,} B", value, memory.flash_bytes - limits.reserve_flash_bytes, room)
+    limit = memory.flash_bytes - limits.reserve_flash_bytes
+    available = room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
+    return _size("flash", f"the model takes {value:,} B", value, limit, available)
 
 
 def _max_arena(figures: Figures, limits: Limits) -> JudgementInfo | None:
@@ -268,14 +269,6 @@ def _size(rule: str, what: str, value: int, limit: int, room: str, *, known: boo
 
 def _unjudged(rule: str, text: str, *, value: int | None = None, limit: int | None = None) -> JudgementInfo:
     return JudgementInfo(rule, None, "note", f"not checked: {text}", value, limit, None, "B")
-
-
-def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
-    if not reserve_bytes:
-        return f"{name} has {size_bytes:,} B"
-    return (
-        f"{name} has {size_bytes - reserve_bytes:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
-    )
 
 
 def _least(figures: Figures) -> str:

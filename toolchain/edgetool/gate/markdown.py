@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_number, short_size, visible
+from edgetool.figure import in_text
+from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_size, visible
 from edgetool.gate.said import count_line, gate_of, said
 from edgetool.gate.usage import usage_matrix
 from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
@@ -136,7 +137,7 @@ def _latency(report: Report) -> str:
     latency = None if report.estimate is None else report.estimate.latency_ms
     if latency is None:
         return NOTHING
-    return f"{short_number(latency.value)} ms ({short_number(latency.low)} to {short_number(latency.high)})"
+    return f"{in_text(latency.value)} ms ({in_text(latency.low)} to {in_text(latency.high)})"
 
 
 def _budgets(report: Report) -> str:

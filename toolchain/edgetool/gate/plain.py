@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
+from edgetool.figure import in_text
+
 MESSAGE_LENGTH = 2000
 NAME_LENGTH = 200
 
@@ -28,7 +30,7 @@ def _escaped(character: str) -> str:
 
 def exact(value: float | int, unit: str | None) -> str:
     """1,234 B; 59.4 ms; 3.1 %; as it stands in a message."""
-    number = f"{value:,}" if isinstance(value, int) else short_number(value)
+    number = f"{value:,}" if isinstance(value, int) else in_text(value)
     return f"{number} {unit}" if unit else number
 
 
@@ -36,22 +38,21 @@ def short_size(size: float | int) -> str:
     """18.2 KiB; 0 B."""
     for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if abs(size) >= scale:
-            return f"{short_number(size / scale)} {unit}"
+            return f"{in_text(size / scale)} {unit}"
     return f"{size:,} B"
 
 
-def short_number(value: float) -> str:
-    """Three significant digits, fewer where they are zeros, and no exponent before 1e9."""
-    if value != 0 and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    exponent = int(f"{value:.2e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
-    digits = f"{value:,.{max(0, 2 - exponent)}f}"
-    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+def room(name: str, size_bytes: int, reserve_bytes: int) -> str:
+    """What a memory offers, in words."""
+    if not reserve_bytes:
+        return f"{name} has {size_bytes:,} B"
+    left = max(0, size_bytes - reserve_bytes)
+    return f"{name} has {left:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
 
 
 def percent(part: float | int, whole: float | int) -> str:
     """2.9 %; nothing for a whole of nothing."""
-    return f"{short_number(100 * part / whole)} %" if whole else ""
+    return f"{in_text(100 * part / whole)} %" if whole else ""
 
 
 def sentence(parts: Iterable[str]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from edgetool.figure import in_text
 from edgetool.gate.budgets import Budget, Of, judge_budgets
-from edgetool.gate.plain import as_given, duration, short_number
+from edgetool.gate.plain import as_given, duration, room
 from edgetool.report.document import BudgetInfo
 from edgetool.report.estimate import Band
 from edgetool.sweep.metrics import Cause, Cost, Judged, Metrics, Quality
@@ -72,10 +73,10 @@ def _memory(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
     if cost.arena_bytes is None:
         yield "arena unknown", f"the arena size is unknown: at least {cost.arena_least_bytes:,} B"
     if cost.sram_bytes is not None and _arena_bytes(cost) > cost.sram_bytes - limits.reserve_bytes:
-        yield "memory", f"{_arena_needs(cost)}; {_room(cost.region or 'RAM', cost.sram_bytes, limits.reserve_bytes)}"
+        yield "memory", f"{_arena_needs(cost)}; {room(cost.region or 'RAM', cost.sram_bytes, limits.reserve_bytes)}"
     if cost.flash_bytes is not None and cost.model_bytes > cost.flash_bytes - limits.reserve_flash_bytes:
-        room = _room("flash", cost.flash_bytes, limits.reserve_flash_bytes)
-        yield "flash", f"the model size is {cost.model_bytes:,} B; {room}"
+        available = room("flash", cost.flash_bytes, limits.reserve_flash_bytes)
+        yield "flash", f"the model size is {cost.model_bytes:,} B; {available}"
 
 
 def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
@@ -98,13 +99,6 @@ def _active(cost: Cost, limits: SweepLimits) -> Iterator[Reason]:
 _SHORT: Mapping[Of, str] = {"arena": "the arena", "ram": "RAM", "flash": "flash"}
 
 
-def _room(name: str, size_bytes: int, reserve_bytes: int) -> str:
-    if not reserve_bytes:
-        return f"{name} has {size_bytes:,} B"
-    left = max(0, size_bytes - reserve_bytes)
-    return f"{name} has {left:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
-
-
 def _latency(band: Band | None, limit: float | None) -> Iterator[str]:
     if limit is None:
         return
@@ -121,8 +115,8 @@ def _energy(band: Band | None, limit: float | None) -> Iterator[str]:
     if band is None:
         yield f"the inference energy is unknown; the limit is {limit:.9g} uJ"
     elif band.value > limit:
-        within = f"({short_number(band.low)} to {short_number(band.high)} uJ)"
-        yield f"an inference requires about {short_number(band.value)} uJ {within}; the limit is {limit:.9g} uJ"
+        within = f"({in_text(band.low)} to {in_text(band.high)} uJ)"
+        yield f"an inference requires about {in_text(band.value)} uJ {within}; the limit is {limit:.9g} uJ"
 
 
 def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
@@ -149,7 +143,7 @@ def _accuracy(quality: Quality, limits: SweepLimits) -> Iterator[str]:
     if loss > most:
         drop = f"the accuracy drops from {_percent(original)} to {_percent(found)}"
         what = drop if labelled else f"the agreement with the original float model is {_percent(found)}"
-        yield f"{what}: a loss of {short_number(loss)} points; the limit is {most:.9g}"
+        yield f"{what}: a loss of {in_text(loss)} points; the limit is {most:.9g}"
 
 
 def _percent(share: float) -> str:
