@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from benchmarks.freeze import ROOT, Case, Result, differing, exemption, main, stored_cases
 
 CASE = Case("plan/model", ("plan", "m.tflite"))
