@@ -13,11 +13,11 @@ from benchmarks.fuzz.inputs import Inputs
 from edgetool.errors import ModelError
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
-from edgetool.memory.offline_plan import has_plan, keeps_own_plan
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.memory.sharing.plan import shared_offsets, whole_problem
 from edgetool.model.edit import renumbered
+from edgetool.model.metadata import has_plan, keeps_own_plan
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

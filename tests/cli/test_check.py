@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.cli.check import FORMS
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.writer import write_model
 from tests.cli.program import edgetool
 from tests.model.builders import branches_model, chain_model, conv_model, unary_model

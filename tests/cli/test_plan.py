@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.memory.planner import plan_memory
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from tests.cli.program import edgetool

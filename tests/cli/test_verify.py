@@ -13,8 +13,8 @@ import click
 import pytest
 
 from edgetool.cli.view_verify import verify_view
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.writer import write_model
 from edgetool.report.document import ModelInfo, Provenance, Report, TargetInfo
 from edgetool.report.verification import (

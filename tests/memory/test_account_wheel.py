@@ -13,10 +13,10 @@ import pytest
 
 from edgetool.memory.account import Offsets, account_model
 from edgetool.memory.account_types import ArenaAccount
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.memory.planner import plan_memory
 from edgetool.memory.types import ARENA_ALIGNMENT, aligned
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.memory.plan_record import METADATA_NAME, PlanRecord, decode_record, encode_record
+from edgetool.model.metadata import RECORD_METADATA_NAME as METADATA_NAME
+from edgetool.model.metadata import PlanRecord, decode_record, encode_record
 from edgetool.model.types import Metadata, Model
 from tests.graphs import chain
 

@@ -10,11 +10,11 @@ from edgetool.memory import placement
 from edgetool.memory.account import realised_layout
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import as_written, plan_memory
 from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.model.edit import in_order, renumbered, with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import Model
 from edgetool.target.load import load_target
 from edgetool.target.platform import Platform, platform_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.converter import converter_of
+from edgetool.model.metadata import converter_of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model
 from tests.conftest import SHARED

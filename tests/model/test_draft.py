@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from edgetool.memory.offline_plan import METADATA_NAME
 from edgetool.model.draft import OFFLINE_PLAN, STORED, Draft
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.schema import table
 from edgetool.model.types import DType, Model, Options, Quantization

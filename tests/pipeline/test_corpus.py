@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.memory.checker import check_layout
-from edgetool.memory.offline_plan import decode_plan, keeps_own_plan
 from edgetool.memory.planner import plan_memory
+from edgetool.model.metadata import decode_plan, keeps_own_plan
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.firmware import firmware_files, output_name

@@ -10,10 +10,10 @@ import pytest
 
 from edgetool.errors import EdgetoolError, OutputError, UnsupportedModelError, UsageError
 from edgetool.memory.account import account_model
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.memory.planner import plan_memory
 from edgetool.memory.shared_account import Tenant, account_shared
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.emit_shared import EmittedShared, emit_shared

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import UsageError
-from edgetool.memory.offline_plan import decode_plan
 from edgetool.memory.planner import plan_memory
 from edgetool.model.edit import renumbered
+from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.effort import Watch

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.plan import plan_model

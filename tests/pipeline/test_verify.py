@@ -14,8 +14,8 @@ import pytest
 from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
 from edgetool.memory.account_types import ArenaAccount, Peak, Unaccounted
 from edgetool.memory.lifetimes import layout_problem, timeline
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, encode_plan
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, decode_plan, encode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgetool.convert.legal.legalize import legalize
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan
 from edgetool.model.edit import with_metadata
+from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import DType, Model
 from edgetool.operators.legality import illegal_operators
 from tests.convert.legal.runs import Net, assert_same_in_all, codes, differ, litert, runtime, tflm

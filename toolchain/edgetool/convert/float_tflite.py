@@ -23,10 +23,10 @@ from edgetool.convert.samples import InputSpec
 from edgetool.convert.synthetic import Range, default_range
 from edgetool.convert.tflite import Made, Options, explained, rows, with_losses
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.offline_plan import METADATA_NAME as PLAN
-from edgetool.memory.plan_record import METADATA_NAME as PLAN_RECORD
 from edgetool.model.draft import STORED, Draft
 from edgetool.model.edit import without_metadata
+from edgetool.model.metadata import METADATA_NAME as PLAN
+from edgetool.model.metadata import RECORD_METADATA_NAME as PLAN_RECORD
 from edgetool.model.types import DType, Graph, Model, Signature
 from edgetool.model.writer import write_model
 

@@ -14,7 +14,7 @@ from edgetool.memory.constants import constant_buffers
 from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
-from edgetool.memory.offline_plan import fixed_offsets, judged_layout, keeps_own_plan
+from edgetool.memory.offline_plan import fixed_offsets, judged_layout
 from edgetool.memory.order.choice import OrderSearch, orders_to_try
 from edgetool.memory.order.evaluate import moved_operators
 from edgetool.memory.placement import Offsets, place, place_shared
@@ -22,6 +22,7 @@ from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.sharing.plan import SharedLayout
 from edgetool.memory.types import Layout, LayoutProblem, Proof
 from edgetool.model.edit import in_order
+from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.platform import Platform

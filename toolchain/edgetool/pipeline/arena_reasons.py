@@ -10,8 +10,8 @@ from edgetool.gate.judge import Reasons
 from edgetool.gate.reasons import Alternatives, arena_reasons
 from edgetool.gate.saving import best_saving
 from edgetool.memory.account_types import ArenaAccount
-from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.memory.planner import plan_memory
+from edgetool.model.metadata import keeps_own_plan
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.analysis import Analysis
 from edgetool.pipeline.effort import Watch

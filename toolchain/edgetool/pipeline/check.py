@@ -16,7 +16,7 @@ from edgetool.gate.limits import Limits
 from edgetool.gate.lock_entry import Entry, entry_of
 from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
 from edgetool.gate.reasons import flash_reasons, latency_reasons
-from edgetool.model.converter import converter_of
+from edgetool.model.metadata import converter_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.accuracy_reports import quantizations
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators

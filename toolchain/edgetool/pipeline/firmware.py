@@ -25,10 +25,10 @@ from edgetool.firmware.program import Data, ProgramSpec
 from edgetool.firmware.runner import runner_header, runner_source
 from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.memory.carried import carried_state
-from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout
 from edgetool.memory.types import LayoutProblem
+from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.program import program_spec

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from edgetool.errors import UsageError
 from edgetool.memory.layout.solve import Strategy
-from edgetool.memory.offline_plan import has_plan
 from edgetool.memory.plan_options import OrderStrategy, PlanOptions
 from edgetool.memory.sharing.types import Algorithm
+from edgetool.model.metadata import has_plan
 from edgetool.model.types import Model
 from edgetool.pipeline.effort import Watch
 

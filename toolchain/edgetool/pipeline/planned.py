@@ -6,11 +6,18 @@ from edgetool import __version__
 from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
 from edgetool.memory.layout.cp_sat import available as cp_sat_available
-from edgetool.memory.offline_plan import METADATA_NAME, encode_plan, has_plan, keeps_own_plan
-from edgetool.memory.plan_record import METADATA_NAME as RECORD_NAME
-from edgetool.memory.plan_record import PlanRecord, decode_record, encode_record
 from edgetool.memory.planner import MemoryPlan
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
+from edgetool.model.metadata import (
+    METADATA_NAME,
+    PlanRecord,
+    decode_record,
+    encode_plan,
+    encode_record,
+    has_plan,
+    keeps_own_plan,
+)
+from edgetool.model.metadata import RECORD_METADATA_NAME as RECORD_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

@@ -9,9 +9,9 @@ from edgetool.errors import InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.account import account_model
 from edgetool.memory.account_types import ArenaAccount
-from edgetool.memory.offline_plan import METADATA_NAME, decode_plan, unjudged_offsets
 from edgetool.memory.planner import Planner, plan_memory
 from edgetool.model.edit import without_metadata
+from edgetool.model.metadata import METADATA_NAME, decode_plan, unjudged_offsets
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.planned import planned_source

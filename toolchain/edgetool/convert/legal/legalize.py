@@ -11,8 +11,8 @@ from edgetool.convert.legal.rewrite import Applied, Context, Rewrite
 from edgetool.convert.legal.sentences import sentences
 from edgetool.convert.legal.sound import is_in_order, is_sound
 from edgetool.errors import InternalError
-from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.model.draft import Draft
+from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator
 from edgetool.target.types import Runtime
 

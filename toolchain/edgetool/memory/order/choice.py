@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import DEAD, Timeline
-from edgetool.memory.offline_plan import keeps_own_plan
 from edgetool.memory.order.edges import order_problem
 from edgetool.memory.order.solve import candidates, solve_order
 from edgetool.memory.order.state import reachable_subgraphs
 from edgetool.memory.order.types import OrderProblem, OrderResult
 from edgetool.memory.plan_options import OrderStrategy
 from edgetool.memory.types import LayoutProblem
+from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model
 
 
