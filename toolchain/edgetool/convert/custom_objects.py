@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgetool.convert.builder import Workshop, lines_of, message_of, told
+from edgetool.convert.user_code import Workshop, import_file, lines_of, message_of, told
 from edgetool.errors import EdgetoolError, UnsupportedModelError, UsageError
 
 CUSTOM_OBJECTS = "--custom-objects module.py"
@@ -60,7 +59,8 @@ def read_code(path: Path) -> Code:
     sys.dont_write_bytecode = True  # nothing is left in the user's folder
     sys.path.insert(0, str(workshop.folder))
     with told(workshop, f"importing {path.name}", missing=f"{INSTALL} {path.name}"):
-        module = _imported(path.resolve())
+        resolved = path.resolve()
+        module = import_file(resolved, resolved.stem)
     objects = _objects(module, path)
     return Code(objects, any(_of_tf_keras(item) for item in objects.values()), workshop)
 
@@ -78,16 +78,6 @@ def _workshop(path: Path) -> Workshop:
     if resolved.stem in sys.modules or resolved.stem in sys.stdlib_module_names:
         raise UsageError(f"has the same name as the Python module {resolved.stem}", where=str(path), fix="rename it")
     return Workshop(resolved.parent, path, {name: path.parent / name for name in names})
-
-
-def _imported(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is not a Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _objects(module: ModuleType, path: Path) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""Imports and calls Python code of the user's so that an error in it names its file and line: in the child process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from edgetool.errors import UnsupportedModelError
+
+FRAMES_SHOWN = 5
+MESSAGE_LENGTH = 300
+NAME_FILES = "run it on its own; files that it imports or reads must be listed too"
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """A folder with copies of the user's files, where the module is imported and its function runs.
+
+    source: the module's file as the user gave it. originals: the same for every name in the folder, for messages.
+    """
+
+    folder: Path
+    source: Path
+    originals: Mapping[str, Path]
+
+
+@contextmanager
+def told(workshop: Workshop, doing: str, *, missing: str = NAME_FILES) -> Iterator[None]:
+    """Let whatever the user's code raises, exits and interrupts included, name its file and line.
+
+    missing: what to do about a module or a file that it does not find.
+    """
+    process = os.getpid()
+    try:
+        yield
+    except MemoryError:
+        raise
+    except BaseException as error:
+        if os.getpid() != process:
+            os._exit(1)
+        lines = lines_of(error, workshop)
+        raise UnsupportedModelError(
+            f"{doing} failed: {type(error).__name__}: {message_of(error)}",
+            where=lines[-1].partition(" in ")[0] if lines else str(workshop.source),
+            fix=missing if isinstance(error, ImportError | FileNotFoundError) else "run it on its own to find out why",
+            details=lines[-FRAMES_SHOWN:],
+        ) from error
+    if os.getpid() != process:  # it forked, and this is the copy: the answer is not this one's to give
+        os._exit(0)
+
+
+def lines_of(error: BaseException, workshop: Workshop) -> tuple[str, ...]:
+    """ "model.py:12 in build: x = 1 / 0" for every frame of the user's own, outermost first."""
+    lines = [
+        f"{place}:{frame.lineno} in {frame.name}: {frame.line}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (place := _original(Path(frame.filename), workshop)) is not None
+    ]
+    if isinstance(error, SyntaxError) and error.filename:
+        place = _original(Path(error.filename), workshop)
+        if place is not None:
+            lines.append(f"{place}:{error.lineno} in the source: {(error.text or '').strip()}")
+    return tuple(lines)
+
+
+def message_of(error: BaseException) -> str:
+    """The first line of what an error says."""
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except Exception as failure:  # the user's own class, whose __str__ fails
+        return f"its message is not available ({type(failure).__name__})"
+    return lines[0][:MESSAGE_LENGTH].rstrip(".") if lines else "no message"
+
+
+def _original(path: Path, workshop: Workshop) -> Path | None:
+    """Where the user has this file of the folder; None for files elsewhere."""
+    if not path.is_relative_to(workshop.folder):
+        return None
+    name, *rest = path.relative_to(workshop.folder).parts
+    return workshop.originals.get(name, Path(name)).joinpath(*rest)
+
+
+def import_file(path: Path, name: str) -> ModuleType:
+    """Import the file as the module `name`."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
