@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from edgetool import errors
+from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import Engine, run_model
 from edgetool.model.reader import read_model
-from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.run import Engine, run_model
 
 KERNELS: dict[str, Engine] = {"reference": "litert-reference", "default": "litert"}
 ROW = "{:<32} {:<10} {:<8} {:>12} {:>12} {:>10}"

@@ -28,9 +28,9 @@ from benchmarks.zoo.entry import Entry
 from benchmarks.zoo.files import calibration
 
 from edgetool.errors import EdgetoolError
+from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
-from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.run import run_model
 
 ROOT = Path(__file__).parents[1]
 ALLOWED = (0, 1, 2, 3, 4)

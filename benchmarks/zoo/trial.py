@@ -18,14 +18,14 @@ from benchmarks.zoo.rounding import MARGIN_DB
 from edgetool.convert.quality import compare_outputs
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import EdgetoolError, UnsupportedModelError
+from edgetool.execute.quantize import dequantize, quantize
+from edgetool.execute.run import Engine, run_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.conversion import convert_for
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.targets import resolve_named
-from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import Engine, run_model
 
 Array = npt.NDArray[Any]
 TARGET = "cortex-m7"

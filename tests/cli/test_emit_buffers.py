@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import edgetool
-from tests.firmware.c_compilers import compile_in
+from tests.codegen.c_compilers import compile_in
 
 
 @pytest.mark.parametrize("arguments", [(), ("--sharing", "greedy"), ("-t", "cortex-m7")])

@@ -18,7 +18,7 @@ from edgetool.sweep.spec import TargetSpec
 from tests import hostile_names
 from tests.cli import sweeps
 from tests.cli.test_hostile_names import BOARD, CPP, check_terminal, edgetool, shown, texts
-from tests.firmware.c_compilers import TFLM_API, compile_in
+from tests.codegen.c_compilers import TFLM_API, compile_in
 from tests.hostile_names import NAMES
 from tests.model.builders import Builder, unary_model
 

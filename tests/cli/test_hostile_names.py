@@ -27,7 +27,7 @@ from edgetool.model.writer import write_model
 from edgetool.report.read import parse_reports
 from tests import hostile_names
 from tests.cli import sweeps
-from tests.firmware.c_compilers import TFLM_API, compile_in
+from tests.codegen.c_compilers import TFLM_API, compile_in
 from tests.hostile_names import NAMES
 from tests.model.builders import unary_model
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.model.writer import write_model
 from tests.cmake.projects import CMAKE_DIR, GENERATORS, build, configure, failed_build, needs, refusal
-from tests.firmware.c_compilers import TFLM_API
+from tests.codegen.c_compilers import TFLM_API
 from tests.model.builders import conv_model_bytes, dense_model
 
 LISTS = """\

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from edgetool.convert.debug import _Seen
+from edgetool.execute.quantize import dequantize, quantize
+from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Operator
 from edgetool.pipeline.layer_findings import layer_losses, loss_findings
 from edgetool.report.document import OutputQuality, QuantizationInfo
-from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import run_model
 from tests.convert.left_by_child import leave, told
 
 BAD = ("channel", "depthwise", "joined")

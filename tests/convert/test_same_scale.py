@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from edgetool.convert.same_scale import quantize_around
+from edgetool.execute.quantize import dequantize, quantize
+from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
-from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import run_model
 from tests.convert.left_by_child import leave, told
 
 

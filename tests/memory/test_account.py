@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from edgetool.errors import UnsupportedModelError
+from edgetool.execute.run import measure_tflm
 from edgetool.memory.account import account_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.operators.described import describe_operators
-from edgetool.runtime.run import measure_tflm
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.memory.account_net import Net

@@ -25,8 +25,8 @@ from edgetool.pipeline.planned import planned_source
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
+from tests.execute.many_arenas import Arena, measure_arenas
 from tests.memory.account_models import MODELS
-from tests.runtime.many_arenas import Arena, measure_arenas
 
 # Operators of the registry that no model of ours holds, and why.
 NOT_IN_A_MODEL: dict[str, str] = {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgetool.execute.quantize import numpy_dtype
 from edgetool.model.types import DType, Graph, Model, Operator, OperatorCode, Options, Quantization
-from edgetool.runtime.quantize import numpy_dtype
 from tests.memory.account_models import MODELS
 
 FLOAT32, INT8, INT16, INT32 = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32

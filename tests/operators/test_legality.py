@@ -18,11 +18,11 @@ from edgetool.operators.legality import illegal_operators, supports
 from edgetool.operators.registry import OPERATORS
 from edgetool.target.load import load_runtime
 from edgetool.target.types import Kernels
+from tests.execute.attempts import which_run
 from tests.graphs import graph, model, operator, tensor
 from tests.memory.account_models import MODELS
 from tests.memory.account_net import Net
 from tests.operators.one_operator import Variant, variants
-from tests.runtime.attempts import which_run
 
 RUNTIME = load_runtime("tflm-2026-08")
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from edgetool.codegen.c_names import model_macro
 from edgetool.errors import CalibrationError, EdgetoolError, UsageError
-from edgetool.firmware.c_names import model_macro
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
-from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.run import run_model
 
 if importlib.util.find_spec("tensorflow") is None:
     pytest.skip("needs the extra 'convert'", allow_module_level=True)

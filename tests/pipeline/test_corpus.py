@@ -16,8 +16,8 @@ from edgetool.pipeline.planned import planned_source
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
+from tests.codegen.c_compilers import MATRIX, compile_in
 from tests.conftest import model_files, over_models
-from tests.firmware.c_compilers import MATRIX, compile_in
 
 TARGET = load_target("cortex-m7")
 FILES = model_files()

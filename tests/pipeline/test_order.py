@@ -9,6 +9,8 @@ from typing import Any
 import numpy.typing as npt
 import pytest
 
+from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import Engine, run_model
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.order.edges import order_problem
 from edgetool.memory.order.evaluate import dependencies
@@ -16,8 +18,6 @@ from edgetool.memory.order.types import OrderProblem
 from edgetool.model.edit import in_order
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.run import Engine, run_model
 from tests.pipeline.order_models import MODELS, two_variables
 
 pytest.importorskip("tflite_micro")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from edgetool.codegen.ops import ops_header
+from edgetool.codegen.program import ProgramSpec, Registration
+from edgetool.codegen.spec import HeaderSpec, TargetSpec
 from edgetool.errors import UnsupportedModelError
-from edgetool.firmware.ops import ops_header
-from edgetool.firmware.program import ProgramSpec, Registration
-from edgetool.firmware.spec import HeaderSpec, TargetSpec
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.operators.types import OperatorEntry

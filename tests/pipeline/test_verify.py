@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
+from edgetool.execute.wheel import TESTED
 from edgetool.memory.account_types import ArenaAccount, Peak, Unaccounted
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.model.edit import with_metadata
@@ -23,10 +24,9 @@ from edgetool.pipeline import verify as verify_module
 from edgetool.pipeline.verify import verify_model
 from edgetool.pipeline.verify_files import Files, choose_files, host_platform
 from edgetool.report.verification import CheckInfo, VerifyInfo
-from edgetool.runtime.wheel import TESTED
 from edgetool.target.load import load_target
+from tests.execute import tiny_models
 from tests.model.builders import Builder, add_model, conv_model, dense_model, if_model, residual_model
-from tests.runtime import tiny_models
 
 pytest.importorskip("tflite_micro")
 pytest.importorskip("ai_edge_litert")

@@ -17,9 +17,9 @@ from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
 from edgetool.convert.quality import compare_outputs
 from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.execute.quantize import dequantize, quantize
+from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
-from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import run_model
 
 tf = pytest.importorskip("tensorflow", reason="lowering needs the convert extra")
 keras = pytest.importorskip("keras", reason="lowering needs the convert extra")

@@ -15,9 +15,9 @@ from edgetool.convert.lowering.cut_open import Opened, open_cuts
 from edgetool.convert.lowering.lower import plan_lowering
 from edgetool.convert.lowering.stateful import reset_of
 from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.execute.quantize import dequantize, quantize
+from edgetool.execute.run import Engine, run_model
 from edgetool.model.reader import read_model
-from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import Engine, run_model
 from tests.convert.lowering.lowered import IO, Array, keras, tf
 
 

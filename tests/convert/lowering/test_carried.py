@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.convert.lowering.carried import carry_states
+from edgetool.execute.run import run_model
 from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Graph, Model, Signature, Tensor
 from edgetool.model.writer import write_model
-from edgetool.runtime.run import run_model
 
 STATES = 3
 INPUT, OUTPUT = 0, STATES + 1

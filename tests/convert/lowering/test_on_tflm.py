@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.lowering.scopes import layer_of
 from edgetool.model.reader import read_model
+from edgetool.model.scopes import layer_of
 from edgetool.operators.legality import illegal_operators
 from edgetool.target.load import load_target
 from tests.convert.lowering.lowered import converted, functional, inputs_of, keras, outputs, plan, sequential, sqnr_db

@@ -28,7 +28,7 @@ from edgetool.cli.settings import read_by_name
 from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
-    from edgetool.firmware.program import Data
+    from edgetool.codegen.program import Data
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.pipeline.firmware import Project

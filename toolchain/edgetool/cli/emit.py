@@ -24,7 +24,7 @@ from edgetool.cli.settings import read_by_name
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgetool.firmware.program import Data
+    from edgetool.codegen.program import Data
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.pipeline.emit import ArenaStyle
     from edgetool.pipeline.firmware import Project

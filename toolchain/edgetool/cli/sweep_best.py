@@ -16,7 +16,7 @@ from edgetool.cli.sweep_source import find_store, named, read_rows, source_optio
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgetool.firmware.program import Data
+    from edgetool.codegen.program import Data
     from edgetool.pipeline.firmware import Project
     from edgetool.sweep.record import SweepRecord
 

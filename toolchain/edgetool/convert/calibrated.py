@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgetool.convert.lowering.scopes import layer_of, sanitised
 from edgetool.convert.result_order import quantize_in_order
 from edgetool.convert.same_scale import Quantized, quantize_around
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
+from edgetool.model.scopes import layer_of, sanitised
 from edgetool.model.types import CONVERSIONS, Graph, Model, Operator
 
 # Layers whose weights an operator takes over, together with the normalization and activation that follow: parts of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgetool.convert.alternatives import UNKNOWN, alternative_to
 from edgetool.convert.float_model import explain as explain_call
-from edgetool.convert.lowering.scopes import layer_of
+from edgetool.model.scopes import layer_of
 
 # 'tf.Cumprod' op is neither a custom op nor a flex op, with the place where it comes from before it.
 # In messages the place comes after "error: ", in the log before it.

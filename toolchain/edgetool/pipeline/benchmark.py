@@ -11,7 +11,7 @@ from edgetool.pipeline.source import Source
 from edgetool.target.types import Target
 
 if TYPE_CHECKING:
-    from edgetool.runtime.benchmark import Benchmark
+    from edgetool.execute.benchmark import Benchmark
 
 # What Python calls processors, by the ISA of a core's profile.
 MACHINES = {"x86-64": ("x86_64", "amd64"), "armv8-a": ("aarch64",)}
@@ -20,8 +20,8 @@ SEED = 0
 
 def benchmark(source: Source, runs: int, *, progress: Progress | None = None) -> Benchmark:
     """Time LiteRT on one random input, the same every time. Raises as benchmark_litert does."""
-    from edgetool.runtime.benchmark import benchmark_litert  # they bring numpy, which an estimate does not need
-    from edgetool.runtime.quantize import random_inputs
+    from edgetool.execute.benchmark import benchmark_litert  # they bring numpy, which an estimate does not need
+    from edgetool.execute.quantize import random_inputs
 
     inputs = tuple(array[0] for array in random_inputs(source.model, 1, SEED))
     return benchmark_litert(source.blob, inputs, runs, progress=progress)

@@ -14,12 +14,12 @@ from edgetool.child import ChildDiedError, Limits
 from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import Conversion
 from edgetool.errors import ConversionError, MissingExtraError, ModelError
+from edgetool.execute.quantize import dequantize, quantize
+from edgetool.execute.run import DEFAULT_LIMITS, litert_engine, run_model
 from edgetool.finding import Finding
 from edgetool.model.types import CONVERSIONS, Graph, Model, Tensor
 from edgetool.pipeline.signal_findings import variation_findings
 from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
-from edgetool.runtime.quantize import dequantize, quantize
-from edgetool.runtime.run import DEFAULT_LIMITS, litert_engine, run_model
 
 Array = npt.NDArray[Any]
 # Operators that change the type or the shape of what they are given.

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from edgetool.child import Progress
 from edgetool.convert.alternatives import alternative_to
 from edgetool.convert.convert import convert_model
-from edgetool.convert.legal.ends import trim_ends
-from edgetool.convert.legal.input_types import readable_inputs
-from edgetool.convert.legal.legalize import legalize
-from edgetool.convert.legal.rescaling import fold_rescaling
-from edgetool.convert.lowering.scopes import layer_of
 from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.errors import ConversionError
 from edgetool.model.reader import read_model
+from edgetool.model.scopes import layer_of
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import Illegal, illegal_operators
 from edgetool.operators.types import OperatorEntry
+from edgetool.passes.ends import trim_ends
+from edgetool.passes.input_types import readable_inputs
+from edgetool.passes.legalize import legalize
+from edgetool.passes.rescaling import fold_rescaling
 from edgetool.target.types import Kernels, Runtime
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from edgetool.child import work_folder
 from edgetool.convert.float_tflite import check_quantizable, computes_in_float, quantized_as
-from edgetool.convert.legal.ends import leftover_ends, trim_ends
 from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.finding import Finding
 from edgetool.model.writer import write_model
 from edgetool.operators.types import OperatorEntry
+from edgetool.passes.ends import leftover_ends, trim_ends
 from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.delivery import (
     Converted,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from edgetool.codegen.c_names import model_macro
+from edgetool.codegen.profile_program import word
 from edgetool.estimate.latency import estimate_model
 from edgetool.figure import in_text
 from edgetool.finding import Finding
-from edgetool.firmware.c_names import model_macro
-from edgetool.firmware.profile_program import word
 from edgetool.memory.planner import plan_memory
 from edgetool.pipeline.device_runs import ANY, DeviceRun, run_ms
 from edgetool.report.calibration import DeviceInfo, MeasuredModel, MeasuredOperator

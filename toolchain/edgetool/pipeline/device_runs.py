@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetool.codegen.c_names import model_macro
+from edgetool.codegen.cycle_counters import CYCLE_COUNTERS
+from edgetool.codegen.profile_program import word
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
-from edgetool.firmware.c_names import model_macro
-from edgetool.firmware.cycle_counters import CYCLE_COUNTERS
-from edgetool.firmware.profile_program import word
 from edgetool.pipeline.files import read_file
 from edgetool.pipeline.profile_log import DeviceProfile, read_profile_log
 from edgetool.pipeline.source import Source, open_tflite, own_path, sha256_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetool.codegen.c_names import model_macro
 from edgetool.errors import UsageError
-from edgetool.firmware.c_names import model_macro
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.analysis import analyse

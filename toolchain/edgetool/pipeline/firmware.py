@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Literal
 
 from edgetool import __version__
+from edgetool.codegen.buffers import buffers_source
+from edgetool.codegen.c_headers import is_taken
+from edgetool.codegen.c_names import MAX_LENGTH, is_portable, model_identifier, model_macro
+from edgetool.codegen.cmake_project import cmake_lists
+from edgetool.codegen.header import header
+from edgetool.codegen.incbin import incbin_source
+from edgetool.codegen.main_program import main_source
+from edgetool.codegen.model_data import model_data
+from edgetool.codegen.ops import ops_header
+from edgetool.codegen.profile_program import profile_source
+from edgetool.codegen.program import Data, ProgramSpec
+from edgetool.codegen.runner import runner_header, runner_source
+from edgetool.codegen.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.errors import UsageError
 from edgetool.finding import Finding
-from edgetool.firmware.buffers import buffers_source
-from edgetool.firmware.c_headers import is_taken
-from edgetool.firmware.c_names import MAX_LENGTH, is_portable, model_identifier, model_macro
-from edgetool.firmware.cmake_project import cmake_lists
-from edgetool.firmware.header import header
-from edgetool.firmware.incbin import incbin_source
-from edgetool.firmware.main_program import main_source
-from edgetool.firmware.model_data import model_data
-from edgetool.firmware.ops import ops_header
-from edgetool.firmware.profile_program import profile_source
-from edgetool.firmware.program import Data, ProgramSpec
-from edgetool.firmware.runner import runner_header, runner_source
-from edgetool.firmware.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.memory.carried import carried_state
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout

@@ -1,7 +1,7 @@
 """What a profile firmware printed, out of everything else that came over the same line.
 
 A serial log holds other text before, between and inside of the lines, colours, lost and doubled characters. Each line
-of a profile has a number and a CRC (firmware/profile_program.py): whatever is not whole is no line, and a profile that
+of a profile has a number and a CRC (codegen/profile_program.py): whatever is not whole is no line, and a profile that
 lacks one is no profile.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgetool.codegen.profile_program import LOG_VERSION
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.firmware.profile_program import LOG_VERSION
 from edgetool.pipeline.files import read_file
 
 MAX_LOG_BYTES = 64 * 2**20

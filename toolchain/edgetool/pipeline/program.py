@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from edgetool.codegen.program import ProgramSpec, Registration
+from edgetool.codegen.spec import HeaderSpec
 from edgetool.errors import UnsupportedModelError
-from edgetool.firmware.program import ProgramSpec, Registration
-from edgetool.firmware.spec import HeaderSpec
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.prepare.control import resource_variables

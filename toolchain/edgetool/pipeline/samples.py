@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from edgetool.convert.numpy_files import load_npy, load_npz
 from edgetool.errors import UsageError
+from edgetool.execute.quantize import numpy_dtype, quantize
 from edgetool.model.types import Model, Tensor
 from edgetool.pipeline.files import check_readable
-from edgetool.runtime.quantize import numpy_dtype, quantize
 
 Array = npt.NDArray[Any]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgetool import __version__
+from edgetool.codegen.cmake_project import cmake_lists
+from edgetool.codegen.main_program import main_source
+from edgetool.codegen.program import ProgramSpec, SharedArenaSpec
+from edgetool.codegen.shared_arena import arena_header, arena_source
 from edgetool.errors import UsageError
-from edgetool.firmware.cmake_project import cmake_lists
-from edgetool.firmware.main_program import main_source
-from edgetool.firmware.program import ProgramSpec, SharedArenaSpec
-from edgetool.firmware.shared_arena import arena_header, arena_source
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.firmware import FirmwareRequest, firmware_names, header_spec, model_files, program_files
 from edgetool.pipeline.program import program_spec

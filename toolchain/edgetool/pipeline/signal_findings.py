@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgetool.convert.lowering.scopes import layer_of
 from edgetool.convert.quality import variation_db
 from edgetool.finding import Finding
+from edgetool.model.scopes import layer_of
 from edgetool.model.types import DType, Graph, Model, Tensor
 from edgetool.pipeline.layer_findings import POOR_DB
 from edgetool.report.document import OutputQuality

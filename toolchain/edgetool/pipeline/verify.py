@@ -22,6 +22,10 @@ from edgetool.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from edgetool.execute.difference import distance, first_difference
+from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import TflmRun, litert_engine, run_model, run_tflm
+from edgetool.execute.wheel import DISTRIBUTION, TESTED, installed_version, is_tested
 from edgetool.memory.account_types import ArenaAccount
 from edgetool.model.types import Model
 from edgetool.operators.kernel import arena_bytes
@@ -40,10 +44,6 @@ from edgetool.report.verification import (
     VerifiedFile,
     VerifyInfo,
 )
-from edgetool.runtime.difference import distance, first_difference
-from edgetool.runtime.quantize import random_inputs
-from edgetool.runtime.run import TflmRun, litert_engine, run_model, run_tflm
-from edgetool.runtime.wheel import DISTRIBUTION, TESTED, installed_version, is_tested
 from edgetool.target.types import Target
 
 Array = npt.NDArray[Any]

@@ -10,6 +10,7 @@ from edgetool.convert.quality import OutputQuality as Compared
 from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import Conversion
 from edgetool.errors import ConversionError
+from edgetool.execute.run import DEFAULT_LIMITS
 from edgetool.gate.budgets import Of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -20,7 +21,6 @@ from edgetool.pipeline.planned_model import PlannedModel, planned_for
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
 from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
-from edgetool.runtime.run import DEFAULT_LIMITS
 from edgetool.sweep.metrics import Cost, Metrics, Quality
 from edgetool.sweep.reference import Array, Reference, outputs_for
 from edgetool.target.types import Target

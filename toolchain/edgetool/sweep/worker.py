@@ -12,7 +12,6 @@ from edgetool import child
 from edgetool.child import Limits
 from edgetool.convert.convert import convert_model
 from edgetool.convert.request import NORMALISATION, ConvertRequest
-from edgetool.convert.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
 from edgetool.errors import UsageError
 from edgetool.pipeline.conversion import convert_for
 from edgetool.pipeline.convert import hash_of_path
@@ -27,6 +26,7 @@ from edgetool.sweep.targets import resolved, target_sha256
 from edgetool.sweep.versions import installed_versions
 from edgetool.sweep.work import BLOBS
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
+from edgetool.train.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from edgetool.convert.lowering.cuts import Cuts
-from edgetool.convert.lowering.scopes import layer_of
 from edgetool.errors import UnsupportedModelError
+from edgetool.model.scopes import layer_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ from edgetool.convert.lowering.context import FunctionContext, Lower, LowerConte
 from edgetool.convert.lowering.cuts import Cuts
 from edgetool.convert.lowering.gelu import keep_gelu
 from edgetool.convert.lowering.own_scales import give_own_scales
-from edgetool.convert.lowering.scopes import sanitised
 from edgetool.convert.lowering.seeds import still_seeds
 from edgetool.convert.lowering.walk import output_scopes, places
 from edgetool.convert.request import INTEGER
+from edgetool.model.scopes import sanitised
 
 # By the class of Keras whose `call` the layer runs: Keras 3's layers and operations.
 LOWERINGS: dict[str, Lower] = {

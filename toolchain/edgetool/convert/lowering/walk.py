@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from edgetool.convert.lowering.scopes import sanitised
+from edgetool.model.scopes import sanitised
 
 
 @dataclass(frozen=True, slots=True)

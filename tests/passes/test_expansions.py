@@ -1,0 +1,123 @@
+"""Operators that TensorFlow Lite Micro has in no type: the same values in float32 and int32."""
+
+from __future__ import annotations
+
+from math import erf, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetool.model.types import DType
+from edgetool.passes import activations
+from edgetool.passes.legalize import legalize
+from tests.passes.chains import BOOL, FLOAT, INT32, REAL, Chain, Kind, legal, plain_litert
+from tests.passes.runs import Net, codes, litert, runtime, tflm
+
+INTEGER: Kind = (INT32, 0.0, 0)
+EXPONENTS = (0.5, -0.5, 1.5, 0.25, 1.0, 2.0, 3.0, 7.0, -1.0, -2.0, 0.3, -1.7)
+
+
+def test_float_formulas_agree_with_litert() -> None:
+    chain = Chain([1, 501])
+    x, above = chain.made(REAL), chain.made(REAL)
+    outputs = [chain.step("GELU", [x], REAL, approximate=form) for form in (False, True)]
+    outputs += [chain.step(code, [x], REAL) for code in ("SIGN", "RELU_0_TO_1", "RELU_N1_TO_1")]
+    outputs += [chain.step("POW", [above, chain.number(number, REAL)], REAL) for number in EXPONENTS]
+    outputs += [chain.step("POW", [x, chain.number(number, REAL)], REAL) for number in (2.0, 3.0)]
+    outputs.append(chain.step("POW", [chain.number(1.5, REAL), x], REAL))
+    model = chain.model([x, above], outputs)
+    made = legal(model).model
+    values = (np.linspace(-8, 8, 501, dtype=np.float32)[None], np.linspace(0.1, 4, 501, dtype=np.float32)[None])
+    before = plain_litert(model, values)
+    batch = tuple(one[None] for one in values)
+    for engine in (litert, tflm):
+        for old, new in zip(before, engine(made, batch), strict=True):
+            np.testing.assert_allclose(new[0], old, rtol=1e-5, atol=1e-5)
+    assert "POW" not in codes(made)
+
+
+def test_gelu_is_as_exact_as_float32() -> None:
+    chain = Chain([1, 40001])
+    x = chain.made(REAL)
+    made = legal(chain.model([x], [chain.step("GELU", [x], REAL, approximate=False)])).model
+    values = np.linspace(-14, 14, 40001, dtype=np.float32)
+    exact = np.asarray([v * 0.5 * (1 + erf(v / sqrt(2))) for v in values.astype(np.float64)])
+    (result,) = tflm(made, (values.reshape(1, 1, -1),))
+    assert np.abs(result.reshape(-1) - exact).max() < 1e-6
+    far = np.float32([-1e30, -1e4, -30, 30, 1e4, 1e30])
+    (ends,) = tflm(made, (np.resize(far, 40001).reshape(1, 1, -1),))
+    assert ends.reshape(-1)[:6].tolist() == [0, 0, 0, *far[3:].tolist()]
+
+
+@given(st.integers(1, 15), st.booleans(), st.floats(0.25, 3.0))
+@settings(max_examples=25, deadline=None)
+def test_whole_powers_take_few_multiplications(exponent: int, negative: bool, value: float) -> None:
+    chain = Chain([1, 1])
+    x = chain.made(REAL)
+    power = chain.step("POW", [x, chain.number(-exponent if negative else exponent, REAL)], REAL)
+    made = legalize(chain.model([x], [power]), runtime(), rules=activations.RULES).model
+    assert codes(made).count("MUL") <= 6
+    known = {made.main.inputs[0]: value}
+    for operator in made.main.operators:
+        a, b = (known.get(i, _number(made.main.tensors[i].data)) for i in operator.inputs)
+        known[operator.outputs[0]] = a * b if operator.code == "MUL" else a / b
+    assert known[made.main.outputs[0]] == pytest.approx(value ** (-exponent if negative else exponent), rel=1e-9)
+
+
+def _number(data: bytes | None) -> float:
+    return float(np.frombuffer(data, np.float32)[0]) if data else 0.0
+
+
+def test_integers() -> None:
+    chain = Chain([1, 7])
+    x = chain.made(INTEGER)
+    outputs = [chain.step(code, [x], INTEGER) for code in ("ABS", "NEG", "SIGN", "SQUARE")]
+    made = legal(chain.model([x], outputs)).model
+    values = np.int32([[-(2**31), -70000, -1, 0, 1, 70000, 2**31 - 1]])
+    expected = (np.abs(values), -values, np.sign(values), values * values)
+    for engine in (tflm, litert):
+        for result, wanted in zip(engine(made, (values[None],)), expected, strict=True):
+            assert np.array_equal(result[0], wanted)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 16.0, None])
+def test_powers_without_a_formula_stay(exponent: float | None) -> None:
+    """x^0 of 0, large powers, and of two tensors where EXP and LOG would fail below 0."""
+    chain = Chain([1, 4])
+    x, y = chain.made(REAL), chain.made(REAL)
+    chosen = y if exponent is None else chain.number(exponent, REAL)
+    model = chain.model([x, y], [chain.step("POW", [x, chosen], REAL), chain.step("ABS", [y], REAL)])
+    result = legalize(model, runtime(), rules=activations.RULES)
+    assert (result.model, result.applied) == (model, ())
+
+
+def test_a_base_below_zero_stays() -> None:
+    chain = Chain([1, 4])
+    x = chain.made(REAL)
+    model = chain.model([x], [chain.step("POW", [chain.number(-2.0, REAL), x], REAL)])
+    assert legalize(model, runtime(), rules=activations.RULES).applied == ()
+
+
+def test_types_of_the_new_tensors() -> None:
+    chain = Chain([1, 4])
+    x = chain.made(REAL)
+    made = legal(chain.model([x], [chain.step("SIGN", [x], REAL)])).model
+    assert codes(made) == ["GREATER", "CAST", "LESS", "CAST", "SUB"]
+    assert {tensor.dtype for tensor in made.main.tensors} == {FLOAT, BOOL}
+    assert all(tensor.dtype is not DType.INT32 for tensor in made.main.tensors)
+
+
+def test_powers_of_one_number_for_many_and_of_none() -> None:
+    """A result that is larger than what varies, and numbers that have no place in a formula, are left alone."""
+    net = Net()
+    y, bases = net.input([1], FLOAT), net.constant([2, 2, 2, 2], FLOAT)
+    model = net.model([y], net.add_operator("POW", [bases, y], [4], version=1, table="PowOptions"))
+    assert legalize(model, runtime()).model is model
+    for base, exponent in ((None, np.inf), (None, np.nan), (np.inf, None), (np.nan, None), (0.0, None), (-2.0, None)):
+        net = Net()
+        x = net.input([4], FLOAT)
+        inputs = [x if number is None else net.constant(number, FLOAT) for number in (base, exponent)]
+        model = net.model([x], net.add_operator("POW", inputs, [4], version=1, table="PowOptions"))
+        assert legalize(model, runtime()).model is model

@@ -1,0 +1,78 @@
+"""What the C++ files beside the header are made of: plain values, free of the rooms that compute them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetool.codegen.spec import ARENA_ALIGNMENT, HeaderSpec
+
+Data = Literal["array", "incbin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One operator of the resolver.
+
+    operator: its name ("CONV_2D", or a custom operator's own). method: the MicroMutableOpResolver method that registers
+    it; None for a custom operator whose TFLMRegistration the user's own code gives.
+    """
+
+    operator: str
+    method: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """Everything that NAME_ops.h, NAME_runner.h, NAME_runner.cc, main.cc and NAME_profile.cc say.
+
+    header: what NAME.h says; its name, inputs, outputs and arena are the program's.
+    registrations: each operator once, in the order of first use. runtime, commit: the TFLM that the methods were read
+    from. resource_variables: how many different resource variables the model has. events: how many operators one
+    inference runs, those of called subgraphs included; None where that depends on the data.
+    clock_hz: of the core, None where it is not known. shared_arena: the C name of the arena that several models
+    share, None for an arena of the model's own.
+    """
+
+    header: HeaderSpec
+    registrations: tuple[Registration, ...]
+    runtime: str
+    commit: str
+    resource_variables: int = 0
+    events: int | None = None
+    clock_hz: int | None = None
+    shared_arena: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArenaSpec:
+    """One arena for several models, initialised in the order given.
+
+    name: the C name of the arena's files. arena_bytes: what to declare, None when not known; arena_is_lower_bound as in
+    HeaderSpec. head_bytes: what the largest head takes; tail_bytes: the persistent parts of all models together.
+    """
+
+    name: str
+    tool_version: str
+    programs: tuple[ProgramSpec, ...]
+    arena_bytes: int | None
+    arena_is_lower_bound: bool
+    head_bytes: int
+    tail_bytes: int
+
+    def __post_init__(self) -> None:
+        if not self.programs:
+            raise ValueError("an arena without a model")
+        if self.arena_bytes is None and not self.arena_is_lower_bound:
+            raise ValueError("without arena_bytes the arena is only a lower bound")
+
+    @property
+    def exact_arena_bytes(self) -> int | None:
+        """The arena to declare, None while only a lower bound is known."""
+        return None if self.arena_is_lower_bound else self.arena_bytes
+
+    @property
+    def least_arena_bytes(self) -> int:
+        """The largest size that the arena is known to need, rounded up to its alignment."""
+        known = max(self.arena_bytes or 0, self.head_bytes + self.tail_bytes)
+        return -(-known // ARENA_ALIGNMENT) * ARENA_ALIGNMENT

@@ -1,0 +1,124 @@
+"""Runs a .tflite on LiteRT or on real TensorFlow Lite Micro, in a child process with limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool import child
+from edgetool.execute import worker
+from edgetool.execute.allocations import TflmAllocation, parse_allocations
+from edgetool.model.types import Model
+
+Engine = Literal["litert-reference", "litert", "tflm"]
+# What LiteRT's reference kernels lack (ELU, ROUND), or add up wrongly in integers (SUM): there its own kernels serve.
+NOT_IN_REFERENCE = frozenset(["ELU", "ROUND", "SUM"])
+DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TflmRun:
+    """The raw outputs of a run on TFLM, as run_model gives them, and what AllocateTensors took of the arena."""
+
+    outputs: tuple[npt.NDArray[Any], ...]
+    allocation: TflmAllocation
+
+
+def litert_engine(model: Model) -> Engine:
+    """The kernels of LiteRT that are right for a model: the reference ones, as long as they have all of it."""
+    codes = {operator.code for graph in model.subgraphs for operator in graph.operators}
+    return "litert" if codes & NOT_IN_REFERENCE else "litert-reference"
+
+
+def run_model(
+    model: bytes,
+    inputs: Sequence[npt.NDArray[Any]],
+    *,
+    engine: Engine,
+    workdir: Path | None = None,
+    limits: child.Limits = DEFAULT_LIMITS,
+    progress: child.Progress | None = None,
+    arena_bytes: int | None = None,
+) -> tuple[npt.NDArray[Any], ...]:
+    """The raw outputs of `model`, one array (N, *shape) per graph output, for N invokes in a row.
+
+    inputs: one array (N, *shape) per graph input, in graph order and in the tensor's own dtype.
+    engine: LiteRT with reference or with default kernels, or TFLM with reference kernels. LiteRT's
+      reference kernels are the ones to compare with: the default ones round differently.
+    workdir: where the temporary directory is made, which is always removed; the system's choice if None.
+    arena_bytes: TFLM's arena, on this 64-bit machine; None takes as much as is needed.
+
+    Variable tensors start at zero and live on from one invoke to the next.
+
+    Raises MissingExtraError when the runtime is not installed, UsageError when the inputs do not fit the
+    model, UnsupportedModelError when the runtime refuses to prepare or run it, and ConversionError when
+    the child process dies or exceeds a limit.
+    """
+    outputs, _ = _run(model, inputs, engine, arena_bytes, workdir, limits, progress)
+    return outputs
+
+
+def run_tflm(
+    model: bytes,
+    inputs: Sequence[npt.NDArray[Any]],
+    *,
+    arena_bytes: int | None = None,
+    workdir: Path | None = None,
+    limits: child.Limits = DEFAULT_LIMITS,
+    progress: child.Progress | None = None,
+) -> TflmRun:
+    """run_model on TFLM, with what it allocated."""
+    outputs, allocations = _run(model, inputs, "tflm", arena_bytes, workdir, limits, progress)
+    return TflmRun(outputs, parse_allocations(allocations))
+
+
+def measure_tflm(
+    model: bytes,
+    *,
+    arena_bytes: int | None = None,
+    workdir: Path | None = None,
+    limits: child.Limits = DEFAULT_LIMITS,
+) -> TflmAllocation:
+    """What AllocateTensors takes of TFLM's arena on this 64-bit machine, with reference kernels; nothing is invoked.
+
+    Raises as run_model does.
+    """
+    _, allocations = _run(model, None, "tflm", arena_bytes, workdir, limits, None)
+    return parse_allocations(allocations)
+
+
+def _run(
+    model: bytes,
+    inputs: Sequence[npt.NDArray[Any]] | None,
+    engine: Engine,
+    arena_bytes: int | None,
+    workdir: Path | None,
+    limits: child.Limits,
+    progress: child.Progress | None,
+) -> tuple[tuple[npt.NDArray[Any], ...], str]:
+    """The outputs, and what TFLM printed of its arena; without inputs nothing is invoked."""
+    with child.work_folder(workdir) as folder:
+        (folder / worker.MODEL_NAME).write_bytes(model)
+        for index, array in enumerate(inputs or ()):
+            np.save(folder / worker.input_name(index), array, allow_pickle=False)
+        result = child.run(
+            "edgetool.execute.worker",
+            {
+                "engine": engine,
+                "inputs": None if inputs is None else len(inputs),
+                "arena_bytes": arena_bytes,
+            },
+            workdir=folder,
+            limits=limits,
+            doing=f"running the model on {worker.ENGINES[engine][0]}",
+            progress=progress,
+        )
+        outputs = tuple(
+            np.load(folder / worker.output_name(index), allow_pickle=False) for index in range(result["outputs"])
+        )
+        return outputs, result["allocations"] or ""

@@ -1,0 +1,208 @@
+"""Arithmetic at a model's start that only changes what its input's codes stand for becomes the input's scale. Pure.
+
+Rescaling pixels by 1/255 makes a MUL whose output has the codes of its input, with another scale. Whether operators do
+that is tried with every code and every constant; where a result is so near the middle of two codes that kernels may
+round it either way, they stay. (x / 127.5 - 1 is such a case: its codes lie half way between those of x.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool.model.draft import Draft
+from edgetool.model.types import DType, Model, Operator, Tensor
+from edgetool.passes.sound import common_shape
+
+Reals = npt.NDArray[np.float64]
+Scale = tuple[float, int]  # and zero point
+
+# How near to the middle of two codes a result may lie: kernels' fixed-point arithmetic is off by less than 1e-5.
+TIE = 1e-3
+# The codes of 8-bit types: the lowest, and the highest.
+CODES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
+LIMIT_CONSTANTS = 2**16
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"MUL": np.multiply, "ADD": np.add, "SUB": np.subtract}
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """What a graph input holds now: x * scale + offset, where x is what it held."""
+
+    scale: float
+    offset: float
+
+    def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """What the input holds now for values that it held."""
+        return np.asarray(values.astype(np.float64) * self.scale + self.offset, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """The model; per graph input how its real values are made of those it took, None where they are the same."""
+
+    model: Model
+    inputs: tuple[Affine | None, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Operators at an input, in order, that leave its codes alone, and the tensor that the last one makes."""
+
+    operators: tuple[Operator, ...]
+    last: int
+    affine: Affine
+
+
+def fold_rescaling(model: Model) -> Rescaled:
+    """The model without leading operators that leave each of an 8-bit input's codes as it is.
+
+    MUL, ADD, SUB with constants and QUANTIZE go, and the input tensor takes the quantization of what they made: for the
+    same codes the outputs stay the same. A uint8 input keeps its type, and one QUANTIZE.
+    """
+    draft = Draft(model)
+    affine: list[Affine | None] = []
+    notes: list[str] = []
+    for index in draft.inputs:
+        before = draft.tensors[index]
+        chain = _longest(draft, index)
+        affine.append(None if chain is None else chain.affine)
+        if chain is not None:
+            _fold(draft, before, chain)
+            notes.append(_note(model, before, chain))
+    return Rescaled(draft.finish() if notes else model, tuple(affine), tuple(notes))
+
+
+def _longest(draft: Draft, index: int) -> _Chain | None:
+    """The longest chain from the input that may go; None where there is none."""
+    start = draft.tensors[index]
+    own = start.per_tensor
+    if start.dtype not in CODES or own is None or index in draft.outputs:
+        return None
+    low, high = CODES[start.dtype]
+    codes = np.arange(low, high + 1, dtype=np.float64)
+    values: Reals | None = _real(codes, own)
+    operators: list[Operator] = []
+    best, tensor = None, index
+    while values is not None:
+        readers = draft.consumers(tensor)
+        if len(readers) != 1 or len(readers[0].outputs) != 1:
+            break
+        if draft.tensors[readers[0].outputs[0]].shape != start.shape:
+            break
+        operators.append(readers[0])
+        tensor = readers[0].outputs[0]
+        if tensor in draft.outputs:
+            break
+        values = _after(draft, readers[0], values)
+        made = draft.tensors[tensor]
+        if values is None or made.dtype is not DType.INT8 or made.per_tensor is None:
+            continue
+        if _is_code_of(codes - (low + 128), values, made.per_tensor):
+            best = _Chain(tuple(operators), tensor, _between(start.dtype, own, made.per_tensor))
+    # What is left of a uint8 input is one QUANTIZE, which may be all that was there.
+    return best if best is None or start.dtype is DType.INT8 or len(best.operators) > 1 else None
+
+
+def _is_code_of(codes: Reals, values: Reals, own: Scale) -> bool:
+    """Whether each real value, (256, ...), is that of its code, (256,)."""
+    scale, zero_point = own
+    found = np.rint(values / scale) + zero_point
+    return bool((found == codes.reshape(-1, *[1] * (found.ndim - 1))).all())
+
+
+def _between(dtype: DType, old: Scale, made: Scale) -> Affine:
+    """From the real value of a code of the input to that of the same code of what is made of it."""
+    low, _ = CODES[dtype]
+    zero_point = made[1] + low + 128
+    return Affine(made[0] / old[0], made[0] * (old[1] - zero_point))
+
+
+def _constants(draft: Draft, operator: Operator) -> list[Reals | None]:
+    """The real values of an arithmetic operator's constants, None for what is computed; none for another operator."""
+    options = operator.options
+    if operator.code not in ARITHMETIC or options is None or len(operator.inputs) != 2:
+        return []
+    if options.text("fused_activation_function") != "NONE":
+        return []
+    return [_constant(draft, tensor) for tensor in operator.inputs]
+
+
+def _after(draft: Draft, operator: Operator, values: Reals) -> Reals | None:
+    """The real values that an operator makes of those given, (256, *constants); None where nobody can be sure."""
+    made = draft.tensors[operator.outputs[0]]
+    if operator.code == "QUANTIZE":
+        return _rounded(values, made)
+    constants = _constants(draft, operator)
+    known = next((constant for constant in constants if constant is not None), None)
+    if known is None or known.size * values[0].size > LIMIT_CONSTANTS:
+        return None
+    if common_shape([known.shape, made.shape]) != made.shape:
+        return None
+    rank = max(known.ndim, values.ndim - 1)
+    values = values.reshape(-1, *[1] * (rank - values.ndim + 1), *values.shape[1:])
+    parts = [values if constant is None else constant for constant in constants]
+    return _rounded(ARITHMETIC[operator.code](*parts), made)
+
+
+def _constant(draft: Draft, tensor: int) -> Reals | None:
+    """The real values of a quantized constant, without leading dimensions of 1; None for anything else."""
+    found, codes = draft.tensors[tensor], draft.values(tensor)
+    if codes is None or found.per_tensor is None or found.dtype not in CODES:
+        return None
+    codes = codes.reshape(codes.shape[np.argmax(np.array((*codes.shape, 2)) != 1) :])
+    return _real(codes.astype(np.float64), found.per_tensor)
+
+
+def _rounded(values: Reals, tensor: Tensor) -> Reals | None:
+    """The real values of a quantized tensor's codes; None where a value lies in the middle of two codes."""
+    if tensor.dtype not in CODES or tensor.per_tensor is None:
+        return None
+    scale, zero_point = tensor.per_tensor
+    low, high = CODES[tensor.dtype]
+    exact = np.clip(values / scale + zero_point, low, high)
+    codes = np.rint(exact)
+    if (np.abs(exact - codes) > 0.5 - TIE).any():
+        return None
+    return _real(codes, tensor.per_tensor)
+
+
+def _real(codes: Reals, own: Scale) -> Reals:
+    scale, zero_point = own
+    return np.asarray((codes - zero_point) * scale)
+
+
+def _fold(draft: Draft, start: Tensor, chain: _Chain) -> None:
+    """Take the chain out; the input gets the quantization of what it made."""
+    made = draft.tensors[chain.last].quantization
+    assert made is not None
+    assert made.per_tensor is not None
+    unsigned = start.dtype is DType.UINT8
+    shifted = (made.per_tensor[1] + (128 if unsigned else 0),)
+    quantization = replace(made, zero_points=shifted, minimum=(), maximum=())
+    draft.tensors[start.index] = replace(start, quantization=quantization)
+    if unsigned:
+        draft.replace(chain.operators[-1], draft.make("QUANTIZE", [start.index], [chain.last]))
+    else:
+        draft.redirect(chain.last, start.index)
+        draft.replace(chain.operators[-1])
+    for operator in chain.operators[:-1]:
+        draft.replace(operator)
+
+
+def _note(model: Model, start: Tensor, chain: _Chain) -> str:
+    name = model.argument_name(0, start.index) or start.name
+    labels = ", ".join(operator.label for operator in chain.operators)
+    scale, offset = chain.affine.scale, chain.affine.offset
+    shift = "" if offset == 0 else f" {'-' if offset < 0 else '+'} {abs(offset):.6g}"
+    kind = start.dtype.name.lower()
+    verb = "was" if len(chain.operators) == 1 else "were"
+    return (
+        f"{labels} {verb} folded into the scale of input {name!r}: an original input value x now corresponds to the "
+        f"real value x * {scale:.6g}{shift}; the stored {kind} value stays the same"
+    )

@@ -1,0 +1,1 @@
+"""Makes and changes Keras models: pruning, fine-tuning and builders, always in a child process."""

@@ -1,0 +1,136 @@
+"""The child process that makes a model: builds it, or prunes and trains it; started by convert.training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgetool import child
+from edgetool.convert import files
+from edgetool.convert.keras_model import float_model
+from edgetool.convert.load_keras import load_keras_model
+from edgetool.convert.opening import checked_config, library_versions, located, start_keras
+from edgetool.convert.source import read_source
+from edgetool.errors import UnsupportedModelError
+from edgetool.train.builder import call_builder, set_up
+from edgetool.train.fine_tune import fine_tune, prepare_lesson
+from edgetool.train.pruning.prune import prune
+from edgetool.train.save_keras import save_keras
+from edgetool.train.training import fine_tune_request
+
+MODEL = "model.keras"
+Request = Mapping[str, Any]
+
+
+def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
+    """Make the model that the request asks for; it goes to a file in workdir, what is to be told of it is returned."""
+    result = KINDS[request["kind"]](request, workdir.resolve(), progress)  # the user's builder works elsewhere
+    return {"file": MODEL, **result}
+
+
+def _build(request: Request, workdir: Path, progress: child.Progress) -> dict[str, Any]:
+    source, function = Path(request["source"]), request["function"]
+    progress("loading TensorFlow")
+    tf, keras = start_keras(workdir)
+    _make_deterministic(tf, keras, request["seed"])
+    workshop = set_up(workdir / "builder", source, [Path(name) for name in request["files"]])
+    progress(f"running {function} of {source.name}")
+    model = call_builder(keras, workshop, function, request["parameters"])
+    float_model(keras, model, source)
+    parameters = model.count_params()
+    progress("saving the model")
+    with located(source):
+        save_keras(model, workdir / MODEL)
+    _check_stands_alone(keras, workdir, source, function)
+    return {
+        "parameters": parameters,
+        "original_parameters": parameters,
+        "removed": {},
+        "left_alone": [],
+        "notes": [],
+        "history": [],
+        "versions": library_versions(tf, keras),
+    }
+
+
+def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) -> None:
+    """Load the saved model as every later step will: without the code that made it."""
+    keras.saving.get_custom_objects().clear()
+    saved = read_source(workdir / MODEL)
+    try:
+        config, _ = checked_config(saved, True, tf_keras=False)
+        assert config is not None  # only a SavedModel has none
+        load_keras_model(keras, saved, config, _folder(workdir, "again"), trust_model_code=True)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(
+            f"the model returned by {function} cannot be loaded without its code: {error.what}",
+            where=str(source),
+            fix="build it from built-in Keras layers",
+            details=error.details,
+        ) from error
+
+
+def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[str, Any]:
+    path, trust = Path(request["path"]), bool(request["trust_model_code"])
+    progress(files.READING)
+    _check_prunable(path)
+    source = read_source(path)
+    config, notes = checked_config(source, trust, tf_keras=False)
+    assert config is not None  # only a SavedModel has none
+    progress("loading TensorFlow")
+    tf, keras = start_keras(workdir)
+    _make_deterministic(tf, keras, request["seed"])
+    progress("loading the model")
+    model = load_keras_model(keras, source, config, workdir, trust_model_code=trust)
+    described = float_model(keras, model, path)
+    lesson, wanted = None, None
+    if request["fine_tune"] is not None:
+        progress("reading the training data")
+        wanted = fine_tune_request(request["fine_tune"])
+        lesson = prepare_lesson(keras, model, described, wanted)
+    progress("removing channels")
+    wishes = {name: request[name] for name in ("method", "exclude", "may_lack")}
+    pruned = prune(keras, model, request["level"], **wishes)
+    history: tuple[float, ...] = ()
+    if lesson is not None and wanted is not None:
+        history = fine_tune(keras, pruned.model, lesson, wanted, seed=request["seed"], progress=progress)
+    progress("saving the model")
+    with located(path):
+        save_keras(pruned.model, workdir / MODEL)
+    return {
+        "parameters": pruned.parameters,
+        "original_parameters": pruned.original_parameters,
+        "removed": {layer: len(channels) for layer, channels in pruned.removed.items()},
+        "left_alone": [[item.layer, item.reason] for item in pruned.left_alone],
+        "notes": [*notes, *pruned.notes, *(lesson.notes if lesson is not None else ())],
+        "history": list(history),
+        "versions": library_versions(tf, keras),
+    }
+
+
+def _check_prunable(path: Path) -> None:
+    if path.suffix.lower() == ".tflite" or path.is_dir():
+        kind = "a SavedModel" if path.is_dir() else "a .tflite file"
+        raise UnsupportedModelError(
+            f"{kind} cannot be pruned: it no longer has Keras layers", where=str(path), fix="use .h5 or .keras"
+        )
+
+
+def _make_deterministic(tf: Any, keras: Any, seed: int) -> None:
+    """The same numbers in every run, beside the one thread that there is: generators with a seed."""
+    tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(seed)
+
+
+def _folder(workdir: Path, name: str) -> Path:
+    folder = workdir / name
+    folder.mkdir()
+    return folder
+
+
+KINDS: Mapping[str, Callable[[Request, Path, child.Progress], dict[str, Any]]] = {"build": _build, "prune": _prune}
+
+
+if __name__ == "__main__":
+    child.serve(work)
