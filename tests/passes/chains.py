@@ -12,7 +12,7 @@ from edgetool.model.draft import STORED
 from edgetool.model.enums import OPTION_TABLES
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.model.writer import write_model
-from edgetool.passes import activations
+from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import Legalized
 from tests.model.builders import Builder, options
 from tests.passes.runs import Arrays, made_legal
@@ -51,7 +51,7 @@ class Chain(Builder):
 
 def legal(model: Model) -> Legalized:
     """Legal by the rules of activation functions alone."""
-    return made_legal(model, activations.RULES)
+    return made_legal(model, ELEMENTWISE_RULES)
 
 
 def plain_litert(model: Model, inputs: Arrays) -> Arrays:

@@ -17,9 +17,9 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import illegal_operators
-from edgetool.passes import structure
 from edgetool.passes.legalize import Legalized, legalize
 from edgetool.passes.rewrite import Rewrite
+from edgetool.passes.structure import RULES as STRUCTURE_RULES
 from edgetool.target.load import load_target
 from edgetool.target.types import Runtime
 from tests.model.builders import Builder, options
@@ -102,7 +102,7 @@ def differ(first: Arrays, second: Arrays) -> float:
     return worst
 
 
-def made_legal(model: Model, rules: tuple[Rewrite, ...] = structure.RULES) -> Legalized:
+def made_legal(model: Model, rules: tuple[Rewrite, ...] = STRUCTURE_RULES) -> Legalized:
     """legalize, and what holds whatever it did: all is legal, nothing is left to do, and the file reads back."""
     result = legalize(model, runtime(), rules=rules)
     assert illegal_operators(result.model, runtime()) == ()

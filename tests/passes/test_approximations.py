@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgetool.model.types import Model
-from edgetool.passes import activations
+from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import Legalized, legalize
 from tests.passes.chains import INT8, INT16, REAL, Chain, Kind
 from tests.passes.runs import codes, litert, runtime, tflm
@@ -28,7 +28,7 @@ def model_of(kind: Kind, result: Kind, size: int, *, approximate: bool = False) 
 
 
 def allowed(model: Model) -> Legalized:
-    return legalize(model, runtime(), allow_approximation=True, rules=activations.RULES)
+    return legalize(model, runtime(), allow_approximation=True, rules=ELEMENTWISE_RULES)
 
 
 @pytest.mark.parametrize("power", [-15, -13, -12, -10], ids=["1", "4", "8", "32"])
@@ -64,11 +64,11 @@ def test_int8_and_the_tanh_form_in_float32_are_exact_anyway() -> None:
     for model in (model_of(int8, int8, 16), model_of(REAL, REAL, 16, approximate=True)):
         result = allowed(model)
         assert [change.error for change in result.applied] == [None]
-        assert result.model == legalize(model, runtime(), rules=activations.RULES).model
+        assert result.model == legalize(model, runtime(), rules=ELEMENTWISE_RULES).model
 
 
 def test_without_leave_nothing_is_approximated() -> None:
     kind: Kind = (INT16, 2.0**-13, 0)
-    result = legalize(model_of(kind, kind, 16), runtime(), rules=activations.RULES)
+    result = legalize(model_of(kind, kind, 16), runtime(), rules=ELEMENTWISE_RULES)
     assert {change.error for change in result.applied} == {None}
     assert "DEQUANTIZE" in codes(result.model)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgetool.model.types import DType, Model
-from edgetool.passes import structure
 from edgetool.passes.legalize import legalize
+from edgetool.passes.structure import RULES as STRUCTURE_RULES
 from tests.model.builders import options
 from tests.passes.runs import Net, codes, litert, made_legal, runtime, tflm
 
@@ -46,4 +46,4 @@ def test_nothing_is_told_of_it() -> None:
 def test_what_may_change_values_stays(slope: float, dtype: DType) -> None:
     """A code of int16 would be off by 0.65 where an int8 one is off by 0.0026."""
     model = leaky(slope, dtype)
-    assert legalize(model, runtime(), rules=structure.RULES).model is model
+    assert legalize(model, runtime(), rules=STRUCTURE_RULES).model is model

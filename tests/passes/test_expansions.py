@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.passes import activations
+from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import BOOL, FLOAT, INT32, REAL, Chain, Kind, legal, plain_litert
 from tests.passes.runs import Net, codes, litert, runtime, tflm
@@ -57,7 +57,7 @@ def test_whole_powers_take_few_multiplications(exponent: int, negative: bool, va
     chain = Chain([1, 1])
     x = chain.made(REAL)
     power = chain.step("POW", [x, chain.number(-exponent if negative else exponent, REAL)], REAL)
-    made = legalize(chain.model([x], [power]), runtime(), rules=activations.RULES).model
+    made = legalize(chain.model([x], [power]), runtime(), rules=ELEMENTWISE_RULES).model
     assert codes(made).count("MUL") <= 6
     known = {made.main.inputs[0]: value}
     for operator in made.main.operators:
@@ -89,7 +89,7 @@ def test_powers_without_a_formula_stay(exponent: float | None) -> None:
     x, y = chain.made(REAL), chain.made(REAL)
     chosen = y if exponent is None else chain.number(exponent, REAL)
     model = chain.model([x, y], [chain.step("POW", [x, chosen], REAL), chain.step("ABS", [y], REAL)])
-    result = legalize(model, runtime(), rules=activations.RULES)
+    result = legalize(model, runtime(), rules=ELEMENTWISE_RULES)
     assert (result.model, result.applied) == (model, ())
 
 
@@ -97,7 +97,7 @@ def test_a_base_below_zero_stays() -> None:
     chain = Chain([1, 4])
     x = chain.made(REAL)
     model = chain.model([x], [chain.step("POW", [chain.number(-2.0, REAL), x], REAL)])
-    assert legalize(model, runtime(), rules=activations.RULES).applied == ()
+    assert legalize(model, runtime(), rules=ELEMENTWISE_RULES).applied == ()
 
 
 def test_types_of_the_new_tensors() -> None:

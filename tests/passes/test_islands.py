@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from edgetool.model.types import DType
-from edgetool.passes import activations
+from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import FLOAT, INT8, INT16, REAL, TRUTH, Chain, Kind, legal
 from tests.passes.runs import codes, litert, runtime, tflm
@@ -126,5 +126,5 @@ def test_weights_and_the_unknown_stay(code: str) -> None:
     result = chain.made(SOURCE)
     chain.operator(code, [x, chain.made(SOURCE)], [result])
     model = chain.model([x], [result])
-    assert legalize(model, runtime(), rules=activations.RULES).applied == ()
+    assert legalize(model, runtime(), rules=ELEMENTWISE_RULES).applied == ()
     assert FLOAT not in {tensor.dtype for tensor in model.main.tensors}

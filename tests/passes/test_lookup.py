@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.model.types import Model
-from edgetool.passes import activations, pieces
+from edgetool.passes import pieces
+from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import FLOAT, INT8, REAL, TRUTH, Chain, Kind, int8_codes, legal, output
 from tests.passes.runs import codes, litert, runtime, tflm
@@ -93,7 +94,7 @@ def test_any_chain_around_an_operator_that_is_lacking_is_one_table(
             value = function(value)
         return value
 
-    made = legalize(chain.model([first], [x]), runtime(), rules=activations.RULES).model
+    made = legalize(chain.model([first], [x]), runtime(), rules=ELEMENTWISE_RULES).model
     assert codes(made) == TABLE
     differences = np.abs(np.subtract(table_in(made), expected_codes(whole, chosen[-1][1])))
     assert differences.max() <= 1  # where the last bits of two libraries decide between two codes
@@ -210,7 +211,7 @@ def test_operators_of_two_tensors_or_of_several_scales_are_no_chain() -> None:
     many = chain.tensor([4], INT8, data=b"\x01\x02\x03\x04", scales=(0.5,))
     outputs = [chain.step("MUL", [chain.step("ABS", [chain.step("ADD", [x, y], SOURCE)], SOURCE), many], SOURCE)]
     model = chain.model([x, y], outputs)
-    assert legalize(model, runtime(), rules=activations.RULES).applied == ()
+    assert legalize(model, runtime(), rules=ELEMENTWISE_RULES).applied == ()
 
 
 def head_bound(model: Model) -> int:
@@ -233,14 +234,14 @@ def pieces_in(model: Model) -> int:
 
 
 def test_pieces_spare_the_arena() -> None:
-    small, large = (legalize(activation_of(size, 16), runtime(), rules=activations.RULES).model for size in (64, 8192))
+    small, large = (legalize(activation_of(size, 16), runtime(), rules=ELEMENTWISE_RULES).model for size in (64, 8192))
     assert pieces_in(small) == 1  # more would take more of the tail than they spare of the head
     assert 4 <= pieces_in(large) <= pieces.MOST_PIECES
     assert head_bound(large) <= 2.5 * 8192 + 64
 
 
 def test_no_pieces_where_the_arena_is_large_anyway() -> None:
-    model = legalize(activation_of(1024, 8192), runtime(), rules=activations.RULES).model
+    model = legalize(activation_of(1024, 8192), runtime(), rules=ELEMENTWISE_RULES).model
     assert pieces_in(model) == 1
     assert FLOAT not in {tensor.dtype for tensor in model.main.tensors}
 

@@ -11,8 +11,8 @@ import pytest
 
 from edgetool.execute.quantize import dequantize, random_inputs
 from edgetool.model.types import DType, Model, Quantization
-from edgetool.passes import structure
 from edgetool.passes.legalize import legalize
+from edgetool.passes.structure import RULES as STRUCTURE_RULES
 from tests.model.builders import options
 from tests.passes.runs import SAMPLES, Net, assert_same_in_all, codes, differ, litert, made_legal, runtime, tflm
 
@@ -118,7 +118,7 @@ def test_an_activation_is_fused(dtype: DType, code: str) -> None:
 
 def test_an_activation_of_what_others_read_is_not_fused() -> None:
     model = fusable(INT8, "RELU6", read_twice=True)
-    assert legalize(model, runtime(), rules=structure.RULES).model is model
+    assert legalize(model, runtime(), rules=STRUCTURE_RULES).model is model
 
 
 def test_an_activation_that_rescales_is_not_fused() -> None:
@@ -128,4 +128,4 @@ def test_an_activation_that_rescales_is_not_fused() -> None:
     tensors = list(graph.tensors)
     tensors[graph.outputs[0]] = replace(tensors[graph.outputs[0]], quantization=Quantization((1 / 32,), (-128,), 0))
     model = replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))
-    assert legalize(model, runtime(), rules=structure.RULES).model is model
+    assert legalize(model, runtime(), rules=STRUCTURE_RULES).model is model

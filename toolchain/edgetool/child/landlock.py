@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from edgetool.child.seccomp import PR_SET_NO_NEW_PRIVS
+
 # The same numbers on every architecture (linux/unistd.h) and bits of linux/landlock.h.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_FLAG = 1
@@ -18,7 +20,6 @@ FOLDER = sum(1 << bit for bit in range(4, 14))
 SPECIAL = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11
 # Abstract sockets and signals reach only what is confined as well.
 SCOPES = 0b11
-PR_SET_NO_NEW_PRIVS = 38
 # Renaming from folder to folder came with the second version, refusing truncate(2) with the third, scopes with the
 # sixth.
 NEEDED, WITH_TRUNCATE, WITH_NETWORK, WITH_SCOPES = 2, 3, 4, 6

@@ -8,8 +8,7 @@ from typing import Protocol, Self
 
 from edgetool.sweep.job import Outcome, Task
 
-# edgetool.sweep.work.do, or what stands for it in a test: do(task, on_start=...) hands a function to on_start that ends
-# what it has started.
+# `do`, or what stands for it in a test: do(task, on_start=...) hands a function to on_start that ends what it started.
 Do = Callable[..., Outcome]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
@@ -19,7 +19,7 @@ def require_types(made: object) -> None:
 
 def _fits(value: object, kind: Any) -> bool:
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
+    if origin in (Union, UnionType):
         return any(_fits(value, item) for item in arguments)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
