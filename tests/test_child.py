@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from edgetool import child
+from edgetool.child import confinement, process
 from edgetool.child import folder as folder_module
-from edgetool.child import process, seccomp
-from edgetool.child.environment import environment
+from edgetool.child.process import environment
 from edgetool.errors import CalibrationError, ConversionError, OutputError
 from tests.child_work import ATTEMPTS
 
@@ -222,7 +222,9 @@ def place(tmp_path: Path) -> Path:
 def _filters() -> bool:
     """Whether the kernel has seccomp's filters: it looks for one where none is, and says so by EFAULT."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    return bool(prctl(seccomp.PR_SET_SECCOMP, seccomp.SECCOMP_MODE_FILTER, None) and ctypes.get_errno() == errno.EFAULT)
+    return bool(
+        prctl(confinement.PR_SET_SECCOMP, confinement.SECCOMP_MODE_FILTER, None) and ctypes.get_errno() == errno.EFAULT
+    )
 
 
 def test_this_system_denies_all_that_can_be_denied(tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_this_system_denies_all_that_can_be_denied(tmp_path: Path) -> None:
     told = run(tmp_path, do="answer", value=0).get(child.UNCONFINED, [])
     if sys.platform != "linux":
         assert told == ["the network", "files outside its folder"]
-    elif platform.machine() not in seccomp.MACHINES or not _filters():
+    elif platform.machine() not in confinement.MACHINES or not _filters():
         pytest.skip("this kernel has no filters of system calls, or we do not know its numbers")
     else:
         assert told in ([], ["files outside its folder"])  # a kernel before 5.19, or one without Landlock

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgetool import child
-from edgetool.child import room
+from edgetool.child import folder
 from edgetool.errors import ConversionError, InvalidModelError, OutputError
 from tests.test_child import importable, run
 
@@ -44,11 +44,11 @@ def test_a_lack_of_room_is_seen_in_every_form(code: int) -> None:
         caused(InvalidModelError("cannot be loaded"), OSError(code, said)),
         on_the_way(ValueError("not saved"), OSError(code, said)),
     ):
-        assert room.lack_of_room(error) == said
+        assert folder.lack_of_room(error) == said
 
 
 def test_numpy_says_it_without_a_number() -> None:
-    assert room.lack_of_room(OSError("49000 requested and 16256 written")) is not None
+    assert folder.lack_of_room(OSError("49000 requested and 16256 written")) is not None
 
 
 def test_other_errors_are_none_of_it() -> None:
@@ -60,7 +60,7 @@ def test_other_errors_are_none_of_it() -> None:
         InvalidModelError("a layer is called 'No space left on device'"),
         hidden,
     ):
-        assert room.lack_of_room(error) is None
+        assert folder.lack_of_room(error) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_other_errors_are_none_of_it() -> None:
     ],
 )
 def test_named_is_the_directory_that_the_user_knows(folder: str, place: str) -> None:
-    assert room.known(Path(folder)) == Path(place)
+    assert folder.known(Path(folder)) == Path(place)
 
 
 @pytest.mark.parametrize("code", CODES)

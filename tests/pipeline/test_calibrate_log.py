@@ -20,8 +20,7 @@ from edgetool.pipeline.targets import resolve_target
 from edgetool.report.calibration import CalibrationReport, DeviceInfo
 from edgetool.target.platform import platform_of
 from tests.model.builders import chain_model, dense_model, if_model
-
-from .device_logs import log_of, profile_lines
+from tests.pipeline.device_logs import log_of, profile_lines
 
 BOARD = "nucleo-l4r5zi"
 CLOCK = 120_000_000

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.pipeline import profile_log
 from edgetool.pipeline.profile_log import DeviceProfile, profiles_in, read_profile_log
-
-from .device_logs import EVENTS, SHA256, log_of, numbered, profile_lines
+from tests.pipeline.device_logs import EVENTS, SHA256, log_of, numbered, profile_lines
 
 LINES = profile_lines()
 OTHER = "cd" * 32

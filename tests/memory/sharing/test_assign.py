@@ -13,8 +13,7 @@ from edgetool.memory.sharing.check import check_assignment
 from edgetool.memory.sharing.interval import interval, rank_sizes
 from edgetool.memory.sharing.ranges import interference, is_compatible, known
 from edgetool.memory.sharing.types import Algorithm, LiveRange, Ranges
-
-from .graphs import ranges
+from tests.memory.sharing.graphs import ranges
 
 ALGORITHMS: list[Algorithm] = ["greedy", "dynamic-programming"]
 algorithms = st.sampled_from(ALGORITHMS)

@@ -15,8 +15,7 @@ from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph
 from edgetool.memory.sharing.ranges import interference
 from edgetool.memory.sharing.replay import check_replay
 from edgetool.memory.sharing.types import LiveRange, Ranges
-
-from .graphs import ranges
+from tests.memory.sharing.graphs import ranges
 
 
 @settings(deadline=None)

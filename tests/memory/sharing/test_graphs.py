@@ -17,8 +17,7 @@ from edgetool.memory.sharing.ranges import compute_ranges, with_sizes
 from edgetool.memory.sharing.rename import buffer_names, renamed
 from edgetool.memory.sharing.replay import check_replay
 from edgetool.memory.sharing.types import Algorithm, LiveRange
-
-from .graphs import dags, loops, training_graph
+from tests.memory.sharing.graphs import dags, loops, training_graph
 
 algorithms = st.sampled_from(["greedy", "dynamic-programming"])
 

@@ -1,16 +1,157 @@
-"""What a child may use and reach: limits of the system, no network, no file outside its folder."""
+"""What a child may use and reach: limits of the system, no network, no file outside its folder.
+
+Takes system calls from this process for good, with Linux's seccomp: sockets, and reaching into other processes.
+
+Takes from this process, with Linux's Landlock, the right to write anywhere but in one folder.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
+import platform
 import signal
+import struct
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from edgetool.child.landlock import write_only_in
-from edgetool.child.seccomp import refuse_calls
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2  # linux/prctl.h, linux/seccomp.h
+ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
+# Classic BPF, linux/bpf_common.h: load a word of what is asked, jump if equal, jump if at least, return.
+LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
+NUMBER, ARCHITECTURE = 0, 4  # where they lie in struct seccomp_data
+X32 = 0x40000000  # x86-64's second table of calls
+# io_uring opens sockets without the call; truncate is what Landlock learnt last to refuse.
+CALLS = "socket truncate ptrace process_vm_readv process_vm_writev io_uring_setup pidfd_getfd".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """An architecture as the kernel names it (linux/audit.h), and its numbers for CALLS."""
+
+    architecture: int
+    numbers: tuple[int, ...]
+
+
+GENERIC = (198, 45, 117, 270, 271, 425, 438)  # asm-generic/unistd.h
+MACHINES = {
+    "x86_64": Machine(0xC000003E, (41, 76, 101, 310, 311, 425, 438)),
+    "aarch64": Machine(0xC00000B7, GENERIC),
+    "riscv64": Machine(0xC00000F3, GENERIC),
+}
+
+
+class _Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def refuse_calls() -> bool:
+    """Let CALLS fail with EACCES in this process and all that it starts; False where the system cannot do that."""
+    machine = MACHINES.get(platform.machine())
+    if platform.system() != "Linux" or machine is None or struct.calcsize("P") != 8:
+        return False
+    code = _filter(machine)
+    program = _Program(len(code) // 8, code)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return False
+    return bool(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0) == 0)
+
+
+def _filter(machine: Machine) -> bytes:
+    """struct sock_filter of each instruction: code, how many to skip if true and if false, operand."""
+    steps = [
+        (LOAD, 0, 0, ARCHITECTURE),
+        (EQUAL, 1, 0, machine.architecture),
+        (RETURN, 0, 0, KILL),  # calls by another architecture's numbers
+        (LOAD, 0, 0, NUMBER),
+        (AT_LEAST, 0, 1, X32),
+        (RETURN, 0, 0, REFUSE),
+    ]
+    for number in machine.numbers:
+        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
+    steps.append((RETURN, 0, 0, ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+# The same numbers on every architecture (linux/unistd.h) and bits of linux/landlock.h.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+VERSION_FLAG = 1
+RULE_PATH_BENEATH = 1
+WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
+# To remove and make entries, to move them between folders.
+FOLDER = sum(1 << bit for bit in range(4, 14))
+# Of what lies in the folder no device, socket or pipe may be made.
+SPECIAL = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11
+# Abstract sockets and signals reach only what is confined as well.
+SCOPES = 0b11
+# Renaming from folder to folder came with the second version, refusing truncate(2) with the third, scopes with the
+# sixth.
+NEEDED, WITH_TRUNCATE, WITH_NETWORK, WITH_SCOPES = 2, 3, 4, 6
+DEVICES = ("/dev/null",)
+
+
+class _Ruleset(ctypes.Structure):
+    """struct landlock_ruleset_attr."""
+
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _PathBeneath(ctypes.Structure):
+    """struct landlock_path_beneath_attr."""
+
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
+
+
+def write_only_in(folder: Path) -> bool:
+    """Let this process and all that it starts write in `folder` alone; False where the system cannot do that."""
+    if sys.platform != "linux":
+        return False
+    version = _call(CREATE_RULESET, 0, 0, VERSION_FLAG)
+    if version < NEEDED:
+        return False
+    handled = WRITE_FILE | FOLDER | (TRUNCATE if version >= WITH_TRUNCATE else 0)
+    attributes = _Ruleset(handled, 0, SCOPES)
+    size = 24 if version >= WITH_SCOPES else 16 if version >= WITH_NETWORK else 8
+    rules = _call(CREATE_RULESET, ctypes.addressof(attributes), size, 0)
+    if rules < 0:
+        return False
+    try:
+        allowed = [(str(folder), handled & ~SPECIAL)]
+        allowed += [(device, handled & (WRITE_FILE | TRUNCATE)) for device in DEVICES]
+        return all(_allow(rules, *rule) for rule in allowed) and _restrict(rules)
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, path: str, access: int) -> bool:
+    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rule = _PathBeneath(access, opened)
+        return _call(ADD_RULE, rules, RULE_PATH_BENEATH, ctypes.addressof(rule), 0) == 0
+    finally:
+        os.close(opened)
+
+
+def _restrict(rules: int) -> bool:
+    ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    return _call(RESTRICT_SELF, rules, 0) == 0
+
+
+def _call(number: int, *arguments: int) -> int:
+    """The system call's result, -1 when it fails or is not there."""
+    call = ctypes.CDLL(None).syscall
+    call.restype = ctypes.c_long
+    return int(call(ctypes.c_long(number), *(ctypes.c_ulong(argument) for argument in arguments)))
+
 
 # What is denied, how, and what is to be told where the system cannot.
 DENIED: tuple[tuple[str, Callable[[Path], bool]], ...] = (

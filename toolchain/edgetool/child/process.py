@@ -1,4 +1,7 @@
-"""The parent's side: runs a module of ours in a child process with limits, so that no native crash reaches the user."""
+"""The parent's side: runs a module of ours in a child process with limits, so that no native crash reaches the user.
+
+The environment of a child: of the user's only what Python needs, unless the code that runs is trusted.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import math
 import os
 import signal
+import site
 import subprocess
 import sys
 import threading
@@ -16,9 +20,41 @@ from pathlib import Path
 from typing import IO, Any
 
 from edgetool import errors
-from edgetool.child.environment import environment
-from edgetool.child.room import is_full, no_room, room_in
+from edgetool.child.folder import is_full, no_room, room_in
 from edgetool.child.serving import LOG_NAME, REQUEST_NAME, Progress, is_child, log_tail
+
+# What says where programs, libraries and Python's packages are, and in which language and time zone the user lives.
+KEPT = frozenset(
+    """
+    PATH LANG LANGUAGE TZ VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH
+    DYLD_FALLBACK_LIBRARY_PATH PYTHONPATH PYTHONHOME PYTHONPLATLIBDIR PYTHONUTF8 PYTHONHASHSEED PYTHONNOUSERSITE
+    PYTHONUSERBASE PYTHONFAULTHANDLER SYSTEMROOT WINDIR PATHEXT COMSPEC TF_USE_LEGACY_KERAS OMP_NUM_THREADS
+    """.split()
+)
+KEPT_PREFIX = "LC_"
+# Where a system has the user's home and settings: for a child, in its own folder.
+HOMES = ("HOME", "USERPROFILE", "APPDATA")
+# Quiet, without a GPU, and with the one backend that converts.
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "KERAS_BACKEND": "tensorflow",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONIOENCODING": "utf-8",
+}
+
+
+def environment(given: Mapping[str, str], workdir: Path, *, trusted: bool) -> dict[str, str]:
+    """What a child gets of the variables given; temporary files go where they are removed, and so does what it would
+    keep in the user's home, which only trusted code is told of."""
+    temporary = {**QUIET, "TMPDIR": str(workdir)}
+    if trusted:
+        return {**given, **temporary}
+    kept = {name: value for name, value in given.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
+    # Python looks for the user's own packages in the home that it is not told of.
+    return {"PYTHONUSERBASE": site.getuserbase(), **kept, **temporary, **dict.fromkeys(HOMES, str(workdir))}
+
 
 OnStart = Callable[[Callable[[], None]], None]
 GRACE_SECONDS = 2.0

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from edgetool import errors
 from edgetool.child.confinement import confine, die_with_parent, limit
-from edgetool.child.room import lack_of_room
+from edgetool.child.folder import lack_of_room
 
 Progress = Callable[[str], None]
 LOG_NAME = "child.log"
