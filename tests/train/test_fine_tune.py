@@ -10,7 +10,7 @@ import pytest
 
 from edgetool.convert.samples import InputSpec, Normalisation
 from edgetool.errors import CalibrationError
-from edgetool.train.training_data import OutputSpec, read_training_data
+from edgetool.train.fine_tune import OutputSpec, read_training_data
 
 X = np.arange(24, dtype=np.float64).reshape(4, 6)
 INPUT = (InputSpec("taken", (6,), "float32"),)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.train.losses import check_loss_name, loss_by_name, loss_by_rule
+from edgetool.train.fine_tune import check_loss_name, loss_by_name, loss_by_rule
 
 RNG = np.random.default_rng(0)
 CLASSES = np.array([0, 3, 1, 2])

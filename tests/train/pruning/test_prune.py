@@ -11,7 +11,7 @@ import pytest
 
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.train.pruning import prune
-from edgetool.train.pruning.choose import count_to_remove
+from edgetool.train.pruning.prune import count_to_remove
 from tests.train.pruning.checks import checked, ended, picture, randomised, reasons, sizes
 from tests.train.pruning.networks import keras, layers
 

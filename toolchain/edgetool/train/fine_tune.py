@@ -1,31 +1,237 @@
-"""Trains a Keras model on labelled samples, the same way every time: in the child process only."""
+"""Trains a Keras model on labelled samples, the same way every time: in the child process only.
+
+Which loss an output and its labels ask for.
+
+Reads what a model is trained on: an .npz of inputs and, mostly, of what the outputs should be.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgetool import child
+from edgetool.convert.calibration import find_labels, from_arrays
 from edgetool.convert.float_model import FloatModel, explain
 from edgetool.convert.keras_model import packed
-from edgetool.convert.samples import Normalisation
-from edgetool.errors import ConversionError
-from edgetool.train.losses import (
-    NUMBERS,
-    Chosen,
-    check_loss_name,
-    keras_loss,
-    loss_by_name,
-    loss_by_rule,
-    output_activation,
-)
+from edgetool.convert.numpy_files import load_npz
+from edgetool.convert.samples import Array, InputSpec, Normalisation, SampleSet, prepared
+from edgetool.errors import CalibrationError, ConversionError, UsageError
 from edgetool.train.training import FineTuneRequest
-from edgetool.train.training_data import OutputSpec, TrainingData, read_training_data
+
+CLASSES = "sparse_categorical_crossentropy"
+ROWS = "categorical_crossentropy"
+BINARY = "binary_crossentropy"
+NUMBERS = "mean_squared_error"
+# Activations after which values are probabilities and not logits.
+PROBABILITIES = frozenset(["softmax", "sigmoid"])
+ROW_SUM_TOLERANCE = 1e-3
+# Members of keras.losses that are no losses.
+NO_LOSSES = frozenset(["get", "serialize", "deserialize"])
+# Layers that hand on the values of their input.
+HANDS_ON = ("Reshape", "Flatten", "Identity", "Dropout", "ActivityRegularization")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """name: of a loss of Keras. from_logits: whether the output is before its softmax or sigmoid, for losses that ask.
+    targets: what it compares with the output: class indices, or numbers of the output's shape."""
+
+    name: str
+    from_logits: bool
+    targets: Array
+
+
+def loss_by_rule(targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> Chosen:
+    """The loss for targets (N, ...) of an output of this shape (without batch) behind this activation.
+
+    Class indices: sparse categorical cross-entropy. Rows of class probabilities: categorical. 0 and 1, or a sigmoid:
+    binary. Other numbers: mean squared error. Raises CalibrationError at `where` when they do not fit the output.
+    """
+    logits = activation not in PROBABILITIES
+    whole = targets.dtype.kind in "iub"
+    numbers = _as_numbers(targets, shape)
+    if numbers is None:
+        return Chosen(CLASSES, logits, class_targets(targets, shape, where))
+    in_range = bool((numbers >= 0).all() and (numbers <= 1).all())
+    if activation == "sigmoid":
+        if whole and not in_range:
+            raise CalibrationError(
+                "y has labels outside the range 0 to 1", where=where, fix="use 0 or 1 for a sigmoid output"
+            )
+        return Chosen(BINARY if in_range else NUMBERS, False, numbers)
+    if numbers[0].size == 1:
+        return Chosen(BINARY if whole and in_range and activation == "linear" else NUMBERS, logits, numbers)
+    rows = in_range and bool((np.abs(numbers.sum(axis=-1) - 1) < ROW_SUM_TOLERANCE).all())
+    return Chosen(ROWS if rows and activation in ("softmax", "linear") else NUMBERS, logits, numbers)
+
+
+def loss_by_name(name: str, targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> Chosen:
+    """The loss that the user names, with targets in the form that it takes. CalibrationError when they do not fit."""
+    if name.lower().startswith("sparse"):
+        made = class_targets(targets, shape, where)
+    else:
+        numbers = _as_numbers(targets, shape)
+        if numbers is None:
+            raise CalibrationError(
+                f"has labels of shape {targets.shape}, but loss {name} requires {_text(shape)} per sample",
+                where=where,
+                fix=f"provide labels in the output's shape, or use {CLASSES}",
+            )
+        made = numbers
+    return Chosen(name, activation not in PROBABILITIES, made)
+
+
+def check_loss_name(keras: Any, name: str) -> None:
+    """UsageError naming Keras's losses when this is none of them."""
+    try:
+        known = keras.losses.get(name) is not None
+    except (ValueError, TypeError):
+        known = False
+    if not known:
+        names = sorted(
+            item for item in dir(keras.losses) if item.islower() and item[0] != "_" and item not in NO_LOSSES
+        )
+        raise UsageError(f"Keras has no loss named {name!r}", where="loss", fix=f"use one of {', '.join(names)}")
+
+
+def keras_loss(keras: Any, chosen: Chosen) -> Any:
+    """What model.compile takes for it."""
+    loss = keras.losses.get(chosen.name)
+    function = getattr(loss, "fn", loss)  # a class of Keras wraps its function
+    try:
+        asks = "from_logits" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        asks = False
+    if not asks:
+        return loss
+    return lambda expected, actual: function(expected, actual, from_logits=chosen.from_logits)
+
+
+def output_activation(keras: Any, tensor: Any) -> str:
+    """What a model's output went through last, by Keras's name: "softmax", "sigmoid", "linear", ..."""
+    while True:
+        history = tensor._keras_history
+        operation = history.operation
+        if isinstance(operation, keras.Model):
+            tensor = operation.outputs[history.tensor_index]
+            continue
+        kind = type(operation).__name__
+        if kind in HANDS_ON and operation._inbound_nodes[history.node_index].input_tensors:
+            tensor = operation._inbound_nodes[history.node_index].input_tensors[0]
+            continue
+        activation = getattr(operation, "activation", None)
+        if activation is None:  # a layer or an operation that is itself one
+            return kind.lower() if kind.lower() in PROBABILITIES else "linear"
+        return str(getattr(activation, "__name__", type(activation).__name__)).lower()
+
+
+def class_targets(targets: Array, shape: tuple[int | None, ...], where: str) -> Array:
+    """Class indices, (N, ...) without the output's last axis. CalibrationError when they are none."""
+    *outer, classes = shape or (None,)
+    inner = targets[..., 0] if targets.ndim == len(outer) + 2 and targets.shape[-1] == 1 else targets
+    if classes is None or classes < 2 or not _fits(inner.shape[1:], tuple(outer)):
+        raise CalibrationError(
+            f"has labels of shape {targets.shape} for an output of {_text(shape)} per sample",
+            where=where,
+            fix="use one integer class per sample, or labels in the output's shape (the labels of an output NAME "
+            "must be in an array called y_NAME)",
+        )
+    values = inner.astype(np.float64)
+    if not np.array_equal(values, np.floor(values)) or values.min() < 0 or values.max() >= classes:
+        raise CalibrationError(
+            f"y has labels outside the range 0 to {classes - 1}", where=where, fix="use one integer class per sample"
+        )
+    return np.asarray(inner.astype(np.int32))
+
+
+def _as_numbers(targets: Array, shape: tuple[int | None, ...]) -> Any:
+    """The targets as float32 of the output's shape, (N, ...); None when they have another."""
+    if targets.ndim == 1 and shape == (1,):
+        targets = targets[:, np.newaxis]
+    return targets.astype(np.float32) if _fits(targets.shape[1:], shape) else None
+
+
+def _fits(found: tuple[int, ...], asked: tuple[int | None, ...]) -> bool:
+    return len(found) == len(asked) and all(size in (None, own) for own, size in zip(found, asked, strict=True))
+
+
+def _text(shape: tuple[int | None, ...]) -> str:
+    """ "10 numbers", or "numbers of shape (4, 10)"."""
+    return f"{shape[0]} numbers" if len(shape) == 1 else f"numbers of shape {shape}"
+
+
+SAVE = "save it with numpy.savez(x=, y=)"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """A model output: its name and the shape of one sample (without batch), None where it is not fixed."""
+
+    name: str
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """inputs: per input, (N, ...), as the model takes them. targets: (N, ...) as the file has them, or the input that
+    is to be reproduced. output: the index of the output that they are for. reproduces: whether the file has no y."""
+
+    inputs: tuple[Array, ...]
+    targets: Array
+    output: int
+    reproduces: bool
+    notes: tuple[str, ...]
+
+
+def read_training_data(
+    path: Path, specs: Sequence[InputSpec], outputs: Sequence[OutputSpec], normalisation: Normalisation | None
+) -> TrainingData:
+    """The content of an .npz for a model with these inputs and outputs. CalibrationError says what is wrong and where.
+
+    All of it is held in memory, since it is read in another order in every epoch.
+    """
+    if path.suffix.lower() != ".npz":
+        raise CalibrationError(
+            "training data must be an .npz file with x and y", where=str(path), fix="use numpy.savez"
+        )
+    arrays = load_npz(path)
+    found = find_labels(path, arrays, specs, [output.name for output in outputs])
+    labels = None if found is None else arrays.pop(found[0])
+    samples = from_arrays(path, arrays, specs)
+    inputs = _stacked(samples, specs, normalisation)
+    if found is None or labels is None:
+        if len(specs) != 1 or specs[0].shape != outputs[0].shape or not specs[0].is_float:
+            raise CalibrationError("has no labels: there is no array named 'y'", where=str(path), fix=SAVE)
+        note = f"{path.name} has no array y: {outputs[0].name} was trained to reproduce {specs[0].name}"
+        return TrainingData(inputs, inputs[0], 0, reproduces=True, notes=(*samples.notes, note))
+    name, output = found
+    if labels.dtype.kind not in "fiub" or labels.ndim < 1 or len(labels) != samples.count:
+        raise CalibrationError(
+            f"has labels {name} of shape {labels.shape} and type {labels.dtype} for {samples.count} samples",
+            where=str(path),
+            fix=f"{name} must contain one number, or one array of the output's shape, per sample",
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise CalibrationError("has labels that are NaN or infinite", where=str(path), fix=f"correct {name}")
+    return TrainingData(inputs, labels, output, reproduces=False, notes=samples.notes)
+
+
+def _stacked(samples: SampleSet, specs: Sequence[InputSpec], normalisation: Normalisation | None) -> tuple[Array, ...]:
+    if samples.count == 0:
+        raise CalibrationError("contains no samples", where=samples.where(0), fix="provide at least one")
+    stacked = [np.empty((samples.count, *spec.shape), np.dtype(spec.dtype)) for spec in specs]
+    for index in range(samples.count):
+        for values, spec, target in zip(samples.get(index), specs, stacked, strict=True):
+            target[index] = prepared(values, spec, normalisation, samples.where(index))
+    return tuple(stacked)
 
 
 @dataclass(frozen=True, slots=True)

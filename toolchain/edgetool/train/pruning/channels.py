@@ -1,9 +1,12 @@
-"""Which channels of a network can only be removed together: symbols, one per channel, in a union-find. Pure."""
+"""Which channels of a network can only be removed together, and what one call of a layer says about them.
+
+One call of one layer as the rules see it, and what they write down about the layer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -114,3 +117,112 @@ def both(residues: Sequence[Residue]) -> Residue:
     for residue in residues[1:]:
         result[residue == None] = None  # noqa: E711
     return result
+
+
+@dataclass(slots=True)
+class LayerFacts:
+    """What pruning must know of a layer to build it again, over all its calls.
+
+    label: its name, with the names of the models around it where it is not unique. weights: (position in
+    layer.weights, axis) -> the channels along that axis. sizes: key of its configuration -> the position in that
+    entry, None for the entry itself, and the channels that it counts. made: the channels that the layer makes, for a
+    layer that can lose outputs. kernel: position and axis of the weight that makes them. scale: position of a batch
+    normalization's gamma. whole: why a layer with parameters keeps its size. given_up: whether the channels of some
+    call could not be followed.
+    """
+
+    layer: Any
+    label: str
+    weights: dict[tuple[int, int], Symbols] = field(default_factory=dict)
+    sizes: dict[str, tuple[int | None, Symbols]] = field(default_factory=dict)
+    made: Symbols | None = None
+    kernel: tuple[int, int] = (0, 0)
+    scale: int | None = None
+    whole: str = ""
+    given_up: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its class."""
+        return type(self.layer).__name__
+
+    def __str__(self) -> str:
+        return f"{self.label!r} ({self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a layer. arguments: positional ones, tensors as Signals. specs: of its outputs."""
+
+    keras: Any
+    facts: LayerFacts
+    channels: Channels
+    arguments: tuple[Any, ...]
+    specs: tuple[Any, ...]
+
+    @property
+    def layer(self) -> Any:
+        """The layer called."""
+        return self.facts.layer
+
+    def along(self, signal: Signal, axis: int) -> Symbols:
+        """The channels of a tensor along an axis: frozen ones where it has none there."""
+        if signal.axis == axis:
+            return signal.symbols
+        reason = f"linked by {self.facts} to {signal.origin}, whose channels cannot be removed"
+        if signal.axis is not None:
+            reason = f"{self.facts} operates along an axis other than the channel axis"
+            self.channels.freeze(signal.symbols, reason)
+        return self.channels.frozen(signal.shape[axis] or 0, reason)
+
+    def consumed(self, signal: Signal, axis: int) -> Symbols:
+        """The same for a kernel that sums over them: a channel that would leave a constant in the sum stays."""
+        symbols = self.along(signal, axis)
+        if signal.axis == axis:
+            for index in np.flatnonzero(signal.residue != None):  # noqa: E711
+                reason = (
+                    f"{signal.residue[index]}, so a removed channel would still contribute a constant to {self.facts}"
+                )
+                self.channels.freeze(symbols[index : index + 1], reason)
+        return symbols
+
+    def index(self, weight: Any, axis: int, symbols: Symbols) -> tuple[int, int]:
+        """Note that an axis of a weight (from the front) is indexed by these channels; its place in the notes."""
+        position = next(place for place, own in enumerate(self.layer.weights) if own is weight)
+        known = self.facts.weights.setdefault((position, axis), symbols)
+        self.channels.tie(known, symbols)
+        return position, axis
+
+    def size(self, key: str, position: int | None, symbols: Symbols) -> None:
+        """Note that an entry of the configuration counts these channels. Calls that disagree freeze theirs."""
+        before, known = self.facts.sizes.setdefault(key, (position, symbols))
+        if before == position and len(known) == len(symbols):
+            self.channels.tie(known, symbols)
+            return
+        for found in (known, symbols):
+            self.channels.freeze(found, f"{self.facts} is shared by calls with different channels")
+
+    def make(self, count: int) -> Symbols:
+        """The channels that this layer makes: the same in every call."""
+        if self.facts.made is None:
+            self.facts.made = self.channels.new(count)
+        return self.facts.made
+
+    def output(self, axis: int, symbols: Symbols, residue: Residue | None = None) -> list[Signal]:
+        """The one output of the layer."""
+        left = no_residue(len(symbols)) if residue is None else residue
+        return [Signal(self.specs[0], axis, symbols, left)]
+
+    def give_up(self, signals: Sequence[Signal], why: str = "through which channels cannot be tracked") -> list[Signal]:
+        """Freeze what goes in, and know nothing of what comes out."""
+        self.facts.given_up = True
+        for signal in signals:
+            self.channels.freeze(signal.symbols, f"feeds {self.facts}, {why}")
+        return self.unknown(signals)
+
+    def unknown(self, signals: Sequence[Signal] = ()) -> list[Signal]:
+        """Outputs without channels that can be removed; those of a layer without weights come from its first input."""
+        origin = f"the output of {self.facts}"
+        if signals and signals[0].axis is None and not getattr(self.layer, "weights", ()):
+            origin = signals[0].origin
+        return [opaque(spec, origin) for spec in self.specs]

@@ -1,16 +1,107 @@
-"""Rules for layers of one input: which weights their channels index, and where the channels go."""
+"""Rules for layers and operations: which weights their channels index, and where the channels go.
+
+What activation functions do to a channel of zeros.
+
+Rules for layers that lay the same elements out anew.
+
+Rules for layers and operations that join tensors.
+
+Rules for operations that are no layers: x + y, x * 0.5, keras.ops.relu(x).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from edgetool.train.pruning.activation import is_elementwise, keeps_zero, name_of
-from edgetool.train.pruning.call import Call
-from edgetool.train.pruning.channels import Residue, Signal, Symbols, no_residue
-from edgetool.train.pruning.shapes import flatten, permute, repeat_vector, reshape
+from edgetool.train.pruning.channels import Call, Residue, Signal, Symbols, both, either, no_residue
+
+# Functions of keras.activations that work on every element alone.
+ELEMENTWISE = frozenset(
+    "linear relu relu6 leaky_relu elu selu celu gelu silu hard_silu tanh hard_tanh tanh_shrink hard_shrink soft_shrink "
+    "softsign soft_sign squareplus sparse_plus sparse_sigmoid mish softplus sigmoid hard_sigmoid log_sigmoid "
+    "exponential".split()
+)
+# Layers that do, without weights.
+ELEMENTWISE_LAYERS = frozenset(["ReLU", "LeakyReLU", "ELU", "Activation"])
+
+
+def name_of(function: Any) -> str:
+    """What to call an activation in a message."""
+    return str(getattr(function, "__name__", None) or getattr(function, "name", type(function).__name__))
+
+
+def is_elementwise(keras: Any, function: Any) -> bool:
+    """Whether it is one of Keras's own functions or layers that treat every element alike."""
+    kind = type(function).__name__
+    if kind in ELEMENTWISE_LAYERS and type(function) is getattr(keras.layers, kind):
+        return kind != "Activation" or is_elementwise(keras, function.activation)
+    name = getattr(function, "__name__", "")
+    return name in ELEMENTWISE and function is getattr(keras.activations, name, None)
+
+
+def keeps_zero(keras: Any, function: Any) -> bool:
+    """Whether it maps 0 to 0: by trying."""
+    return not keras.ops.convert_to_numpy(function(keras.ops.zeros((1, 1)))).any()
+
+
+def flatten(call: Call, signal: Signal) -> list[Signal]:
+    """A channel becomes many positions of the one axis. Channels-first data is transposed on the way."""
+    if call.layer.data_format == "channels_first" and len(signal.shape) > 1:
+        return call.give_up([signal])
+    laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
+    if laid is None:
+        return call.give_up([signal])
+    return call.output(*laid)
+
+
+def reshape(call: Call, signal: Signal) -> list[Signal]:
+    """Fine as long as the channels vary along one axis of the result only."""
+    laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
+    if laid is None:
+        call.size("target_shape", None, np.zeros(0, np.int64))
+        return call.give_up([signal], "which distributes its channels over several axes")
+    call.size("target_shape", laid[0], laid[1])
+    return call.output(*laid)
+
+
+def permute(call: Call, signal: Signal) -> list[Signal]:
+    """dims names, from 1, the axis that each axis of the result was."""
+    if signal.axis is None:
+        return call.unknown([signal])
+    return call.output(call.layer.dims.index(signal.axis + 1), signal.symbols, signal.residue)
+
+
+def repeat_vector(call: Call, signal: Signal) -> list[Signal]:
+    """(C) becomes (n, C)."""
+    return call.unknown([signal]) if signal.axis is None else call.output(1, signal.symbols, signal.residue)
+
+
+def _laid_out(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, Residue] | None:
+    """The axis of the new shape along which alone the channels vary, and what lies there; None if there is none."""
+    sizes = tuple(size for size in shape if size is not None)
+    if signal.axis is None or None in signal.shape or len(sizes) != len(shape):
+        return None
+    symbols: Symbols = _spread(signal.symbols, signal).reshape(sizes)
+    residue: Residue = _spread(signal.residue, signal).reshape(sizes)
+    for axis in reversed(range(symbols.ndim)):
+        rows = np.moveaxis(symbols, axis, 0).reshape(sizes[axis], -1)
+        if rows.size and (rows == rows[:, :1]).all():
+            left = no_residue(sizes[axis])
+            for index, row in enumerate(np.moveaxis(residue, axis, 0).reshape(rows.shape)):
+                left[index] = next((value for value in row if value is not None), None)
+            return axis, rows[:, 0].copy(), left
+    return None
+
+
+def _spread(values: npt.NDArray[Any], signal: Signal) -> npt.NDArray[Any]:
+    """One value per element of the tensor."""
+    along = values.reshape([-1 if place == signal.axis else 1 for place in range(len(signal.shape))])
+    return np.broadcast_to(along, tuple(size or 0 for size in signal.shape))
+
 
 Rule = Callable[[Call, Signal], list[Signal]]
 
@@ -206,3 +297,103 @@ RULES: dict[str, Rule] = {
     "Permute": permute,
     "RepeatVector": repeat_vector,
 }
+
+
+MergeRule = Callable[[Call, Sequence[Signal]], list[Signal]]
+
+
+def _summed(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+    """Any function of two tensors that maps zeros to zero."""
+    return _elementwise(call, signals, either)
+
+
+def _multiplied(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+    return _elementwise(call, signals, both)
+
+
+def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence[Residue]], Residue]) -> list[Signal]:
+    """Ties the channels that meet. Tensors of fewer axes or of size 1 are broadcast, counted from the last axis."""
+    shape = tuple(call.specs[0].shape[1:])
+    places = [(signal.axis - len(signal.shape), signal) for signal in signals if signal.axis is not None]
+    axes = {axis for axis, signal in places if signal.shape[axis] != 1} or {axis for axis, _ in places}
+    if not axes:
+        return call.unknown(signals)
+    if len(axes) != 1 or shape[max(axes)] is None:
+        return call.give_up(signals, "which combines channels along different axes")
+    axis = axes.pop()
+    size = shape[axis]
+    full = [signal for signal in signals if len(signal.shape) >= -axis and signal.shape[axis] == size]
+    broadcast = [signal for signal in signals if not any(signal is other for other in full)]
+    for signal in broadcast:
+        call.channels.freeze(signal.symbols, f"{call.facts} broadcasts it over all channels")
+    along = [call.along(signal, len(signal.shape) + axis) for signal in full]
+    for symbols in along[1:]:
+        call.channels.tie(along[0], symbols)
+    residue = rest([signal.residue if signal.axis is not None else _unknown(len(along[0])) for signal in full])
+    if broadcast and rest is either:
+        residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
+    return call.output(len(shape) + axis, along[0], residue)
+
+
+def _unknown(count: int) -> Residue:
+    """Of a tensor that is frozen anyway."""
+    return np.full(count, "it is merged with a tensor that is not pruned", dtype=object)
+
+
+def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+    """Joins channels along their own axis, and ties them along any other."""
+    rank = len(signals[0].shape)
+    joined = call.layer.axis - 1 if call.layer.axis > 0 else rank + call.layer.axis
+    axes = {signal.axis for signal in signals if signal.axis is not None}
+    if not axes:
+        return call.unknown(signals)
+    axis = max(axes)
+    if len(axes) != 1 or joined < 0 or any(signal.shape[axis] is None for signal in signals):
+        return call.give_up(signals, "which combines channels along different axes")
+    along = [call.along(signal, axis) for signal in signals]
+    residues = [
+        signal.residue if signal.axis is not None else _unknown(len(symbols))
+        for signal, symbols in zip(signals, along, strict=True)
+    ]
+    if joined == axis:
+        return call.output(axis, np.concatenate(along), np.concatenate(residues))
+    for symbols in along[1:]:
+        call.channels.tie(along[0], symbols)
+    return call.output(axis, along[0], either(residues))
+
+
+# Class of keras.layers -> its rule.
+MERGES: dict[str, MergeRule] = {
+    **dict.fromkeys(("Add", "Subtract", "Average", "Maximum", "Minimum"), _summed),
+    "Multiply": _multiplied,
+    "Concatenate": _concatenated,
+}
+
+
+# Classes in keras.src.ops.
+TWO_TENSORS = frozenset(["Add", "Subtract", "Multiply", "Maximum", "Minimum"])
+SCALED = frozenset(["Multiply", "Divide", "TrueDivide"])
+SHIFTED = frozenset(["Add", "Subtract", "Maximum", "Minimum"])
+ONE_TENSOR = frozenset(
+    "Relu Relu6 LeakyRelu Elu Selu Gelu Silu HardSilu Tanh Sigmoid HardSigmoid Softplus Abs Absolute Negative".split()
+)
+
+
+def operation(call: Call, signals: list[Signal]) -> list[Signal]:
+    """What an operation of Keras's own does; others freeze what goes in."""
+    kind = call.facts.kind
+    if kind in TWO_TENSORS and len(signals) == 2 and len(signals[0].shape) == len(signals[1].shape):
+        return MERGES[kind](call, signals)
+    if kind in ONE_TENSOR and len(signals) == 1:
+        return elementwise(call, signals[0])
+    if len(signals) == 1 and len(call.arguments) == 2 and signals[0].axis is not None:
+        first, second = call.arguments
+        scalar = second if first is signals[0] else first
+        if isinstance(scalar, int | float):
+            if kind in SCALED and (first is signals[0] or kind == "Multiply"):
+                return call.output(signals[0].axis, signals[0].symbols, signals[0].residue)
+            if kind in SHIFTED:
+                residue = signals[0].residue.copy()
+                residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
+                return call.output(signals[0].axis, signals[0].symbols, residue)
+    return call.give_up(signals)

@@ -8,11 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from edgetool.errors import UnsupportedModelError
-from edgetool.train.pruning.call import Call, LayerFacts
-from edgetool.train.pruning.channels import Channels, Signal, opaque
-from edgetool.train.pruning.merges import MERGES
-from edgetool.train.pruning.operations import operation
-from edgetool.train.pruning.rules import RULES
+from edgetool.train.pruning.channels import Call, Channels, LayerFacts, Signal, opaque
+from edgetool.train.pruning.rules import MERGES, RULES, operation
 
 SEPARATOR = "/"
 
