@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetool.execute.allocations import TflmAllocation, parse_allocations
 from edgetool.execute.quantize import random_inputs
+from edgetool.execute.run import TflmAllocation, parse_allocations
 from edgetool.execute.worker import Array, Tflm
 from edgetool.model.reader import read_model
 from tests.execute.arenas import smallest_that_works

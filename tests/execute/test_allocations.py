@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from edgetool import errors
-from edgetool.execute.allocations import Category, TflmAllocation, parse_allocations
 from edgetool.execute.quantize import random_inputs
-from edgetool.execute.run import measure_tflm, run_model, run_tflm
+from edgetool.execute.run import Category, TflmAllocation, measure_tflm, parse_allocations, run_model, run_tflm
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType
 from edgetool.model.writer import write_model
