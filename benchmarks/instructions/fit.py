@@ -14,7 +14,7 @@ from benchmarks.instructions.cases import cases, rooms
 from benchmarks.instructions.measured import BUILDS, read_counts
 from numpy.typing import NDArray
 
-from edgetool.estimate.instructions import CALL
+from edgetool.estimate.latency import CALL
 from edgetool.model.types import Model
 from edgetool.operators.kernel import Call
 from edgetool.operators.work.registry import work_of

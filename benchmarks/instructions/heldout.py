@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.instructions.fit import Coefficients, fit_build, platform_for
 
-from edgetool.estimate.instructions import executed_of
+from edgetool.estimate.latency import executed_of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.operators.kernel import Call

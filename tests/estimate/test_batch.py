@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.estimate.batch import batch_memory_bytes, largest_batch
+from edgetool.estimate.batch_model import batch_memory_bytes, largest_batch
 
 COUNTS = st.integers(1, 10**6)
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.estimate.evidence import TYPE_DOUBT
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.latency import TYPE_DOUBT, estimate_model
 from edgetool.model.types import DType, Model
 from edgetool.target.load import load_target
 from edgetool.target.placement import load_placement_effects

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.estimate.interval import interval_findings, interval_utilization
+from edgetool.estimate.energy import interval_findings, interval_utilization
 
 TIMES = st.floats(1e-6, 1e9)
 

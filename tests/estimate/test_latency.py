@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.estimate.evidence import BYTES_DOUBT
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.latency import BYTES_DOUBT, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import Model
 from edgetool.target.load import list_targets, load_target

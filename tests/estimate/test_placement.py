@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetool.estimate.placement import placement_findings
+from edgetool.estimate.memory_speed import placement_findings
 from edgetool.finding import Finding
 from edgetool.target.load import load_target
 from edgetool.target.placement import PlacementEffect, load_placement_effects

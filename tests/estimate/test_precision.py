@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.estimate.precision import ARENA_ERROR, PrecisionTradeoffs, precision_tradeoffs
-from edgetool.estimate.roles import own_precision
+from edgetool.estimate.retyped import own_precision
 from edgetool.memory.planner import plan_memory
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model

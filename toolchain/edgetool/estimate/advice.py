@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgetool.estimate.bandwidth import COMPUTE_BOUND_BELOW, Bandwidth, Verdict, rates
 from edgetool.estimate.constraints import bottleneck
 from edgetool.estimate.precision import PrecisionRow, PrecisionTradeoffs
-from edgetool.estimate.roles import PrecisionName
+from edgetool.estimate.retyped import PrecisionName
 from edgetool.estimate.types import Estimate, OperatorEstimate
 from edgetool.target.types import MemoryRegion, Target
 

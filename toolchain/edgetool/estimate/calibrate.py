@@ -14,8 +14,7 @@ from math import ceil, floor, inf, isfinite, sqrt
 from numbers import Real
 
 from edgetool.errors import CalibrationError
-from edgetool.estimate.evidence import SOME
-from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.latency import SOME, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.types import OperatorEstimate
 from edgetool.figure import in_text

@@ -1,24 +1,152 @@
-"""Cycles and time of an inference: executed instructions times cycles per instruction, and the wait for constants."""
+"""Cycles and time of an inference: executed instructions times cycles per instruction, and the wait for constants.
+
+Executed instructions of an operator: how often its kernel's loops turn, times what a turn executes.
+
+How far a time may be trusted: what the measurements behind a timing do not hold widens the band.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from edgetool.estimate.evidence import Doubt, doubt_of, uncounted_placement, validation_of
-from edgetool.estimate.instructions import Executed, executed_of
 from edgetool.estimate.memory_speed import Speeds, speeds_of
-from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate
+from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Validation
 from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import DType, Model
 from edgetool.operators.cost import OperatorCost, operator_costs
-from edgetool.operators.kernel import Call
+from edgetool.operators.kernel import Call, KernelRefusal
 from edgetool.operators.types import OperatorEntry
 from edgetool.operators.work.passes import constant_passes
+from edgetool.operators.work.registry import work_of
 from edgetool.target.instructions import load_instructions
+from edgetool.target.placement import Placement, load_placement_effects
 from edgetool.target.platform import platform_of
-from edgetool.target.types import Kernels, Target, Timing
+from edgetool.target.types import Kernels, Precision, Target, Timing
+
+# Instructions of one turn, by operator and path, then by loop.
+InstructionTable = Mapping[tuple[str, str], Mapping[str, float]]
+
+CALL = "call"  # the loop that every path has: it turns once
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What one run of an operator executes; instructions is None where no rule or no counted path is known.
+
+    gives_up: its kernel leaves the output unwritten.
+    """
+
+    instructions: int | None = None
+    gives_up: bool = False
+
+
+def executed_of(call: Call, table: InstructionTable) -> Executed:
+    """What one run of the operator executes; nothing is known of one that its kernel refuses: findings tell that."""
+    try:
+        work = work_of(call)
+    except KernelRefusal:
+        return Executed()
+    if work is None:
+        return Executed()
+    turn = table.get((call.operator.label, work.path))
+    if turn is None:
+        return Executed(None, work.gives_up)
+    total = turn.get(CALL, 0.0) + sum(turn.get(loop, 0.0) * turns for loop, turns in work.loops.items())
+    return Executed(round(total), work.gives_up)
+
+
+# An operator of which only the bytes are known takes at least the time of moving them; published kernels without
+# multiply-accumulates take up to some hundred times that (a table of exponentials, a division per element).
+BYTES_DOUBT = (1.0, 100.0)
+# Operators of a type that no measurement of the core holds. On the Cortex-M4, of which some hold them, float32 takes
+# 0.8 to 1.5 times what the int8 models say, with what its unit takes longer in it, and int16 0.95 to 1.4 times.
+TYPE_DOUBT = (0.6, 2.0)
+# Shares of the time from which such operators, or constants read again over a serial bus, decide the status.
+SOME, MOST = 0.1, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Factors on an operator's time beside the timing's band: what is not known about it in particular."""
+
+    low: float
+    high: float
+
+
+def doubt_of(precision: Precision, modelled: bool, target: Target, again: float, placement: float | None) -> Doubt:
+    """The doubt about one operator.
+
+    modelled: its instructions are known. again: the share of its cycles that goes into reading constants more than
+    once, which was never measured by itself. placement: what a memory whose wait is not counted was measured to cost.
+    """
+    if not modelled:
+        return Doubt(*BYTES_DOUBT)
+    low, high = target.core.float_band if precision == "float32" else (1.0, 1.0)
+    if not _measured(precision, target.timing):
+        low, high = TYPE_DOUBT
+    return Doubt(low * (1 - again), high * (placement or 1.0))
+
+
+def _measured(precision: Precision, timing: Timing | None) -> bool:
+    return timing is None or not timing.types or precision in timing.types
+
+
+def uncounted_placement(target: Target, speeds: Speeds) -> float | None:
+    """The largest published factor of a memory that the target uses and whose wait no figure of its profile tells.
+
+    A timing that was measured on the board has that wait in it.
+    """
+    if target.is_calibrated:
+        return None
+    arena, model = target.arena_region, target.flash_region
+    placements: list[Placement] = []
+    if arena is not None and arena.kind == "external-ram" and not speeds.arena_stall:
+        placements.append("arena-in-external-ram")
+    if model is not None and model.kind == "external-flash" and not speeds.constant_stall:
+        placements.append("constants-in-external-flash")
+    return max((_published(placement) for placement in placements), default=None)
+
+
+@cache
+def _published(placement: Placement) -> float:
+    return max((effect.factor for effect in load_placement_effects() if effect.placement == placement), default=1.0)
+
+
+def validation_of(
+    target: Target,
+    operators: Sequence[OperatorEstimate],
+    again: Sequence[float],
+    placement: float | None,
+) -> tuple[Validation, str]:
+    """The status of the whole estimate and what it rests on: the timing's, unless the model is another matter."""
+    timing = target.timing
+    if timing is None:
+        if target.bandwidth_gbps is None:
+            return "none", f"the speed of {target.name} is unknown"
+        return "bandwidth only", f"{target.name} is described only by its memory bandwidth"
+    status: Validation = timing.status
+    reasons = [timing.basis]
+    total = sum(item.cycles for item in operators) or 1
+    others = [item for item in operators if not _measured(item.precision, timing)]
+    share = sum(item.cycles for item in others) / total
+    if share > SOME:
+        names = " and ".join(sorted({item.precision for item in others}))
+        reasons.append(f"no {names} model was measured")
+        status = "unvalidated" if share > MOST else _at_most_extrapolated(status)
+    if sum(again) / total > SOME:
+        reasons.append("repeated reads of constants over the serial bus were not measured separately")
+        status = _at_most_extrapolated(status)
+    if placement is not None:
+        reasons.append("the time does not include waiting for off-chip memory")
+        status = "unvalidated"
+    return status, "; ".join(reasons)
+
+
+def _at_most_extrapolated(status: Validation) -> Validation:
+    return "extrapolated" if status == "calibrated" else status
 
 
 @dataclass(frozen=True, slots=True)

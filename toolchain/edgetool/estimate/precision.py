@@ -12,16 +12,20 @@ from functools import partial
 
 from edgetool.estimate.retyped import (
     FLOATS,
+    TYPES,
     Group,
     KernelNeeds,
+    PrecisionName,
+    Role,
     alike_operators,
     channel_axes,
     kernel_needs,
+    own_precision,
     retyped,
     scales_of,
     table_bytes,
+    tensor_roles,
 )
-from edgetool.estimate.roles import TYPES, PrecisionName, Role, own_precision, tensor_roles
 from edgetool.estimate.types import Estimate
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.planner import MemoryPlan

@@ -2,19 +2,22 @@
 
 Only the types change: scales are invented, such as every kernel takes. An operator's rule runs once for all operators
 that look alike to it.
+
+In which number format a model computes, and what each of its tensors is to the operators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from edgetool.memory.account import tensor_structs
 from edgetool.memory.types import aligned
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Tensor
 from edgetool.operators.kernel import Assignment, Call, KernelRefusal, PrepareRule
 from edgetool.operators.prepare.control import assignments
-from edgetool.operators.registry import entry_of
+from edgetool.operators.registry import MAC_RULES, entry_of
 from edgetool.target.platform import Platform
 
 # The dimension of weights (input 1) that converters quantize each by itself, and the input of the bias along with it.
@@ -23,7 +26,7 @@ FLOATS = frozenset([DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64]
 # Scale and zero point by type: those that SOFTMAX and LOGISTIC insist on, weights' scales, and the products with them.
 WEIGHT_SCALE = 2.0**-7
 ACTIVATIONS = {DType.INT8: (2.0**-8, -128), DType.INT16: (2.0**-15, 0)}
-BIASES = {DType.INT32: (2.0**-8 * WEIGHT_SCALE, 0), DType.INT64: (2.0**-15 * WEIGHT_SCALE, 0)}
+BIAS_QUANTIZATIONS = {DType.INT32: (2.0**-8 * WEIGHT_SCALE, 0), DType.INT64: (2.0**-15 * WEIGHT_SCALE, 0)}
 # Bytes in a file: a scale with its zero point, a minimum or maximum, and beside them the table, its vectors' lengths
 # and their padding: 35 to 44 per tensor in the MLPerf Tiny models against their float originals.
 SCALE_BYTES, RANGE_BYTES, TABLE_BYTES = 12, 4, 36
@@ -75,7 +78,7 @@ def retyped(tensor: Tensor, dtype: DType, axis: int | None) -> Tensor:
     count = scales_of(tensor, dtype, axis)
     if not count:
         return replace(tensor, dtype=dtype, quantization=None)
-    known = BIASES if dtype in BIASES else {} if tensor.is_constant else ACTIVATIONS
+    known = BIAS_QUANTIZATIONS if dtype in BIAS_QUANTIZATIONS else {} if tensor.is_constant else ACTIVATIONS
     scale, zero_point = known.get(dtype, (WEIGHT_SCALE, 0))
     own = tensor.quantization
     axis = own.axis if own is not None and own.scales else axis or 0
@@ -165,3 +168,75 @@ def _asked(call: Call, rule: PrepareRule) -> tuple[int, tuple[int, ...], bool]:
     except KernelRefusal:
         return persistent_bytes, tuple(scratch), False
     return persistent_bytes, tuple(scratch), True
+
+
+PrecisionName = Literal["float32", "float16", "int16x8", "int8"]
+Role = Literal["weight", "bias", "activation"]
+
+# From the highest to the lowest.
+TYPES: dict[PrecisionName, dict[Role, DType]] = {
+    "float32": {"weight": DType.FLOAT32, "bias": DType.FLOAT32, "activation": DType.FLOAT32},
+    "float16": {"weight": DType.FLOAT16, "bias": DType.FLOAT16, "activation": DType.FLOAT16},
+    "int16x8": {"weight": DType.INT8, "bias": DType.INT64, "activation": DType.INT16},
+    "int8": {"weight": DType.INT8, "bias": DType.INT32, "activation": DType.INT8},
+}
+# Where operators take a bias; their other constants are weights.
+BIASES: dict[str, tuple[int, ...]] = {
+    "CONV_2D": (2,),
+    "CONV_3D": (2,),
+    "CONV_3D_TRANSPOSE": (3,),
+    "DEPTHWISE_CONV_2D": (2,),
+    "FULLY_CONNECTED": (2,),
+    "SVDF": (3,),
+    "TRANSPOSE_CONV": (3,),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (12, 13, 14, 15),
+}
+WEIGHTED = frozenset(MAC_RULES) - {"BATCH_MATMUL"}  # which takes a constant for an activation
+
+
+def own_precision(model: Model) -> PrecisionName | None:
+    """What the operators that multiply and accumulate take, or where there are none, all; None for a mixture."""
+    found: set[PrecisionName | None] = set()
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if operator.code in WEIGHTED:
+                tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
+                activation = next((tensor.dtype for tensor in tensors if not tensor.is_constant), None)
+                weights = (tensor.dtype for tensor in tensors if tensor.is_constant and _is_number(tensor))
+                found.add(_named(activation, next(weights, None)))
+    if not found:
+        tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors if not tensor.is_constant]
+        found = {_named(tensor.dtype, None) for tensor in tensors if _is_number(tensor)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _named(activation: DType | None, weight: DType | None) -> PrecisionName | None:
+    for name, types in TYPES.items():
+        if activation == types["activation"] and weight in (None, types["weight"]):
+            return name
+    return None
+
+
+def _is_number(tensor: Tensor) -> bool:
+    """Whether it holds real values: others are indices, shapes and masks."""
+    return tensor.dtype in FLOATS or (tensor.quantization is not None and bool(tensor.quantization.scales))
+
+
+def tensor_roles(model: Model) -> dict[tuple[int, int], Role]:
+    """What each tensor of real values is; its first use decides."""
+    roles: dict[tuple[int, int], Role] = {}
+    for graph in model.subgraphs:
+        numbers = {tensor.index for tensor in graph.tensors if _is_number(tensor)}
+        for operator in graph.operators:
+            for position, index in enumerate(operator.inputs):
+                if index in numbers and graph.tensors[index].is_constant:
+                    roles.setdefault((graph.index, index), _constant_role(operator, position))
+        for index in numbers:
+            roles.setdefault((graph.index, index), "activation")
+    return roles
+
+
+def _constant_role(operator: Operator, position: int) -> Role:
+    if operator.code not in WEIGHTED:
+        return "activation"
+    return "bias" if position in BIASES.get(operator.code, ()) else "weight"

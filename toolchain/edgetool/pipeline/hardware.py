@@ -17,9 +17,21 @@ from edgetool.estimate.bandwidth import (
     estimated_bandwidth,
     verdict_of,
 )
-from edgetool.estimate.batch import batch_memory_bytes, largest_batch
-from edgetool.estimate.batch_model import BatchMemory, largest_model_batch, model_batch_memory
-from edgetool.estimate.energy import average_power_mw, energy_uj, given_power, measured_latency
+from edgetool.estimate.batch_model import (
+    BatchMemory,
+    batch_memory_bytes,
+    largest_batch,
+    largest_model_batch,
+    model_batch_memory,
+)
+from edgetool.estimate.energy import (
+    average_power_mw,
+    energy_uj,
+    given_power,
+    interval_findings,
+    interval_utilization,
+    measured_latency,
+)
 from edgetool.estimate.hardware import (
     HardwareSummary,
     HardwareTotals,
@@ -32,7 +44,6 @@ from edgetool.estimate.hardware import (
     operator_profile,
     operator_profile_csv,
 )
-from edgetool.estimate.interval import interval_findings, interval_utilization
 from edgetool.estimate.latency import estimate_model
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.platform import platform_of

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from edgetool.estimate.advice import Situation, advice, verdict_text
 from edgetool.estimate.bandwidth import Bandwidth, bandwidth_findings, estimated_bandwidth
 from edgetool.estimate.constraints import Limit, constraints_of
-from edgetool.estimate.energy import energy_uj, given_power, measured_latency
+from edgetool.estimate.energy import energy_uj, given_power, interval_findings, interval_utilization, measured_latency
 from edgetool.estimate.given import positive
-from edgetool.estimate.interval import interval_findings, interval_utilization
-from edgetool.estimate.memory_speed import speeds_of
-from edgetool.estimate.placement import placement_findings
+from edgetool.estimate.memory_speed import placement_findings, speeds_of
 from edgetool.estimate.precision import precision_tradeoffs
-from edgetool.estimate.roles import PrecisionName
+from edgetool.estimate.retyped import PrecisionName
 from edgetool.estimate.types import Estimate, OperatorEstimate
 from edgetool.figure import Figure
 from edgetool.finding import Finding
