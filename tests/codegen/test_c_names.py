@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.codegen import c_headers, c_names
-from edgetool.codegen.c_reserved import RESERVED_WORDS, is_reserved
+from edgetool.codegen import c_names
+from edgetool.codegen.c_names import RESERVED_WORDS, is_reserved
 from tests.codegen.header_specs import HOSTILE_NAMES
 
 HASHED = re.compile(r"t(_[A-Za-z0-9]+)*_[0-9a-f]{8}")
@@ -50,7 +50,7 @@ def test_a_macro_is_portable_and_in_capitals(name: str) -> None:
     assert macro == macro.upper()
 
 
-@pytest.mark.parametrize("name", sorted({*C_HEADERS, *c_headers.TAKEN}))
+@pytest.mark.parametrize("name", sorted({*C_HEADERS, *c_names.TAKEN}))
 def test_no_file_of_a_model_hides_a_header_of_the_system(name: str) -> None:
     for spelled in (name, name.capitalize(), name.upper()):
         identifier = c_names.model_identifier(spelled)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen.cmake_project import cmake_lists
-from edgetool.codegen.incbin import incbin_source
+from edgetool.codegen.model_data import incbin_source
 from edgetool.codegen.profile_program import profile_source
 from edgetool.codegen.program import SharedArenaSpec
 from tests.cmake.projects import run

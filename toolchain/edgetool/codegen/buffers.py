@@ -9,8 +9,7 @@ from __future__ import annotations
 import textwrap
 
 from edgetool.codegen import c_names
-from edgetool.codegen.c_names import comment_text
-from edgetool.codegen.c_text import comment, defines
+from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.limits import limit_check
 from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.codegen.c_names import comment_text
-from edgetool.codegen.c_text import comment, defines
+from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.spec import TargetSpec
 
 

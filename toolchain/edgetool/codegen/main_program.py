@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetool.codegen import c_names
-from edgetool.codegen.c_names import comment_text
-from edgetool.codegen.c_text import comment
+from edgetool.codegen.c_names import comment, comment_text
 from edgetool.codegen.program import ProgramSpec
 from edgetool.codegen.quantizers import C_TYPES
 from edgetool.codegen.runner import has_real_values

@@ -7,8 +7,7 @@ A resolver takes a place for each operator that is registered and no more; an op
 from __future__ import annotations
 
 from edgetool.codegen import c_names
-from edgetool.codegen.c_names import comment_text
-from edgetool.codegen.c_text import comment, defines
+from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.program import ProgramSpec, Registration
 
 

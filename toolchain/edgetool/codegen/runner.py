@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import textwrap
 
-from edgetool.codegen import arena_memory, c_names, quantizers
-from edgetool.codegen.c_names import comment_text
-from edgetool.codegen.c_text import comment
+from edgetool.codegen import c_names, program, quantizers
+from edgetool.codegen.c_names import comment, comment_text
 from edgetool.codegen.program import ProgramSpec
 from edgetool.codegen.spec import IoSpec
 from edgetool.model.types import DType
@@ -78,7 +77,7 @@ def runner_source(spec: ProgramSpec) -> str:
             ]
         ),
         _includes(spec, name),
-        *([arena_memory.array(name, macro, exact=exact)] if spec.shared_arena is None else []),
+        *([program.array(name, macro, exact=exact)] if spec.shared_arena is None else []),
         _storage(spec, name),
         *([_CHECK.format(name=name)] if spec.header.inputs or spec.header.outputs else []),
         *([_DATA.format(name=name, direction="input")] if spec.header.inputs else []),
@@ -152,7 +151,7 @@ def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
         ]
         return comment(lines)
     exact = spec.header.exact_arena_bytes is not None
-    lines += ["", *arena_memory.options(f"{name}_runner.cc", macro, exact=exact)]
+    lines += ["", *program.options(f"{name}_runner.cc", macro, exact=exact)]
     return comment(lines)
 
 

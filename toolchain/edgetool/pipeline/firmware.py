@@ -10,13 +10,11 @@ from typing import Literal
 
 from edgetool import __version__
 from edgetool.codegen.buffers import buffers_source
-from edgetool.codegen.c_headers import is_taken
-from edgetool.codegen.c_names import MAX_LENGTH, is_portable, model_identifier, model_macro
+from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_taken, model_identifier, model_macro
 from edgetool.codegen.cmake_project import cmake_lists
 from edgetool.codegen.header import header
-from edgetool.codegen.incbin import incbin_source
 from edgetool.codegen.main_program import main_source
-from edgetool.codegen.model_data import model_data
+from edgetool.codegen.model_data import incbin_source, model_data
 from edgetool.codegen.ops import ops_header
 from edgetool.codegen.profile_program import profile_source
 from edgetool.codegen.program import Data, ProgramSpec
