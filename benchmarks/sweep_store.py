@@ -23,7 +23,7 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.report.estimate import Band
 from edgetool.report.serialize import plain
 from edgetool.sweep.job import Job, Outcome

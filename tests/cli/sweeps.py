@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.convert.request import Value
-from edgetool.gate.budgets import Budget
+from edgetool.gate.limits import Budget
 from edgetool.report.document import QuantizationInfo
 from edgetool.report.estimate import Band
 from edgetool.report.serialize import plain

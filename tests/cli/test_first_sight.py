@@ -17,7 +17,7 @@ from edgetool.cli.view_plan import plan_view
 from edgetool.cli.view_verdict import closing, verdict_of
 from edgetool.estimate.bandwidth import rates
 from edgetool.gate import github, junit, sarif
-from edgetool.gate.rules import NOT_ANNOTATED
+from edgetool.gate.said import NOT_ANNOTATED
 from edgetool.model.findings import model_findings
 from edgetool.pipeline.layout import layout_instance
 from edgetool.pipeline.plan import plan_model

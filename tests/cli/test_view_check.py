@@ -9,8 +9,7 @@ import click
 import pytest
 
 from edgetool.cli.view_check import check_view
-from edgetool.gate.budgets import parse_budget
-from edgetool.gate.limits import Limits
+from edgetool.gate.limits import Limits, parse_budget
 from edgetool.pipeline.check import check_models
 from edgetool.pipeline.check_request import CheckRequest
 from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.gate.alignment import Likeness, aligned
+from edgetool.gate.lock_judgement import Likeness, aligned
 
 ITEMS = st.lists(st.builds(Likeness, st.just(0), st.sampled_from("CDF"), st.tuples(st.integers(1, 3))), max_size=8)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.gate.anatomy import INVOKE
-from edgetool.gate.saving import best_saving
+from edgetool.gate.anatomy import INVOKE, best_saving
 from edgetool.memory.types import aligned
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.gate.budgets import Budget, budget_names, judge_budgets, parse_budget
+from edgetool.gate.limits import Budget, budget_names, judge_budgets, parse_budget
 
 USED = {"arena": 65_536, "ram": 70_000, "flash": 300_000}
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
-from edgetool.gate.changes import SHOWN, Row, aligned_operators, arena_rows, latency_rows, model_rows, told
+from edgetool.gate.lock_judgement import SHOWN, Row, aligned_operators, arena_rows, latency_rows, model_rows, told
 from edgetool.model.types import Model
 from tests.gate.anatomies import anatomies, anatomy
 from tests.graphs import chain

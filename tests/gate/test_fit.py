@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgetool.gate.fit import judge_fit
+from edgetool.gate.judge import judge_fit
 from edgetool.target.load import load_target
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.gate.budgets import parse_budget
 from edgetool.gate.judge import Reasons, judge, subject_of, with_reasons
-from edgetool.gate.limits import Limits
+from edgetool.gate.limits import Limits, parse_budget
 from edgetool.gate.plain import duration
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import Accuracy, FindingInfo, QuantizationInfo, Report

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.gate.lock_entry import Entry
-from edgetool.gate.lock_file import Lock, lock_text, parse_lock
+from edgetool.gate.lock_file import Entry, Lock, lock_text, parse_lock
 from tests.gate.anatomies import anatomies, anatomy
 from tests.model.builders import residual_model
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.gate.limits import Allowance
-from edgetool.gate.lock_entry import Entry, Value, profile_hash
+from edgetool.gate.lock_file import Entry, Value, profile_hash
 from edgetool.gate.lock_judgement import Locked, compare, found_in, judge_lock, updated
 from edgetool.report.check import JudgementInfo
 from edgetool.target.load import load_target

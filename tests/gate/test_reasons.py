@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.gate.anatomy import Anatomy, OperatorId
+from edgetool.gate.anatomy import Anatomy, OperatorId, Saving
 from edgetool.gate.judge import with_reasons
 from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, latency_reasons
-from edgetool.gate.saving import Saving
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import Report
 from edgetool.report.estimate import VerdictInfo

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import sarif
-from edgetool.gate.rules import RULES
-from edgetool.gate.said import by_gravity
+from edgetool.gate.said import RULES, by_gravity
 from edgetool.report.document import Report
 from tests.gate.judged import FAILS, PASSES, TOO_LARGE, hostile_reports, judged, without_target
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.gate.usage import Usage, usage, usage_matrix
+from edgetool.gate.said import Usage, usage, usage_matrix
 from tests.gate.judged import FITS, MODEL_FITS, TOO_LARGE, judged
 
 

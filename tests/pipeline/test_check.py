@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import InvalidModelError, ModelError, OutputError, TargetError, UsageError
-from edgetool.gate.budgets import parse_budget
-from edgetool.gate.limits import Allowance, Limits
+from edgetool.gate.limits import Allowance, Limits, parse_budget
 from edgetool.gate.lock_file import parse_lock
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

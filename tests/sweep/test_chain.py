@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
-from edgetool.gate.budgets import Budget
+from edgetool.gate.limits import Budget
 from edgetool.sweep.chain import PACKAGES, Chains
 from edgetool.sweep.job import InputFile, Job
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec

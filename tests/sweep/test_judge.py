@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.gate.budgets import Budget, Of, parse_budget
+from edgetool.gate.limits import Budget, Of, parse_budget
 from edgetool.report.estimate import Band
 from edgetool.sweep.judge import judge, used_bytes, violations
 from edgetool.sweep.metrics import Judged

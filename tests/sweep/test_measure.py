@@ -11,7 +11,7 @@ import pytest
 from edgetool.child import Limits
 from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
 from edgetool.errors import ConversionError, InternalError, InvalidModelError
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType
 from edgetool.model.writer import write_model

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import MissingExtraError, UsageError
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.report.estimate import Band
 from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import Row

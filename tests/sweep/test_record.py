@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.convert.request import Value
-from edgetool.gate.budgets import Budget
+from edgetool.gate.limits import Budget
 from edgetool.sweep.record import SweepRecord, record_from_json, record_of, record_to_json
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgetool.errors import UsageError
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.report.estimate import Band
 from edgetool.sweep.job import Outcome
 from edgetool.sweep.metrics import Row

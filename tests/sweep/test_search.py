@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from edgetool.convert.request import Value
 from edgetool.errors import MissingExtraError, UsageError
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.report.estimate import Band
 from edgetool.sweep.excess import excess
 from edgetool.sweep.grid import grid

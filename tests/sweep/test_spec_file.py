@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import SettingsError, UsageError
-from edgetool.gate.budgets import Budget
+from edgetool.gate.limits import Budget
 from edgetool.sweep.grid import grid
 from edgetool.sweep.spec import FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.spec_file import read_spec

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.report.estimate import Band
 from edgetool.report.serialize import to_json
 from edgetool.sweep.judge import judge

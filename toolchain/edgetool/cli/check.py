@@ -20,8 +20,7 @@ from edgetool.cli.text import printable
 from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
-    from edgetool.gate.budgets import Budget
-    from edgetool.gate.limits import Allowance
+    from edgetool.gate.limits import Allowance, Budget
     from edgetool.report.document import Report
 
 JUDGED_AND_FAILED = 1

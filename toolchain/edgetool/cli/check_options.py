@@ -46,7 +46,7 @@ def _allowance() -> Callable[[Any], Any]:
 
 
 def _budget() -> Callable[[Any], Any]:
-    from edgetool.gate.budgets import parse_budget
+    from edgetool.gate.limits import parse_budget
 
     return parse_budget
 

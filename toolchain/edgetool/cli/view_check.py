@@ -13,8 +13,7 @@ from edgetool.cli.view import finding_lines
 from edgetool.cli.view_verdict import SCREEN_LINES
 from edgetool.gate.lock_judgement import GUARDED
 from edgetool.gate.plain import exact
-from edgetool.gate.said import gate_of, unjudged
-from edgetool.gate.usage import NO_LIMIT, usage, usage_matrix
+from edgetool.gate.said import NO_LIMIT, gate_of, unjudged, usage, usage_matrix
 from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
 from edgetool.report.document import FindingInfo, MemoryInfo, Report
 

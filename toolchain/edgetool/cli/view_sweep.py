@@ -10,7 +10,7 @@ import click
 
 from edgetool.cli.text import duration, energy, fact, printable, width, wrapped
 from edgetool.cli.view_sweep_table import Layout, layout, plain, same_everywhere, share, table_lines
-from edgetool.gate.budgets import WHAT
+from edgetool.gate.limits import WHAT
 from edgetool.sweep.cautions import cautions
 from edgetool.sweep.front import default_axes
 from edgetool.sweep.metrics import Row

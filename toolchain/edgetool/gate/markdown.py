@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from edgetool.figure import in_text
 from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_size, visible
-from edgetool.gate.said import count_line, gate_of, said
-from edgetool.gate.usage import usage_matrix
+from edgetool.gate.said import count_line, gate_of, said, usage_matrix
 from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
 from edgetool.report.document import Report
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetool.gate.anatomy import INVOKE, Anatomy
+from edgetool.gate.anatomy import INVOKE, Anatomy, Saving
 from edgetool.gate.judge import Reasons
 from edgetool.gate.plain import duration, percent
-from edgetool.gate.saving import Saving
 from edgetool.report.document import Report
 from edgetool.report.estimate import EstimateInfo
 from edgetool.target.types import ARENA_KINDS, Target

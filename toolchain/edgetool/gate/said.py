@@ -1,14 +1,52 @@
-"""What is to be said of a judged model, the gravest first: what every form of the judgement begins with."""
+"""What is to be said of a judged model, the gravest first: what every form of the judgement begins with.
+
+What each rule asks, in a sentence, and which findings it stands for.
+
+The share of memory that each model uses on each target, as a matrix.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from edgetool.gate.plain import NAME_LENGTH, visible
-from edgetool.gate.rules import JUDGED_AS, NOT_ANNOTATED
 from edgetool.report.check import GateInfo, JudgementInfo
 from edgetool.report.document import FindingInfo, Report
+
+# Findings that say again what a judgement says, and that judgement.
+JUDGED_AS = {
+    "arena-too-large": "arena",
+    "model-too-large": "flash",
+    "operator-not-in-runtime": "operators",
+    "custom-operator": "operators",
+    "arena-lower-bound": "arena-known",
+}
+# Notes on which nothing depends in TFLM: CI services do not show them.
+NOT_ANNOTATED = frozenset(["quantized-dimension", "unnamed-tensors", "shared-names", "empty-tensors"])
+RULES = {
+    "accuracy": "Quantization costs no more accuracy than allowed.",
+    "active-budget": "The memory that the active budget applies to does not exceed it.",
+    "arena": "The arena fits in its memory region after subtracting the reserve.",
+    "arena-known": "The arena size is known exactly, not just as a lower bound.",
+    "flash": "The model fits in flash after subtracting the reserve for code.",
+    "growth": "No figure exceeds the locked value by more than the allowance.",
+    "kernel-gives-up": "Every kernel writes its output.",
+    "kernel-refuses": "No kernel rejects the model in AllocateTensors.",
+    "lock": "The lock file exists and is valid for this model and target.",
+    "max-arena": "The arena is no larger than --max-arena.",
+    "max-latency": "An inference takes no longer than --max-latency.",
+    "operator-limit-in-runtime": "No operator exceeds its kernel's limits.",
+    "operator-scales-in-runtime": "No kernel treats different quantization parameters as equal.",
+    "operator-type-not-in-runtime": "The runtime supports every operator with the types that the model uses.",
+    "operators": "The runtime supports every operator of the model.",
+}
+
+
+def asked(rule: str) -> str:
+    """What the rule asks; a finding's rule says itself what it found."""
+    return RULES.get(rule, f"edgetool finding '{rule}'; each result explains it.")
+
 
 LEVELS = ("error", "warning", "note")
 
@@ -88,3 +126,62 @@ def count_line(reports: Sequence[Report]) -> str:
     if failed:
         return f"edgetool check: {failed} of {len(reports)} failed"
     return f"edgetool check: {'passed' if len(reports) == 1 else f'all {len(reports)} passed'}"
+
+
+NO_LIMIT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Arena and model as shares of their limits ("84 %", ">=84 %" for a lower bound, "-" without a limit)."""
+
+    arena: str
+    flash: str
+    passed: bool
+
+    def __str__(self) -> str:
+        """As in "84 % / 10 %"; "-" if neither has a limit."""
+        return NO_LIMIT if self.arena == self.flash == NO_LIMIT else f"{self.arena} / {self.flash}"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A row of cells for each model, with a cell for each target; None if a model was not checked on the target."""
+
+    models: tuple[str, ...]
+    targets: tuple[str, ...]
+    cells: tuple[tuple[Usage | None, ...], ...]
+
+
+def usage(report: Report) -> Usage:
+    """Return the shares against the limits that were checked, which are the memories less what is reserved."""
+    return Usage(_share(report, "arena"), _share(report, "flash"), gate_of(report).passed)
+
+
+def usage_matrix(reports: Sequence[Report]) -> Matrix:
+    """Return the matrix; several targets of one name are told apart by their order."""
+    rows: dict[str, dict[tuple[str, int], Usage]] = {}
+    columns: dict[tuple[str, int], None] = {}
+    for report in reports:
+        row = rows.setdefault(gate_of(report).path, {})
+        name = "-" if report.target is None else report.target.name
+        column = (name, sum(known == name for known, _ in row))
+        row[column] = usage(report)
+        columns[column] = None
+    cells = tuple(tuple(row.get(column) for column in columns) for row in rows.values())
+    return Matrix(tuple(rows), tuple(name for name, _ in columns), cells)
+
+
+def _share(report: Report, rule: str) -> str:
+    """In whole percent, so that 100 % is neither rounded up nor down to."""
+    item = next((item for item in gate_of(report).judgements if item.rule == rule), None)
+    if item is None or item.value is None or item.limit is None:
+        return NO_LIMIT
+    if (item.value > item.limit and 200 * item.value < 201 * item.limit) or item.limit <= 0:
+        return ">100 %"
+    is_lower_bound = rule == "arena" and report.arena is not None and report.arena.is_lower_bound
+    least = ">=" if is_lower_bound else ""
+    share = 100 * item.value / item.limit
+    if 0 < share < 0.5 and not least:
+        return "<1 %"
+    return "<100 %" if 99.5 <= share < 100 and not least else f"{least}{share:.0f} %"

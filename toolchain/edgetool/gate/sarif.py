@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from edgetool.gate.plain import sentence, visible
-from edgetool.gate.rules import asked
-from edgetool.gate.said import by_gravity, gate_of, told
+from edgetool.gate.said import asked, by_gravity, gate_of, told
 from edgetool.report.check import JudgementInfo
 from edgetool.report.document import Report
 from edgetool.report.serialize import to_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgetool.gate import alignment
-from edgetool.gate.alignment import Likeness
+from edgetool.gate import lock_judgement
+from edgetool.gate.lock_judgement import Likeness
 from edgetool.report.estimate import OperatorInfo
 
 Pair = tuple[OperatorInfo | None, OperatorInfo | None]
@@ -14,12 +14,12 @@ Pair = tuple[OperatorInfo | None, OperatorInfo | None]
 def aligned(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
     """Both sequences in their order, subgraph by subgraph; an operator that the other has not stands alone.
 
-    Known again by their labels, and by what they compute and touch (gate/alignment.py).
+    Known again by their labels, and by what they compute and touch (gate/lock_judgement.py).
     """
     a, b = (sorted(side, key=lambda item: item.subgraph) for side in (a, b))
     pairs: list[Pair] = []
     done_a = done_b = 0
-    matched = alignment.aligned([_likeness(item) for item in a], [_likeness(item) for item in b])
+    matched = lock_judgement.aligned([_likeness(item) for item in a], [_likeness(item) for item in b])
     for i, j in matched:
         pairs += [*_alone(a[done_a:i], b[done_b:j]), (a[i], b[j])]
         done_a, done_b = i + 1, j + 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgetool.estimate.latency import CountedOperator, count_operators, estimate_model, instruction_table
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
-from edgetool.gate.fit import Fit, judge_fit
+from edgetool.gate.judge import Fit, judge_fit
 from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.findings import model_findings

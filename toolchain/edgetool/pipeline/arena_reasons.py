@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from edgetool.gate.anatomy import INVOKE, Anatomy, anatomy_of, buffer_name
+from edgetool.gate.anatomy import INVOKE, Anatomy, anatomy_of, best_saving, buffer_name
 from edgetool.gate.judge import Reasons
 from edgetool.gate.reasons import Alternatives, arena_reasons
-from edgetool.gate.saving import best_saving
 from edgetool.memory.account_types import ArenaAccount
 from edgetool.memory.planner import plan_memory
 from edgetool.model.metadata import keeps_own_plan

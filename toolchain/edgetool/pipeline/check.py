@@ -10,10 +10,9 @@ from pathlib import Path
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.gate.anatomy import OperatorId
-from edgetool.gate.budgets import judge_budgets
 from edgetool.gate.judge import Reasons, Subject, figures_of, judge, subject_of, used, with_reasons
-from edgetool.gate.limits import Limits
-from edgetool.gate.lock_entry import Entry, entry_of
+from edgetool.gate.limits import Limits, judge_budgets
+from edgetool.gate.lock_file import Entry, entry_of
 from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
 from edgetool.gate.reasons import flash_reasons, latency_reasons
 from edgetool.model.metadata import converter_of

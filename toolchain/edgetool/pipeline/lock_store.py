@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetool.errors import OutputError, UsageError
-from edgetool.gate.lock_entry import Entry
-from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Lock, lock_text, parse_lock
+from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Entry, Lock, lock_text, parse_lock
 from edgetool.pipeline.files import read_file, write_file
 from edgetool.pipeline.placing import writing_in
 

@@ -7,7 +7,7 @@ import platform
 from edgetool import __version__
 from edgetool.finding import Finding
 from edgetool.gate.anatomy import operator_ids, running_at
-from edgetool.gate.fit import Fit
+from edgetool.gate.judge import Fit
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.planner import MemoryPlan
 from edgetool.model.types import Model

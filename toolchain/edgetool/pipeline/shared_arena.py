@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
-from edgetool.gate.fit import judge_fit
+from edgetool.gate.judge import judge_fit
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.shared_account import SharedAccount, Tenant, account_shared
 from edgetool.operators.types import OperatorEntry

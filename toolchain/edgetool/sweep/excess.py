@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgetool.gate.budgets import Of
+from edgetool.gate.limits import Of
 from edgetool.sweep.front import accuracy_of
 from edgetool.sweep.judge import used_bytes
 from edgetool.sweep.metrics import Cause, Metrics, Quality

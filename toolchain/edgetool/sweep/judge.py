@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgetool.figure import in_text
-from edgetool.gate.budgets import Budget, Of, judge_budgets
+from edgetool.gate.limits import Budget, Of, judge_budgets
 from edgetool.gate.plain import as_given, duration, room
 from edgetool.report.document import BudgetInfo
 from edgetool.report.estimate import Band

@@ -11,7 +11,7 @@ from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import Conversion
 from edgetool.errors import ConversionError
 from edgetool.execute.run import DEFAULT_LIMITS
-from edgetool.gate.budgets import Of
+from edgetool.gate.limits import Of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.compare import classifies, run_quantized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgetool.gate.budgets import Of
+from edgetool.gate.limits import Of
 from edgetool.sweep.metrics import Quality, Row
 from edgetool.sweep.plot_style import LIMIT, MEMORY, TRACKED
 from edgetool.sweep.spec import SweepLimits

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from edgetool.gate.budgets import Budget
+from edgetool.gate.limits import Budget
 from edgetool.report.serialize import plain
 from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.typed import require_types

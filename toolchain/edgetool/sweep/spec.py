@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgetool.convert.request import DEFAULT_SAMPLES, Method, Value
-from edgetool.gate.budgets import Budget
+from edgetool.gate.limits import Budget
 
 Strategy = Literal["grid", "search"]
 

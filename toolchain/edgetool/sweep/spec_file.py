@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from edgetool.convert.request import MAX_SAMPLES, METHODS, NORMALISATION, ConvertRequest, Value
 from edgetool.errors import SettingsError, UsageError
-from edgetool.gate.budgets import parse_budget
+from edgetool.gate.limits import parse_budget
 from edgetool.sweep import spec_keys as keys
 from edgetool.sweep.front import AXES
 from edgetool.sweep.spec import (
