@@ -31,7 +31,7 @@ from benchmarks.networks.files import network_file
 from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.order.baselines import greedy
-from edgetool.memory.order.edges import order_problem
+from edgetool.memory.order.choice import order_problem
 from edgetool.memory.order.evaluate import check_order, peak
 from edgetool.memory.order.network import network_of
 from edgetool.memory.order.solve import solve_order

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen.header import header
-from edgetool.memory.carried import CarriedState
+from edgetool.memory.lifetimes import CarriedState
 from tests.codegen.c_compilers import MATRIX, compile_in
 from tests.codegen.header_specs import KWS
 

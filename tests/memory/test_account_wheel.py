@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgetool.memory.account import Offsets, account_model
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount, Offsets, account_model
 from edgetool.memory.planner import plan_memory
 from edgetool.memory.types import ARENA_ALIGNMENT, aligned
 from edgetool.model.edit import with_metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgetool.memory.carried import CarriedState, carried_state
+from edgetool.memory.lifetimes import CarriedState, carried_state
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
+from edgetool.memory.account import first_fit, realise, tflm_order
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_sound
-from edgetool.memory.greedy import first_fit, realise, tflm_order
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 

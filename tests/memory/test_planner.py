@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.memory import placement
+from edgetool.memory import planner
 from edgetool.memory.account import realised_layout
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
@@ -233,10 +233,10 @@ def test_a_bound_that_the_search_raised_is_not_told_as_max_live(monkeypatch: pyt
     def unproven(given: LayoutProblem, *args: object, **options: object) -> Layout:
         return replace(realised, height=realised.height + 16, lower_bound=bound, proof="none")
 
-    monkeypatch.setattr(placement, "solve", unproven)
-    monkeypatch.setattr(placement, "realised_layout", lambda given, offsets: replace(realised, lower_bound=live))
+    monkeypatch.setattr(planner, "solve", unproven)
+    monkeypatch.setattr(planner, "realised_layout", lambda given, offsets: replace(realised, lower_bound=live))
     live, bound = realised.height, realised.height
-    assert placement.place(chain([16, 16]), several, PlanOptions())[1].proof == "bound met"
+    assert planner.place(chain([16, 16]), several, PlanOptions())[1].proof == "bound met"
     live = realised.height - 16
-    layout = placement.place(chain([16, 16]), several, PlanOptions())[1]
+    layout = planner.place(chain([16, 16]), several, PlanOptions())[1]
     assert (layout.proof, layout.lower_bound) == ("search exhausted", bound)

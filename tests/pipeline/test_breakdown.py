@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.memory.account import account_model
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount, account_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.breakdown import breakdown

@@ -12,7 +12,7 @@ import pytest
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import Engine, run_model
 from edgetool.memory.lifetimes import layout_problem, timeline
-from edgetool.memory.order.edges import order_problem
+from edgetool.memory.order.choice import order_problem
 from edgetool.memory.order.evaluate import dependencies
 from edgetool.memory.order.types import OrderProblem
 from edgetool.model.edit import in_order

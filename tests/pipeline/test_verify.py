@@ -13,7 +13,7 @@ import pytest
 
 from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
 from edgetool.execute.wheel import TESTED
-from edgetool.memory.account_types import ArenaAccount, Peak, Unaccounted
+from edgetool.memory.account import ArenaAccount, Peak, Unaccounted
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, encode_plan

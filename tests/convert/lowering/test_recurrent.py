@@ -12,7 +12,7 @@ import pytest
 
 from edgetool.convert.lowering.recurrent import MAX_STEPS
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.carried import carried_state
+from edgetool.memory.lifetimes import carried_state
 from edgetool.model.reader import read_model
 from tests.convert.lowering.lowered import Array, assert_exact, functional, keras, plan, sequential, shaken
 from tests.convert.lowering.streams import joined, keras_stream, run_stream, sqnr_db

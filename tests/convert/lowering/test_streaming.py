@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetool.memory.carried import carried_state
+from edgetool.memory.lifetimes import carried_state
 from edgetool.model.reader import read_model
 from tests.convert.lowering.lowered import keras
 from tests.convert.lowering.streams import joined, run_stream, sqnr_db

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edgetool.memory.effort import never
-from edgetool.memory.layout import engine, search
+from edgetool.memory.layout import search
 from edgetool.memory.layout.instance import height, split
-from edgetool.memory.layout.portfolio import plans
+from edgetool.memory.layout.minimise import plans
 from edgetool.memory.layout.search import Search
 from tests.memory.layout.problems import plain
 
@@ -20,9 +20,9 @@ ROWS = [(i // 9, i // 9 + 3, 3 + i * 7 % 11) for i in range(120)]
 @pytest.fixture
 def anew() -> Iterator[None]:
     """No compiled engine is there yet, and none of the test's making stays."""
-    engine._starting.cache_clear()
+    search._starting.cache_clear()
     yield
-    engine._starting.cache_clear()
+    search._starting.cache_clear()
 
 
 @pytest.mark.usefixtures("anew")
@@ -32,7 +32,7 @@ def test_without_numba_plain_python_does_it_all(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(search, "WORK_BEFORE_START", 0)
     (part,) = split(plain(*ROWS))
     one = Search(part.instance)
-    assert one.engine(never) is engine.PLAIN
+    assert one.engine(never) is search.PLAIN
     found = one.run(400, next(plans(part.instance, 0))[0], 10_000, never)
     assert found.offsets is not None
     assert height(part.instance, found.offsets) <= 400
@@ -43,14 +43,14 @@ def test_numba_starts_only_after_some_work(monkeypatch: pytest.MonkeyPatch) -> N
     pytest.importorskip("numba", reason="needs the extra 'fast'")
     (part,) = split(plain(*ROWS))
     one = Search(part.instance)
-    assert one.engine(never) is engine.PLAIN
-    assert not engine.is_loaded()
+    assert one.engine(never) is search.PLAIN
+    assert not search.is_loaded()
     one.nodes = search.WORK_BEFORE_START
     one.engine(never)
-    made = engine.compiled(never, patient=True)
+    made = search.compiled(never, patient=True)
     assert one.engine(never) is made is not None
     other = Search(part.instance)
-    assert other.engine(never) is engine.PLAIN
+    assert other.engine(never) is search.PLAIN
     other.nodes = search.WORK_BEFORE_ARRAYS
     assert other.engine(never) is made
 
@@ -59,24 +59,24 @@ def test_numba_starts_only_after_some_work(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_search_that_must_end_does_not_wait_for_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra 'fast'")
     going_on = Event()
-    real = engine._compile
+    real = search._compile
 
-    def compile_late() -> engine.Engine:
+    def compile_late() -> search.Engine:
         going_on.wait()
         return real()
 
-    monkeypatch.setattr(engine, "_compile", compile_late)
+    monkeypatch.setattr(search, "_compile", compile_late)
     answers = [False, True]
-    assert engine.compiled(lambda: answers.pop(0)) is None
-    assert not engine.is_loaded()
-    monkeypatch.setattr(engine, "POLL_SECONDS", 0)
+    assert search.compiled(lambda: answers.pop(0)) is None
+    assert not search.is_loaded()
+    monkeypatch.setattr(search, "POLL_SECONDS", 0)
     # Then the search goes on without it, and waits no more.
-    assert engine.compiled(never) is None
-    assert list(engine._starting().polls) == []  # type: ignore[union-attr]
-    assert engine.compiled(never) is None
+    assert search.compiled(never) is None
+    assert list(search._starting().polls) == []  # type: ignore[union-attr]
+    assert search.compiled(never) is None
     going_on.set()
-    assert engine.compiled(never, patient=True) is not None
-    assert engine.is_loaded()
+    assert search.compiled(never, patient=True) is not None
+    assert search.is_loaded()
 
 
 @pytest.mark.usefixtures("anew")
@@ -91,10 +91,10 @@ def test_numba_works_where_it_can_keep_nothing(monkeypatch: pytest.MonkeyPatch) 
         return lambda function: function
 
     monkeypatch.setattr(numba, "njit", njit)
-    made = engine.compiled(never, patient=True)
+    made = search.compiled(never, patient=True)
     assert made is not None
     assert asked == [{"cache": True}, {}]
     (part,) = split(plain(*ROWS))
     plan = next(plans(part.instance, 0))[0]
     found = Search(part.instance).run(400, plan, 10_000, never, made)
-    assert found == Search(part.instance).run(400, plan, 10_000, never, engine.PLAIN)
+    assert found == Search(part.instance).run(400, plan, 10_000, never, search.PLAIN)

@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.memory.effort import never
-from edgetool.memory.layout.engine import PLAIN, compiled
 from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, split
 from edgetool.memory.layout.kernel import FAILING, FEWEST, LOWEST, TIGHTEST
-from edgetool.memory.layout.portfolio import PAIRS, plans
-from edgetool.memory.layout.search import Plan, Search
+from edgetool.memory.layout.minimise import PAIRS, plans
+from edgetool.memory.layout.search import PLAIN, Plan, Search, compiled
 from edgetool.memory.types import LayoutProblem
 from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from edgetool.errors import MissingExtraError, UsageError
+from edgetool.memory.account import realise
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
-from edgetool.memory.greedy import realise
 from edgetool.memory.layout import cp_sat, solve, windows
 from edgetool.memory.layout.greedy import greedy_offsets
 from edgetool.memory.layout.instance import split

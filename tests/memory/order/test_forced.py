@@ -7,11 +7,9 @@ from itertools import permutations
 
 from edgetool.memory.effort import Effort
 from edgetool.memory.order.evaluate import check_order
-from edgetool.memory.order.forced import Forcing
-from edgetool.memory.order.found import Found, better
 from edgetool.memory.order.moves import Budget
 from edgetool.memory.order.network import Network, ancestors_of, bits, network_of, profile
-from edgetool.memory.order.squeeze import squeeze
+from edgetool.memory.order.segment_search import Forcing, Found, better, squeeze
 from tests.memory.order.brute_force import least_peak, random_chains, random_problem
 from tests.memory.order.networks import randwire
 

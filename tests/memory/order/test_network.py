@@ -9,6 +9,7 @@ import pytest
 from edgetool.errors import InvalidModelError
 from edgetool.memory.order.bound import least_live, lower_bound
 from edgetool.memory.order.evaluate import check_order, live_profile
+from edgetool.memory.order.moves import backward, forward
 from edgetool.memory.order.network import (
     Network,
     ancestors_of,
@@ -19,8 +20,7 @@ from edgetool.memory.order.network import (
     part_of,
     profile,
 )
-from edgetool.memory.order.segments import segments
-from edgetool.memory.order.steps import backward, forward
+from edgetool.memory.order.search import segments
 from edgetool.memory.order.types import OrderProblem
 from tests.memory.order.brute_force import random_problem
 from tests.memory.order.networks import inception, shuffled

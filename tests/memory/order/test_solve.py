@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.memory.effort import Effort
-from edgetool.memory.order.beam import beam_search
-from edgetool.memory.order.best_first import BestFirst
 from edgetool.memory.order.evaluate import check_order, moved_operators, peak
-from edgetool.memory.order.moves import Budget
+from edgetool.memory.order.moves import Budget, backward, forward
 from edgetool.memory.order.network import network_of, profile
+from edgetool.memory.order.segment_search import BestFirst, beam_search
 from edgetool.memory.order.solve import BASELINES, candidates, solve_order
-from edgetool.memory.order.steps import backward, forward
 from edgetool.memory.order.types import OrderProblem
 from tests.memory.order.brute_force import least_peak, random_chains, random_problem
 from tests.memory.order.networks import NETWORKS, chain, darts, randwire, shuffled

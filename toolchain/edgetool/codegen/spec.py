@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetool import errors
-from edgetool.memory.carried import CarriedState
+from edgetool.memory.lifetimes import CarriedState
 from edgetool.model.types import DType
 
 ARENA_ALIGNMENT = 16  # TFLM's MicroArenaBufferAlignment()

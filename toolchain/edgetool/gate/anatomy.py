@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgetool.memory.account_types import ArenaAccount, Peak
+from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.lifetimes import Timeline
 from edgetool.memory.types import Buffer, LayoutProblem, Lifetime, aligned

@@ -4,26 +4,24 @@ Source: micro_interpreter.cc, micro_allocator.cc, micro_allocation_info.cc and s
 The tail grows downwards from the end of the arena; the head holds the table of scratch requests, above it what is
 temporary in Prepare and in planning, and in the end the planned tensors and scratch buffers. Nothing is
 allocated in Invoke. The smallest arena is the highest sum of both sides at any moment.
+
+What the account of an arena says, as values.
+
+What TFLM's own planner makes of a problem: first fit, the largest first, around what a plan has fixed.
+
+The tail of the arena: persistent allocations, stacked downwards from its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
 
-from edgetool.memory.account_types import ArenaAccount, ArenaRow, Peak, Unaccounted
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.greedy import layout_of, realise
 from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem, timeline
-from edgetool.memory.tail import (
-    EVAL_TENSORS,
-    NODES,
-    PERSISTENT_BUFFERS,
-    PERSISTENT_QUANTIZATION,
-    PERSISTENT_TENSORS,
-    VARIABLES,
-    Tail,
-)
 from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.operators.kernel import (
@@ -40,6 +38,207 @@ from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.abi import StructSize
 from edgetool.target.platform import Platform
+
+Section = Literal["tail", "head", "transient"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaRow:
+    """One part of the arena: the bytes asked for in `count` allocations, and with the padding of their alignment.
+
+    subgraph and operator are None for what belongs to no operator. category is the name under which TFLM's
+    recording allocator prints it, None where it does not.
+    """
+
+    section: Section
+    part: str
+    bytes: int
+    requested_bytes: int
+    count: int
+    subgraph: int | None = None
+    operator: int | None = None
+    category: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """A moment of AllocateTensors or Invoke: what stands at the head and at the tail of the arena."""
+
+    when: str
+    head_bytes: int
+    tail_bytes: int
+    subgraph: int | None = None
+    operator: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The arena that it takes, a multiple of 16."""
+        return aligned(self.head_bytes + self.tail_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Unaccounted:
+    """What is not in the account: an operator without a rule, or what TFLM refuses (why), an operator or a tensor.
+
+    operator is None for a tensor.
+    """
+
+    subgraph: int
+    operator: int | None
+    label: str
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """What TFLM's recording allocator counts under one name."""
+
+    used_bytes: int
+    requested_bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaAccount:
+    """Every byte that TFLM takes from its arena, by where it lies and what it is for.
+
+    layout holds the realised offsets of the problem's buffers: tensors, then scratch. peak is the moment that sets
+    the size of the arena; peaks are the highest moments by what is going on.
+    """
+
+    head_bytes: int
+    tail_bytes: int
+    peak: Peak
+    peaks: tuple[Peak, ...]
+    rows: tuple[ArenaRow, ...]
+    problem: LayoutProblem
+    layout: Layout
+    unaccounted: tuple[Unaccounted, ...] = ()
+    categories: Mapping[str, Category] = field(default_factory=dict)
+
+    @property
+    def used_bytes(self) -> int:
+        """What arena_used_bytes() gives after AllocateTensors."""
+        return self.head_bytes + self.tail_bytes
+
+    @property
+    def bytes(self) -> int:
+        """The smallest arena, a multiple of 16, in which AllocateTensors and Invoke work."""
+        return self.peak.bytes
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether some operator is not accounted for, so that the true figures are no lower."""
+        return bool(self.unaccounted)
+
+
+def tflm_order(problem: LayoutProblem, indices: Iterable[int]) -> list[int]:
+    """The buffers as GreedyMemoryPlanner places them: size descending, equal sizes in reversed order of creation.
+
+    Source: greedy_memory_planner.cc, CalculateOffsetsIfNeeded.
+    """
+    return sorted(indices, key=lambda i: (-problem.buffers[i].aligned_bytes, -i))
+
+
+def layout_of(problem: LayoutProblem, offsets: tuple[int, ...], bound: int) -> Layout:
+    """The offsets as a layout of the problem, whose lower bound is given."""
+    height = max((offset + b.aligned_bytes for offset, b in zip(offsets, problem.buffers, strict=True)), default=0)
+    return Layout(offsets, height, bound, "bound met" if height == bound else "none")
+
+
+def realise(problem: LayoutProblem, fixed: Mapping[int, int]) -> tuple[int, ...]:
+    """The offsets that TFLM's GreedyMemoryPlanner gives, some buffers (by index) fixed by an offline plan.
+
+    Source: greedy_memory_planner.cc, CalculateOffsetsIfNeeded: fixed ones first, the others fitted around them.
+    """
+    free = tflm_order(problem, (i for i in range(len(problem.buffers)) if i not in fixed))
+    return first_fit(problem, free, fixed)
+
+
+def first_fit(
+    problem: LayoutProblem, order: Sequence[int], fixed: Mapping[int, int] = MappingProxyType({})
+) -> tuple[int, ...]:
+    """Place the buffers in `order`, each in the lowest gap between those alive with it; `fixed` ones lie already."""
+    buffers = problem.buffers
+    offsets = [0] * len(buffers)
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; by offset
+    for index, offset in fixed.items():
+        times = buffers[index].lifetime
+        offsets[index] = offset
+        placed.append((offset, offset + buffers[index].aligned_bytes, times.first, times.last))
+    placed.sort()
+    for index in order:
+        size = buffers[index].aligned_bytes
+        first, last = buffers[index].lifetime.first, buffers[index].lifetime.last
+        offset = 0
+        for start, end, other_first, other_last in placed:
+            if other_first > last or first > other_last:
+                continue
+            if start - offset >= size:
+                break
+            if end > offset:
+                offset = end
+        offsets[index] = offset
+        insort(placed, (offset, offset + size, first, last))
+    return tuple(offsets)
+
+
+# The names that RecordingMicroAllocator::PrintAllocations uses (recording_micro_allocator.cc), in its order.
+EVAL_TENSORS = "TfLiteEvalTensor data"
+PERSISTENT_TENSORS = "Persistent TfLiteTensor data"
+PERSISTENT_QUANTIZATION = "Persistent TfLiteTensor quantization data"
+PERSISTENT_BUFFERS = "Persistent buffer data"
+VARIABLES = "TfLiteTensor variable buffer data"
+NODES = "NodeAndRegistration struct"
+OPERATOR_DATA = "Operator runtime data"
+CATEGORIES = (
+    EVAL_TENSORS,
+    PERSISTENT_TENSORS,
+    PERSISTENT_QUANTIZATION,
+    PERSISTENT_BUFFERS,
+    VARIABLES,
+    NODES,
+    OPERATOR_DATA,
+)
+
+
+@dataclass(slots=True)
+class Tail:
+    """A growing tail. `bytes` is its height, counted from the aligned end of the arena."""
+
+    bytes: int = 0
+    rows: list[ArenaRow] = field(default_factory=list)
+
+    def take(
+        self,
+        part: str,
+        size_bytes: int,
+        alignment: int,
+        *,
+        subgraph: int | None = None,
+        operator: int | None = None,
+        category: str | None = None,
+        count: int = 1,
+    ) -> None:
+        """One AllocatePersistentBuffer (single_arena_buffer_allocator.cc): the start is aligned downwards.
+
+        count is what the recording allocator counts for it.
+        """
+        before = self.bytes
+        self.bytes = aligned(before + size_bytes, alignment)
+        self.rows.append(ArenaRow("tail", part, self.bytes - before, size_bytes, count, subgraph, operator, category))
+
+    def categories(self) -> dict[str, Category]:
+        """The totals by the names that TFLM prints."""
+        totals = {name: Category(0, 0, 0) for name in CATEGORIES}
+        for row in self.rows:
+            if row.category is not None:
+                old = totals[row.category]
+                totals[row.category] = Category(
+                    old.used_bytes + row.bytes, old.requested_bytes + row.requested_bytes, old.count + row.count
+                )
+        return totals
+
 
 INT_BYTES = 4
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import permutations
 
-from edgetool.memory.account import Offsets, account_plan, prepare
-from edgetool.memory.account_types import ArenaAccount, Peak, Unaccounted
+from edgetool.memory.account import ArenaAccount, Offsets, Peak, Unaccounted, account_plan, prepare
 from edgetool.memory.types import ARENA_ALIGNMENT
 from edgetool.model.types import Model
 from edgetool.operators.types import OperatorEntry

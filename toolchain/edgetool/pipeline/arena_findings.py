@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from edgetool.finding import Finding
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import MemoryPlan
 from edgetool.target.types import Target
 

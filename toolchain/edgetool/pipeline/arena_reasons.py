@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from edgetool.gate.anatomy import INVOKE, Anatomy, anatomy_of, best_saving, buffer_name
 from edgetool.gate.judge import Reasons
 from edgetool.gate.reasons import Alternatives, arena_reasons
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import plan_memory
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.operators.types import OperatorEntry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetool.memory.account_types import ArenaAccount, Peak
+from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.types import Buffer
 from edgetool.model.types import Model

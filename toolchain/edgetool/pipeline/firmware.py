@@ -22,7 +22,7 @@ from edgetool.codegen.runner import runner_header, runner_source
 from edgetool.codegen.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.errors import UsageError
 from edgetool.finding import Finding
-from edgetool.memory.carried import carried_state
+from edgetool.memory.lifetimes import carried_state
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout
 from edgetool.memory.types import LayoutProblem

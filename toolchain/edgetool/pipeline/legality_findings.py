@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from edgetool.finding import Finding
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount
 from edgetool.model.types import Model
 from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
 from edgetool.operators.types import OperatorEntry

@@ -26,7 +26,7 @@ from edgetool.execute.difference import distance, first_difference
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import TflmRun, litert_engine, run_model, run_tflm
 from edgetool.execute.wheel import DISTRIBUTION, TESTED, installed_version, is_tested
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount
 from edgetool.model.types import Model
 from edgetool.operators.kernel import arena_bytes
 from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info

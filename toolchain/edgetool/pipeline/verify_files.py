@@ -7,8 +7,7 @@ from pathlib import Path
 
 from edgetool.errors import InvalidModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.account import account_model
-from edgetool.memory.account_types import ArenaAccount
+from edgetool.memory.account import ArenaAccount, account_model
 from edgetool.memory.planner import Planner, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, unjudged_offsets

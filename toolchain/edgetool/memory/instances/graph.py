@@ -1,20 +1,22 @@
 """A graph as JSON: tensors with sizes, and the operators that read and write them.
 
-    {"tensors": [{"name": "x", "size": 784}, {"name": "w", "size": 288, "constant": true}, ...],
+{"tensors": [{"name": "x", "size": 784}, {"name": "w", "size": 288, "constant": true}, ...],
      "operators": [{"name": "conv", "inputs": ["x", "w"], "outputs": ["y"]}, ...],
      "inputs": ["x"], "outputs": ["y"], "order": ["conv", ...], "alignment": 4}
 
 Tensors may also be an object of name: size or name: entry. An entry may have alignment, offset (a pin), constant and
 alias. Tensors and operators are named, or counted from 0. Nothing else is taken, so that a slip is told.
+
+When a graph's operators run, and when its tensors are alive.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
-from edgetool.memory.instances.order import check_use, run_order
 from edgetool.memory.instances.types import (
     MAX_ALIGNMENT,
     MAX_NAME_SHOWN,
@@ -23,8 +25,180 @@ from edgetool.memory.instances.types import (
     Graph,
     GraphOperator,
     GraphTensor,
+    Instance,
     invalid,
 )
+from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+
+MAX_CYCLE_SHOWN = 20
+
+
+def graph_instance(graph: Graph, *, constants_in_ram: bool = False) -> Instance:
+    """The graph's tensors as buffers, in their order, with the lifetimes that its order of operators gives them.
+
+    Inputs are alive from before the first operator to their last reader, outputs to the end. A tensor that no operator
+    touches needs no memory. Constants need none either, unless constants_in_ram: then each use is a buffer of its own,
+    alive only at its operator. Raises InvalidModelError for a wrong count of a constant's offsets.
+    """
+    readers: list[list[int]] = [[] for _ in graph.tensors]
+    writer: dict[int, int] = dict.fromkeys(graph.inputs, -1)
+    for position, operator in enumerate(graph.operators):
+        for i in operator.reads:
+            readers[i].append(position)
+        for i in operator.writes:
+            writer[i] = position
+    wanted = set(graph.outputs)
+    end = len(graph.operators) - 1
+    buffers: list[Buffer] = []
+    for i, tensor in enumerate(graph.tensors):
+        if tensor.constant:
+            if constants_in_ram:
+                buffers += _uses(graph, i, readers[i])
+        elif i in writer:
+            last = max([writer[i], *readers[i][-1:], *([end] if i in wanted else [])])
+            pin = tensor.offsets[0] if tensor.offsets else None
+            buffers.append(_buffer(tensor, i, tensor.name, Lifetime(writer[i], last), pin))
+    return Instance(LayoutProblem(tuple(buffers)), graph)
+
+
+def _uses(graph: Graph, index: int, readers: list[int]) -> list[Buffer]:
+    tensor = graph.tensors[index]
+    pins = tensor.offsets * len(readers) if len(tensor.offsets) == 1 else tensor.offsets
+    if pins and len(pins) != len(readers):
+        raise invalid(
+            f"tensor {index} ({_named(tensor)}) has {len(pins)} offsets for {len(readers)} uses",
+            "specify one offset for each operator that reads it, in execution order",
+        )
+    uses = []
+    for use, position in enumerate(readers):
+        name = tensor.name if len(readers) == 1 else f"{tensor.name} at {graph.operators[position].name}"
+        pin = pins[use] if pins else None
+        uses.append(_buffer(tensor, index, name, Lifetime(position, position), pin, operator=position))
+    return uses
+
+
+def _buffer(
+    tensor: GraphTensor, index: int, name: str, lifetime: Lifetime, pin: int | None, operator: int = -1
+) -> Buffer:
+    return Buffer(0, index, name, tensor.size, lifetime, operator, tensor.alignment, 1, pin, tensor.alias)
+
+
+def check_use(
+    tensors: Sequence[GraphTensor], operators: Sequence[GraphOperator], inputs: Sequence[int], outputs: Sequence[int]
+) -> None:
+    """Every tensor is written once at most: from outside, or by one operator, and never if it is constant.
+
+    What is read or wanted is written. Raises InvalidModelError naming tensor and operators.
+    """
+    writer: dict[int, str] = {}
+    for i in inputs:
+        if tensors[i].constant:
+            raise invalid(f"tensor {i} ({_named(tensors[i])}) is both constant and an input", "remove one of the two")
+        writer[i] = "as an input of the graph"
+    for operator in operators:
+        for i in operator.writes:
+            if tensors[i].constant:
+                raise invalid(
+                    f"tensor {i} ({_named(tensors[i])}) is constant, but {operator.told} writes it",
+                    "remove the tensor from the operator's outputs",
+                )
+            if i in writer:
+                raise invalid(
+                    f"tensor {i} ({_named(tensors[i])}) is written twice: {writer[i]} and by {operator.told}",
+                    "make one of the two write to a different tensor",
+                )
+            writer[i] = f"by {operator.told}"
+    for operator in operators:
+        for i in operator.reads:
+            if i not in writer and not tensors[i].constant:
+                raise invalid(
+                    f"tensor {i} ({_named(tensors[i])}) is read by {operator.told}, but never written",
+                    "add it to the inputs, or make it constant",
+                )
+    for i in outputs:
+        if i not in writer and not tensors[i].constant:
+            raise invalid(
+                f"tensor {i} ({_named(tensors[i])}) is an output, but never written",
+                "add it to the outputs of an operator",
+            )
+
+
+def run_order(
+    tensors: Sequence[GraphTensor],
+    operators: Sequence[GraphOperator],
+    inputs: Sequence[int],
+    given: Sequence[int] | None,
+) -> tuple[int, ...]:
+    """The given order, checked; without one, the first of the list that can run, then the first of the rest, and so on.
+
+    Raises InvalidModelError for a given order that is none or reads what is not written yet, and for a cycle.
+    """
+    writer = {i: index for index, operator in enumerate(operators) for i in operator.writes}
+    needs = [{writer[i] for i in operator.reads if i in writer} for operator in operators]
+    if given is not None:
+        _check_order(tensors, operators, given, writer)
+        return tuple(given)
+    waiting = [len(need) for need in needs]
+    then: list[list[int]] = [[] for _ in operators]
+    for index, need in enumerate(needs):
+        for other in need:
+            then[other].append(index)
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        index = heappop(ready)
+        order.append(index)
+        for follower in then[index]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heappush(ready, follower)
+    if len(order) < len(operators):
+        cycle = _cycle(needs, set(range(len(operators))) - set(order))
+        shown = " -> ".join(operators[i].told for i in cycle[:MAX_CYCLE_SHOWN])
+        more = f" -> ... ({len(cycle):,} in all)" if len(cycle) > MAX_CYCLE_SHOWN else f" -> {operators[cycle[0]].told}"
+        raise invalid(
+            f"the operators form a cycle: {shown}{more}", "break the cycle: none of its operators can run first"
+        )
+    return tuple(order)
+
+
+def _check_order(
+    tensors: Sequence[GraphTensor], operators: Sequence[GraphOperator], given: Sequence[int], writer: dict[int, int]
+) -> None:
+    missing = sorted(set(range(len(operators))) - set(given))
+    if missing:
+        raise invalid(
+            f"the order does not include {operators[missing[0]].told}", f"list all {len(operators):,} operators"
+        )
+    place = {index: position for position, index in enumerate(given)}
+    for index in given:
+        for i in operators[index].reads:
+            if i in writer and place[writer[i]] >= place[index]:
+                raise invalid(
+                    f"in the order, {operators[index].told} reads tensor {i} ({_named(tensors[i])}) before "
+                    f"{operators[writer[i]].told} writes it",
+                    "change the order, or remove it",
+                )
+
+
+def _cycle(needs: Sequence[set[int]], stuck: set[int]) -> list[int]:
+    """One cycle among operators that wait for each other, writers before readers."""
+    seen: dict[int, int] = {}
+    path: list[int] = []
+    at = min(stuck)
+    while at not in seen:
+        seen[at] = len(path)
+        path.append(at)
+        at = min(need for need in needs[at] if need in stuck)
+    cycle = path[seen[at] :][::-1]
+    start = cycle.index(min(cycle))
+    return cycle[start:] + cycle[:start]
+
+
+def _named(tensor: GraphTensor) -> str:
+    return f"{tensor.name[:MAX_NAME_SHOWN]!a}"
+
 
 TOP = ("tensors", "operators", "inputs", "outputs", "order", "alignment")
 TENSOR = ("name", "size", "alignment", "offset", "constant", "alias")

@@ -1,16 +1,171 @@
-"""An instance from its text, and the answer as text."""
+"""An instance from its text, and the answer as text.
+
+MiniMalloc's CSV: id, lower, upper, size; optional alignment, offset (a pin), and alias, which is our own.
+
+Lifetimes are half-open there: a buffer with lower 3 and upper 5 is alive at the times 3 and 4. Columns may stand in any
+order; cells of optional columns may be empty. The answer is the same text with every offset filled in.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from edgetool.errors import UsageError
-from edgetool.memory.instances.csv import read_csv, write_csv
-from edgetool.memory.instances.graph import read_graph
-from edgetool.memory.instances.order import graph_instance
-from edgetool.memory.instances.types import Graph, Instance, Table, invalid
-from edgetool.memory.types import Layout
+from edgetool.memory.instances.graph import graph_instance, read_graph
+from edgetool.memory.instances.types import (
+    MAX_ALIGNMENT,
+    MAX_NAME_SHOWN,
+    MAX_NUMBER,
+    MAX_ROWS,
+    Graph,
+    Instance,
+    Table,
+    invalid,
+)
+from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+
+REQUIRED = ("id", "lower", "upper", "size")
+OPTIONAL = ("alignment", "offset", "alias")
+EXAMPLE = "start with the header id,lower,upper,size"
+MAX_SHOWN = 40
+
+_whole = re.compile(r"[ \t]*(-?[0-9]{1,19})[ \t]*").fullmatch
+
+
+def read_csv(text: str) -> Instance:
+    """The instance that a CSV states. Raises InvalidModelError naming row and column."""
+    table = _table(text)
+    at = {name: column for column, name in enumerate(table.header)}
+    where = [at.get(name, -1) for name in (*REQUIRED, *OPTIONAL)]
+    buffers = []
+    first_row: dict[str, int] = {}
+    for row, cells in zip(table.rows, table.cells, strict=True):
+        # An absent column reads as the empty cell that ends each row.
+        name, lower, upper, size, alignment, offset, alias = [(*cells, "")[column] for column in where]
+        if not name or (earlier := first_row.setdefault(name, row)) != row:
+            problem = f"has the id {name[:MAX_NAME_SHOWN]!a} of row {earlier}" if name else "has no id"
+            raise invalid(f"row {row} {problem}", "use a unique id for every buffer")
+        first = _number(lower, row, "lower", -MAX_NUMBER, MAX_NUMBER)
+        end = _number(upper, row, "upper", -MAX_NUMBER, MAX_NUMBER)
+        if first >= end:
+            raise invalid(
+                f"row {row} ({name[:MAX_NAME_SHOWN]!a}) has an empty lifetime: lower is {first}, upper is {end}",
+                "use an upper greater than lower",
+            )
+        buffers.append(
+            Buffer(
+                subgraph=0,
+                tensor=-1,
+                name=name,
+                size_bytes=_number(size, row, "size", 0, MAX_NUMBER),
+                lifetime=Lifetime(first, end - 1),
+                alignment=_number(alignment, row, "alignment", 1, MAX_ALIGNMENT) if alignment.strip() else 1,
+                granule=1,
+                pinned=_number(offset, row, "offset", 0, MAX_NUMBER) if offset.strip() else None,
+                alias=alias.strip() or None,
+            )
+        )
+    return Instance(LayoutProblem(tuple(buffers)), table)
+
+
+def write_csv(table: Table, layout: Layout) -> str:
+    """The table's text with the layout's offset in every row; the column is the last if there was none."""
+    header = table.header
+    if "offset" not in header:
+        header = (*header, "offset")
+    column = header.index("offset")
+    lines = _Lines()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(header)
+    for cells, offset in zip(table.cells, layout.offsets, strict=True):
+        writer.writerow((*cells[:column], offset, *cells[column + 1 :]))
+    return "".join(lines.written)
+
+
+class _Lines:
+    """What csv writes to."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        """Keep the text."""
+        self.written.append(text)
+
+
+def _table(text: str) -> Table:
+    if text.count("\n") > MAX_ROWS + 1:
+        raise invalid(f"has more than {MAX_ROWS:,} rows", "split it and lay out the parts separately")
+    if "\0" in text:
+        raise invalid("contains a NUL byte: it is not a CSV file", EXAMPLE)
+    rows = _rows(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    _, names = next(rows, (1, []))
+    header = tuple(name.strip() for name in names)
+    _check_header(header)
+    kept = []
+    numbers = []
+    for number, cells in rows:
+        if len(cells) != len(header):
+            raise invalid(
+                f"row {number} has {_count(len(cells), 'cell')}, but the header has {len(header)}",
+                "cells may be empty, but the commas are required",
+            )
+        kept.append(tuple(cells))
+        numbers.append(number)
+    return Table(header, tuple(kept), tuple(numbers))
+
+
+def _rows(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of every row that is not blank; a row is a line."""
+    reader = csv.reader(lines, strict=True)
+    before = 0
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise invalid(f"row {before + 1} is not valid CSV: {error}", "check its quotes") from None
+        if cells is None:
+            return
+        if reader.line_num != before + 1:
+            raise invalid(f"row {before + 1} has an unclosed quote", "check its quotes")
+        before = reader.line_num
+        if cells and (len(cells) > 1 or cells[0].strip()):
+            yield before, cells
+
+
+def _check_header(header: tuple[str, ...]) -> None:
+    shown = ",".join(header)[:MAX_SHOWN]
+    missing = [name for name in REQUIRED if name not in header]
+    if missing:
+        raise invalid(f"the header {shown!a} is missing {' and '.join(missing)}", EXAMPLE)
+    for i, name in enumerate(header):
+        if name not in (*REQUIRED, *OPTIONAL):
+            known = ", ".join((*REQUIRED, *OPTIONAL))
+            raise invalid(f"the header has an unknown column {name[:MAX_SHOWN]!a}", f"the columns are {known}")
+        if name in header[:i]:
+            raise invalid(f"the header has the column {name} twice", "remove one")
+
+
+def _number(text: str, row: int, column: str, least: int, most: int) -> int:
+    found = _whole(text)
+    value = int(found[1]) if found is not None else most + 1
+    if not least <= value <= most:
+        raise invalid(
+            f"row {row}: the {column} {text[:MAX_SHOWN]!a} is not an integer from {_power(least)} to {_power(most)}"
+        )
+    return value
+
+
+def _power(number: int) -> str:
+    return {MAX_NUMBER: "2**62", -MAX_NUMBER: "-2**62", MAX_ALIGNMENT: "2**32"}.get(number, str(number))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def read_instance(text: str, *, constants_in_ram: bool = False) -> Instance:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgetool.memory.effort import Effort
-from edgetool.memory.layout.budget import Budget
 from edgetool.memory.layout.cp_sat import available, close_gap, require_available
 from edgetool.memory.layout.greedy import Near, greedy_offsets, neighbours, pairs
-from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
+from edgetool.memory.layout.instance import Budget, Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
 from edgetool.memory.layout.minimise import Minimiser
 from edgetool.memory.layout.windows import improve
 from edgetool.memory.types import Layout, LayoutProblem, Proof

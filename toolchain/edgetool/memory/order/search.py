@@ -1,4 +1,7 @@
-"""The search over a whole network: bounds for all of its segments, then orders for those that need another one."""
+"""The search over a whole network: bounds for all of its segments, then orders for those that need another one.
+
+Where an order has no choice: an operator that is comparable with every other always runs at the same place.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,30 @@ from dataclasses import dataclass, replace
 from edgetool.memory.order.baselines import greedy, longest_path
 from edgetool.memory.order.bound import lower_bound
 from edgetool.memory.order.moves import Budget
-from edgetool.memory.order.network import Network, live_after, part_of, profile
+from edgetool.memory.order.network import Network, ancestors_of, descendants_of, live_after, part_of, profile
 from edgetool.memory.order.segment_search import search_segment
-from edgetool.memory.order.segments import segments
 from edgetool.memory.order.types import OrderResult
 from edgetool.memory.types import Proof
+
+
+def segments(network: Network) -> tuple[tuple[int, int], ...]:
+    """Runs of operators, each from a number to below another, that any order runs one after the other.
+
+    An operator that is comparable with every other is a segment of its own.
+    """
+    found = []
+    start = 0
+    for operator, (ancestors, descendants) in enumerate(
+        zip(ancestors_of(network), descendants_of(network), strict=True)
+    ):
+        if ancestors.bit_count() + descendants.bit_count() + 1 == network.count:
+            if start < operator:
+                found.append((start, operator))
+            found.append((operator, operator + 1))
+            start = operator + 1
+    if start < network.count:
+        found.append((start, network.count))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

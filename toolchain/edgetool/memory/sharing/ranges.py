@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from edgetool.errors import UsageError
 from edgetool.memory.sharing.graph import SharingGraph, Step, steps
-from edgetool.memory.sharing.interval import interval
-from edgetool.memory.sharing.types import LiveRange, Ranges
+from edgetool.memory.sharing.types import LiveRange, Ranges, interval
 
 
 def compute_ranges(graph: SharingGraph, sizes: Mapping[str, int] | None = None) -> dict[str, LiveRange]:
