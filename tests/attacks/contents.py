@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from edgetool.model.flatbuffer_writer import write_root
+from edgetool.model.flatbuffer import write_root
 from edgetool.model.types import DType, SparseDimension, Sparsity
 from edgetool.model.writer import write_model
 from tests.attacks.base import Attack, changed, record, sound, sound_model

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from struct import pack
 
-from edgetool.model.enums import UNIONS
+from edgetool.model.schema import UNIONS
 from edgetool.model.types import DType, Options
 from edgetool.model.writer import write_model
 from tests.attacks.base import Attack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from edgetool.convert.alternatives import LAYERS, OPERATIONS, OPERATORS, UNKNOWN, alternative_to
-from edgetool.model.enums import BUILTIN_OPERATORS
+from edgetool.model.schema import BUILTIN_OPERATORS
 
 
 def test_the_layer_goes_before_the_operator_and_that_before_nothing() -> None:

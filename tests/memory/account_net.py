@@ -8,7 +8,7 @@ from math import prod
 from struct import pack
 from typing import Any
 
-from edgetool.model.enums import OPTION_TABLES
+from edgetool.model.schema import OPTION_TABLES
 from edgetool.model.types import DType, Graph, Model
 from tests.model.builders import Builder, options
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from struct import pack
 from typing import Any
 
-from edgetool.model.enums import OPTION_TABLES
-from edgetool.model.schema import table
+from edgetool.model.schema import OPTION_TABLES, table
 from edgetool.model.types import (
     DType,
     Graph,

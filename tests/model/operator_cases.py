@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from struct import pack
 from typing import Any
 
-from edgetool.model.enums import OPTION_TABLES
+from edgetool.model.schema import OPTION_TABLES
 from edgetool.model.types import DType
 from edgetool.model.writer import write_model
 from tests.model.builders import Builder, options

@@ -10,9 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from edgetool.model.enums import BUILTIN_OPERATORS, OPTION_TABLES, UNIONS
-from edgetool.model.operator_rules import COUNTS, RULES
-from edgetool.model.schema import Field, table
+from edgetool.model.rules import COUNTS, RULES
+from edgetool.model.schema import BUILTIN_OPERATORS, OPTION_TABLES, UNIONS, Field, table
 from edgetool.model.types import (
     DType,
     Graph,

@@ -15,10 +15,8 @@ from struct import error, pack, pack_into, unpack_from
 from typing import Any
 
 from edgetool.errors import ModelError
-from edgetool.model.enums import BUILTIN_OPERATORS, OPTION_TABLES, UNIONS
-from edgetool.model.flatbuffer import Record, read_root
-from edgetool.model.flatbuffer_writer import write_root
-from edgetool.model.schema import SCALARS, Field, table
+from edgetool.model.flatbuffer import Record, read_root, write_root
+from edgetool.model.schema import BUILTIN_OPERATORS, OPTION_TABLES, SCALARS, UNIONS, Field, table
 from edgetool.model.types import DType
 from tests.model.attacks import target_at
 

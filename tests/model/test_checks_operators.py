@@ -8,7 +8,7 @@ from edgetool.errors import InvalidModelError
 from edgetool.model.reader import read_model
 from tests.attacks.operators import Input, model_of
 
-pytest.importorskip("edgetool.model.operator_rules")
+pytest.importorskip("edgetool.model.rules")
 
 ANY = 64  # no operator has as many where a number is told
 COUNTS = {

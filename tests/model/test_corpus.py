@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from edgetool.model.enums import BUILTIN_OPERATORS, UNIONS
 from edgetool.model.findings import model_findings
 from edgetool.model.reader import read_model
-from edgetool.model.schema import table
+from edgetool.model.schema import BUILTIN_OPERATORS, UNIONS, table
 from edgetool.model.types import Graph, Model, Operator, Quantization, Tensor
 from edgetool.model.writer import write_model
 from tests.conftest import model_files, over_models

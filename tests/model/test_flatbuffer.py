@@ -11,10 +11,9 @@ import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.model import flatbuffer
-from edgetool.model.enums import UNIONS
 from edgetool.model.flatbuffer import Record, read_root
 from edgetool.model.reader import read_model
-from edgetool.model.schema import Field, Table, table
+from edgetool.model.schema import UNIONS, Field, Table, table
 from edgetool.model.writer import write_model
 from tests.model.attacks import alias_bomb, field_at, follow, patched, records, target_at, vtable_at, with_field
 from tests.model.builders import add_model, conv_model, conv_model_bytes

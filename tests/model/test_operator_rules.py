@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from edgetool.errors import InvalidModelError
-from edgetool.model.enums import OPTION_TABLES
-from edgetool.model.operator_rules import COUNTS, RULES
 from edgetool.model.reader import read_model
-from edgetool.model.schema import table
+from edgetool.model.rules import COUNTS, RULES
+from edgetool.model.schema import OPTION_TABLES, table
 from edgetool.model.types import DType, Model, SparseDimension, Sparsity
 from edgetool.model.writer import write_model
 from tests.memory.account_models import MODELS

@@ -9,8 +9,8 @@ import flatbuffers
 import pytest
 
 from edgetool.model import schema
-from edgetool.model.enums import ENUMERATIONS, OPTION_TABLES, UNIONS, Enumeration
 from edgetool.model.flatbuffer import Record, read_root
+from edgetool.model.schema import ENUMERATIONS, OPTION_TABLES, UNIONS, Enumeration
 from edgetool.model.types import DType
 
 generated: Any = pytest.importorskip("ai_edge_litert.schema_py_generated")

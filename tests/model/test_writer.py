@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.model import writer
-from edgetool.model.flatbuffer import Record
-from edgetool.model.flatbuffer_writer import write_root
+from edgetool.model.flatbuffer import Record, write_root
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model, Options, Quantization
 from edgetool.model.writer import write_model

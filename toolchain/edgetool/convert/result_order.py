@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from edgetool.model.draft import Draft
-from edgetool.model.edit import renumbered
+from edgetool.model.edit import Draft, renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Operator, Signature, Tensor
 from edgetool.model.writer import write_model

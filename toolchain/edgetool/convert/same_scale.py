@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization
 from edgetool.model.writer import write_model

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 
 from edgetool.errors import InvalidModelError
 from edgetool.model import checks
-from edgetool.model.enums import BUILTIN_OPERATORS
+from edgetool.model.checks import check_index_values
 from edgetool.model.file_kinds import file_kind
 from edgetool.model.flatbuffer import Record, read_root
-from edgetool.model.index_values import check_index_values
-from edgetool.model.operator_checks import Node
-from edgetool.model.operator_rules import check_counts, check_operator, has_unknown_sizes
-from edgetool.model.schema import FILE_IDENTIFIER, VERSION
+from edgetool.model.rules import Node, check_counts, check_operator, has_unknown_sizes
+from edgetool.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER, VERSION
 from edgetool.model.types import (
     DType,
     Graph,

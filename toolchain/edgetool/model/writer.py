@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from edgetool.errors import InternalError, UnsupportedModelError
-from edgetool.model.enums import BUILTIN_OPERATORS
-from edgetool.model.flatbuffer import Record
-from edgetool.model.flatbuffer_writer import write_root
+from edgetool.model.flatbuffer import Record, write_root
+from edgetool.model.schema import BUILTIN_OPERATORS
 from edgetool.model.types import (
     Graph,
     Model,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator, Quantization, Tensor
 from edgetool.passes.expansions import TANH_FORM, Formula
 from edgetool.passes.functions import Reals, apply, dequantized, is_quantized, parameters, quantized

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from edgetool.model.draft import Array, Draft
+from edgetool.model.edit import Array, Draft
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.functions import dequantized, is_quantized, quantized
 from edgetool.passes.rewrite import Applied, Context, Rewrite

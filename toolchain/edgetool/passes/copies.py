@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.functions import is_quantized
 from edgetool.passes.rewrite import Applied, Context, Rewrite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator
 
 # These do something besides giving a result.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.rewrite import Applied, Context, Rewrite
 from edgetool.passes.steps import Steps

@@ -8,7 +8,7 @@ from math import inf, isfinite, log, pi, sqrt
 
 import numpy as np
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.region import scope_of, uniform_value
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied

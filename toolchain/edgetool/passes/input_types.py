@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Model, Operator, Quantization, Tensor
 
 # Types whose values a narrower type holds, as far as a device has them, and that type.

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import CONVERSIONS, DType, Operator, Tensor
 from edgetool.passes.expansions import EXPANDED
 from edgetool.passes.functions import FUNCTIONS, dequantized, is_quantized

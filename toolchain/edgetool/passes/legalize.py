@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgetool.errors import InternalError
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator
 from edgetool.passes import activations, structure

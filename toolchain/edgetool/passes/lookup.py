@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator, Quantization
 from edgetool.passes.functions import dequantized, parameters, quantized
 from edgetool.passes.pieces import Pieces, pieces_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.passes.region import Region
 
 MOST_PIECES = 10  # what TFLM's CONCATENATION takes

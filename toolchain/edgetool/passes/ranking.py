@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from edgetool.model.draft import STORED, Draft
+from edgetool.model.edit import STORED, Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.rewrite import Applied, Context, Rewrite
 from edgetool.passes.steps import Steps

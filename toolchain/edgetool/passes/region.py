@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.functions import Reals, apply, dequantized, is_function, is_quantized, is_real
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from math import prod
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.joins import concatenate, join
 from edgetool.passes.rewrite import Applied, Context, Rewrite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import Operator, Tensor
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied
 from edgetool.passes.sound import is_sound

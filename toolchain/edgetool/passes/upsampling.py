@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import Operator
 from edgetool.passes.rewrite import Applied, Context, Rewrite
 from edgetool.passes.sound import is_sound

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgetool.convert.lowering.ports import INTEGERS, append, inner_inputs, inner_output, shaped_source, without_ports
-from edgetool.model.draft import Draft
+from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Model, Operator
 
 BROADCAST_VERSION = 2

@@ -28,7 +28,7 @@ from edgetool.convert.lowering.ports import (
     without_ports,
 )
 from edgetool.errors import ConversionError
-from edgetool.model.draft import STORED, Draft
+from edgetool.model.edit import STORED, Draft
 from edgetool.model.types import DType, Model, Operator, Quantization, Tensor
 
 Array = npt.NDArray[np.float32]

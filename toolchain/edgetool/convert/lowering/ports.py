@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgetool.errors import ConversionError
-from edgetool.model.draft import Draft
-from edgetool.model.edit import in_order, renumbered
+from edgetool.model.edit import Draft, in_order, renumbered
 from edgetool.model.types import CONVERSIONS, DType, Model, Operator, Signature
 
 INTEGERS = (DType.INT8, DType.INT16)

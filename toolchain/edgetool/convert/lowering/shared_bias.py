@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.model.draft import STORED, Draft
+from edgetool.model.edit import STORED, Draft
 from edgetool.model.types import Model, Operator, Quantization
 
 # Where operators take input, weights and bias.
