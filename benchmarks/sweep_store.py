@@ -24,8 +24,8 @@ from itertools import product
 from pathlib import Path
 
 from edgetool.gate.limits import parse_budget
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import plain
+from edgetool.report.document import Band
+from edgetool.report.json import plain
 from edgetool.sweep.job import Job, Outcome
 from edgetool.sweep.metrics import Cost, Quality
 from edgetool.sweep.record import SweepRecord

@@ -26,7 +26,7 @@ from edgetool.pipeline.firmware import FirmwareRequest, SharedBuffers, firmware_
 from edgetool.pipeline.planned import plan_findings, planned_source
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
-from edgetool.report.serialize import document
+from edgetool.report.json import document
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target

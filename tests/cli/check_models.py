@@ -8,7 +8,7 @@ from hashlib import sha256
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.report.document import Accuracy, ModelInfo, OutputInfo, Provenance, QuantizationInfo, Report
-from edgetool.report.serialize import document, to_json
+from edgetool.report.json import document, to_json
 from tests.model.builders import Builder, branches_model, unary_model
 
 

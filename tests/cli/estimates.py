@@ -5,8 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from edgetool.report.document import ArenaInfo, FindingInfo, MemoryInfo, ModelInfo, Provenance, Report, TargetInfo
-from edgetool.report.estimate import Band, EstimateInfo, FactorInfo, MeasuredInfo, OperatorInfo, VerdictInfo
+from edgetool.report.document import (
+    ArenaInfo,
+    Band,
+    EstimateInfo,
+    FactorInfo,
+    FindingInfo,
+    MeasuredInfo,
+    MemoryInfo,
+    ModelInfo,
+    OperatorInfo,
+    Provenance,
+    Report,
+    TargetInfo,
+    VerdictInfo,
+)
 
 COMPUTE = VerdictInfo(
     "compute-bound or inefficient access",

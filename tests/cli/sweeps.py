@@ -9,9 +9,8 @@ from typing import Any
 
 from edgetool.convert.request import Value
 from edgetool.gate.limits import Budget
-from edgetool.report.document import QuantizationInfo
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import plain
+from edgetool.report.document import Band, QuantizationInfo
+from edgetool.report.json import plain
 from edgetool.sweep.front import front
 from edgetool.sweep.job import Job, Kind, Outcome
 from edgetool.sweep.judge import judge

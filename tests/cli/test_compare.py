@@ -13,7 +13,7 @@ from edgetool.cli.view_compare import LABELS, compare_view
 from edgetool.model.writer import write_model
 from edgetool.pipeline.compare_models import compare_models
 from edgetool.pipeline.compared_figures import FIGURES
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from tests.cli.estimates import estimate, operator
 from tests.cli.program import edgetool
 from tests.model.builders import chain_model, residual_model

@@ -24,7 +24,7 @@ from edgetool.cli.main import cli
 from edgetool.gate import github, junit, markdown, sarif
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
-from edgetool.report.read import parse_reports
+from edgetool.report.json import parse_reports
 from tests import hostile_names
 from tests.cli import sweeps
 from tests.codegen.c_compilers import TFLM_API, compile_in

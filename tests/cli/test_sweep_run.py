@@ -14,7 +14,7 @@ import pytest
 from edgetool.cli.errors import Terminated
 from edgetool.errors import ClusterError
 from edgetool.report.document import QuantizationInfo
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.sweep import run as library
 from edgetool.sweep.job import Outcome, Task
 from edgetool.sweep.progress import Advance

@@ -16,14 +16,17 @@ from edgetool.cli.view_verify import verify_view
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.writer import write_model
-from edgetool.report.document import ModelInfo, Provenance, Report, TargetInfo
-from edgetool.report.verification import (
+from edgetool.report.document import (
     CheckInfo,
     DifferenceInfo,
     HostArena,
+    ModelInfo,
     OutputDistance,
+    Provenance,
+    Report,
     RuntimeInfo,
     SampleInfo,
+    TargetInfo,
     VerifiedFile,
     VerifyInfo,
 )

@@ -12,8 +12,7 @@ from edgetool.cli.view_check import check_view
 from edgetool.gate.limits import Limits, parse_budget
 from edgetool.pipeline.check import check_models
 from edgetool.pipeline.check_request import CheckRequest
-from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
-from edgetool.report.document import BudgetInfo, FindingInfo, Report
+from edgetool.report.document import BudgetInfo, ChangeInfo, FindingInfo, JudgementInfo, LockInfo, Report
 from edgetool.target.load import load_target
 from tests.conftest import model_files, over_models
 from tests.gate.judged import FITS, LOCK, MODEL_FITS, TOO_LARGE, TOO_SLOW, UNKNOWN, judged

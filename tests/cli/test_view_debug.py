@@ -8,7 +8,7 @@ import click
 import pytest
 
 from edgetool.cli.view_debug import LEVELS, bars, layer_lines
-from edgetool.report.layer_loss import Histogram, LayerLoss
+from edgetool.report.document import Histogram, LayerLoss
 
 BINS = Histogram(-114.0, 135.25, (1, 3, 0, 5) * 7 + (10000, 0, 1, 2))
 LAYER = LayerLoss("block/bad", "Conv2D", "DEPTHWISE_CONV_2D", 0.04, 0.16, 0.97, -113.6, 134.9, 8, 0, 455.0, BINS)

@@ -10,8 +10,7 @@ import pytest
 from edgetool.cli.view_comparison import comparison_view
 from edgetool.cli.view_estimate import estimate_view
 from edgetool.cli.view_latency import counted, operator_table, percent
-from edgetool.report.document import FindingInfo, MemoryInfo, Report
-from edgetool.report.estimate import Band, EstimateInfo
+from edgetool.report.document import Band, EstimateInfo, FindingInfo, MemoryInfo, Report
 from tests.cli.estimates import FACTOR, MEASURED, estimate, operator, report
 
 BANDWIDTH_ONLY = {

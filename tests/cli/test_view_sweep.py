@@ -16,7 +16,7 @@ from edgetool.cli.view_sweep import numbers_text, sweep_view
 from edgetool.cli.view_sweep_pareto import pareto_view
 from edgetool.cli.view_sweep_progress import progress_text, time_text
 from edgetool.cli.view_sweep_table import savings, variant_text
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Metrics, Row
 from edgetool.sweep.progress import Advance

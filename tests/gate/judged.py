@@ -7,8 +7,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
-from edgetool.report.document import BudgetInfo, FindingInfo, MemoryInfo, Report, TargetInfo
+from edgetool.report.document import (
+    BudgetInfo,
+    ChangeInfo,
+    FindingInfo,
+    GateInfo,
+    JudgementInfo,
+    LockInfo,
+    MemoryInfo,
+    Report,
+    TargetInfo,
+)
 from tests.cli.estimates import report
 
 FITS = JudgementInfo("arena", True, "error", "the arena fits", 99_600, 655_360, None, "B")

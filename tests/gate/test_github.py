@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from edgetool.gate import github
 from edgetool.gate.said import by_gravity
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import Report
+from edgetool.report.document import JudgementInfo, Report
 from tests.gate.judged import FAILS, PASSES, TOO_LARGE, hostile_reports, judged
 
 

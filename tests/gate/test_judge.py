@@ -10,9 +10,7 @@ import pytest
 from edgetool.gate.judge import Reasons, judge, subject_of, with_reasons
 from edgetool.gate.limits import Limits, parse_budget
 from edgetool.gate.plain import duration
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import Accuracy, FindingInfo, QuantizationInfo, Report
-from edgetool.report.estimate import Band
+from edgetool.report.document import Accuracy, Band, FindingInfo, JudgementInfo, QuantizationInfo, Report
 from tests.cli.estimates import estimate, report
 
 ARENA, SRAM, MODEL, FLASH = 99_600, 655_360, 333_288, 2 * 2**20  # of the report

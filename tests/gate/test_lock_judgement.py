@@ -10,7 +10,7 @@ import pytest
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import Entry, Value, profile_hash
 from edgetool.gate.lock_judgement import Locked, compare, found_in, judge_lock, updated
-from edgetool.report.check import JudgementInfo
+from edgetool.report.document import JudgementInfo
 from edgetool.target.load import load_target
 from tests.gate.anatomies import TARGET, anatomy
 from tests.graphs import chain

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from edgetool.gate import markdown
 from edgetool.gate.plain import NAME_LENGTH, visible
 from edgetool.gate.said import usage_matrix
-from edgetool.report.check import LockInfo
-from edgetool.report.document import Report
+from edgetool.report.document import LockInfo, Report
 from tests.gate.judged import FAILS, FITS, LOCK, PASSES, TOO_LARGE, hostile, hostile_reports, judged, without_target
 
 

@@ -9,9 +9,7 @@ import pytest
 from edgetool.gate.anatomy import Anatomy, OperatorId, Saving
 from edgetool.gate.judge import with_reasons
 from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, latency_reasons
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import Report
-from edgetool.report.estimate import VerdictInfo
+from edgetool.report.document import JudgementInfo, Report, VerdictInfo
 from edgetool.target.load import load_target
 from tests.cli.estimates import estimate, operator, report
 from tests.gate.anatomies import anatomy

@@ -8,7 +8,7 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.check import Checked, check_models
 from edgetool.pipeline.check_request import CheckRequest
-from edgetool.report.check import GateInfo, LockInfo
+from edgetool.report.document import GateInfo, LockInfo
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 

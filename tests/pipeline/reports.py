@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.report.document import Accuracy, ArenaInfo, OutputQuality, QuantizationInfo, Report
-from edgetool.report.serialize import documents, to_json
+from edgetool.report.json import documents, to_json
 from tests.cli.estimates import report
 
 QUALITY = QuantizationInfo("int8", True, 100, (OutputQuality("out", 31.5, 0.9991, 0.98),), Accuracy(0.97, 0.96))

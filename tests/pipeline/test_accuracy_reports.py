@@ -12,7 +12,7 @@ from edgetool.gate.limits import Limits
 from edgetool.pipeline.accuracy_reports import quantizations
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Accuracy, OutputInfo, QuantizationInfo, Report
-from edgetool.report.serialize import documents, to_json
+from edgetool.report.json import documents, to_json
 from tests.model.builders import chain_model, conv_model
 from tests.pipeline.checks import check, failed, write
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.pipeline.align_operators import aligned
-from edgetool.report.estimate import OperatorInfo
+from edgetool.report.document import OperatorInfo
 from tests.cli.estimates import operator
 
 

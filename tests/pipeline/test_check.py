@@ -16,8 +16,7 @@ from edgetool.gate.lock_file import parse_lock
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.plan import plan_model
-from edgetool.report.read import parse_reports
-from edgetool.report.serialize import documents, to_json
+from edgetool.report.json import documents, parse_reports, to_json
 from edgetool.target.load import load_target
 from edgetool.target.types import Target
 from tests.model.builders import branches_model, chain_model, conv_model, if_model, residual_model, unary_model

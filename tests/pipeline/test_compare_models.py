@@ -22,10 +22,8 @@ from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.source import sha256_of
 from edgetool.pipeline.targets import resolve_target
 from edgetool.report.comparison import CompareReport, FigureChange, comparison_document
-from edgetool.report.document import OutputInfo, Report
-from edgetool.report.estimate import Band
-from edgetool.report.read import read_reports
-from edgetool.report.serialize import documents, to_json
+from edgetool.report.document import Band, OutputInfo, Report
+from edgetool.report.json import documents, read_reports, to_json
 from tests.cli.estimates import estimate
 from tests.model.builders import branches_model, chain_model, residual_model
 from tests.pipeline.reports import arena, whole_report, write_reports

@@ -20,8 +20,7 @@ from edgetool.pipeline.emit_shared import EmittedShared, emit_shared
 from edgetool.pipeline.firmware import FirmwareRequest
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.targets import resolve_named
-from edgetool.report.read import parse_reports
-from edgetool.report.serialize import documents, to_json
+from edgetool.report.json import documents, parse_reports, to_json
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.memory.account_net import Net

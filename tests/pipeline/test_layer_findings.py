@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from edgetool.finding import Finding
 from edgetool.pipeline.layer_findings import layer_losses, loss_findings, usual_share
-from edgetool.report.document import OutputQuality, QuantizationInfo
-from edgetool.report.layer_loss import Histogram, LayerLoss
-from edgetool.report.serialize import plain
+from edgetool.report.document import Histogram, LayerLoss, OutputQuality, QuantizationInfo
+from edgetool.report.json import plain
 
 EVEN = Histogram(-1.0, 1.0, (10,) * 32)
 LAYER = LayerLoss("a", "Conv2D", "CONV_2D", 12.0, 0.3, 2 / 255, -1.0, 1.0, 8, 0, 1.5, EVEN)

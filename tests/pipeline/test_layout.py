@@ -9,8 +9,8 @@ import pytest
 
 from edgetool.errors import EdgetoolError, FailedCheckError, InvalidModelError, OutputError, UsageError
 from edgetool.pipeline.layout import MAX_INSTANCE_BYTES, layout_instance, open_instance
+from edgetool.report.json import to_json
 from edgetool.report.layout import LayoutReport, layout_document
-from edgetool.report.serialize import to_json
 
 # Placed by size, as TFLM does, these need 1,600 bytes; 1,120 are alive at once.
 AUDIO = Path(__file__).parents[2] / "examples" / "layout" / "audio.csv"

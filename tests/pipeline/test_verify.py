@@ -23,7 +23,7 @@ from edgetool.model.writer import write_model
 from edgetool.pipeline import verify as verify_module
 from edgetool.pipeline.verify import verify_model
 from edgetool.pipeline.verify_files import Files, choose_files, host_platform
-from edgetool.report.verification import CheckInfo, VerifyInfo
+from edgetool.report.document import CheckInfo, VerifyInfo
 from edgetool.target.load import load_target
 from tests.execute import tiny_models
 from tests.model.builders import Builder, add_model, conv_model, dense_model, if_model, residual_model

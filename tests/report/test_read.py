@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
-from edgetool.report.document import Report
-from edgetool.report.read import KINDS, parse_reports, read_reports
-from edgetool.report.serialize import document, documents, to_json
+from edgetool.report.document import ChangeInfo, GateInfo, JudgementInfo, LockInfo, Report
+from edgetool.report.json import KINDS, document, documents, parse_reports, read_reports, to_json
 from tests.pipeline.reports import whole_report
 
 GATE = GateInfo(

@@ -6,27 +6,28 @@ import pytest
 
 from edgetool.report.document import (
     ArenaInfo,
+    Band,
+    CheckInfo,
+    DifferenceInfo,
+    EstimateInfo,
     FindingInfo,
+    HostArena,
     MemoryInfo,
     ModelInfo,
+    OperatorInfo,
+    OutputDistance,
     PlanInfo,
     PlannedTensor,
     Provenance,
     Report,
-    TargetInfo,
-)
-from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo, VerdictInfo
-from edgetool.report.serialize import document, documents, to_json
-from edgetool.report.verification import (
-    CheckInfo,
-    DifferenceInfo,
-    HostArena,
-    OutputDistance,
     RuntimeInfo,
     SampleInfo,
+    TargetInfo,
+    VerdictInfo,
     VerifiedFile,
     VerifyInfo,
 )
+from edgetool.report.json import document, documents, to_json
 
 REPORT = Report(
     Provenance("edgetool 0", {"python": "3"}, {"command": "plan"}, False),

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import plain
+from edgetool.report.document import Accuracy, Band, OutputQuality, QuantizationInfo
+from edgetool.report.json import plain
 from edgetool.sweep.job import Job, Outcome
 from edgetool.sweep.metrics import Cost, Judged, Metrics, Quality, Row
 from edgetool.sweep.record import SweepRecord

@@ -18,8 +18,8 @@ from edgetool.model.writer import write_model
 from edgetool.pipeline import conversion
 from edgetool.pipeline.convert import convert_file, hash_of_path
 from edgetool.pipeline.firmware import FirmwareRequest
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import plain
+from edgetool.report.document import Band
+from edgetool.report.json import plain
 from edgetool.sweep.best import TIES, best_row, write_best
 from edgetool.sweep.front import AXES, front
 from edgetool.sweep.job import Outcome

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.front import AXES, DEFAULT_AXES, default_axes, front, unbeaten
 from edgetool.sweep.metrics import Row
 from tests.sweep.made_rows import REJECTED, row, variant

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.gate.limits import Budget, Of, parse_budget
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.judge import judge, used_bytes, violations
 from edgetool.sweep.metrics import Judged
 from edgetool.sweep.spec import SweepLimits

@@ -17,8 +17,7 @@ from edgetool.model.types import DType
 from edgetool.model.writer import write_model
 from edgetool.pipeline.compare import classifies, measure_quality, run_quantized
 from edgetool.pipeline.convert import convert_file
-from edgetool.report.document import QuantizationInfo
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band, QuantizationInfo
 from edgetool.sweep.front import sqnr_of
 from edgetool.sweep.measure import MemoryUse, measured_cost, measured_memory, measured_quality, variant_metrics
 from edgetool.sweep.metrics import Quality

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.limits import parse_budget
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import Row
 from edgetool.sweep.plot import plot

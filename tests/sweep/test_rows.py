@@ -11,7 +11,7 @@ import pytest
 
 from edgetool.errors import UsageError
 from edgetool.gate.limits import parse_budget
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.job import Outcome
 from edgetool.sweep.metrics import Row
 from edgetool.sweep.rows import ELSEWHERE, made_rows, rows

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.metrics import Row
 from edgetool.sweep.savings import CHECKED, saved, savings_notes
 from tests.sweep.made_rows import row, variant

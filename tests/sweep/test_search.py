@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from edgetool.convert.request import Value
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.limits import parse_budget
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.excess import excess
 from edgetool.sweep.grid import grid
 from edgetool.sweep.judge import judge

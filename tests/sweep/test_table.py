@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.gate.limits import parse_budget
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import to_json
+from edgetool.report.document import Band
+from edgetool.report.json import to_json
 from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import Cost, Metrics, Quality, Row
 from edgetool.sweep.record import SweepRecord

@@ -12,7 +12,7 @@ import pytest
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.pipeline.convert import convert_file
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.sweep.chain import Chains
 from edgetool.sweep.job import Content, InputFile, Job, Outcome, Task
 from edgetool.sweep.snapshot import snapshot

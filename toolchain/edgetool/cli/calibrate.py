@@ -103,7 +103,7 @@ def command(
     from edgetool.cli.view_calibrate import calibrate_view
     from edgetool.pipeline.calibrate import calibrate_target
     from edgetool.report.calibration import calibration_document
-    from edgetool.report.serialize import to_json
+    from edgetool.report.json import to_json
 
     report = calibrate_target(
         target, measured, output=output, name=name, overrides=overrides, force=force, logs=logs, models=models

@@ -169,7 +169,7 @@ def _matching(path: Path) -> list[Path]:
 
 def _text(form: str, reports: Sequence[Report]) -> str:
     if form == "json":
-        from edgetool.report.serialize import documents, to_json
+        from edgetool.report.json import documents, to_json
 
         return to_json(documents(reports))
     shown = tuple(_in_checkout(report) for report in reports) if form in ("github", "sarif") else reports

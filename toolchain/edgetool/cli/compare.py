@@ -62,7 +62,7 @@ def command(
     from edgetool.cli.view_compare import compare_view
     from edgetool.pipeline.compare_models import compare_models
     from edgetool.report.comparison import comparison_document
-    from edgetool.report.serialize import to_json
+    from edgetool.report.json import to_json
 
     # What edgetool.toml says of the target is for models: two reports need none.
     asked = {ctx.get_parameter_source(name) for name in ("target", "custom_operators", *overrides)}

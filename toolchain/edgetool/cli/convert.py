@@ -246,7 +246,7 @@ def command(
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.plan_request import PlanRequest
     from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.serialize import document, to_json
+    from edgetool.report.json import document, to_json
 
     if options["calibration"] is not None:
         _reject_synthetic_options(click.get_current_context())

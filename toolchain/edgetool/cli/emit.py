@@ -95,7 +95,7 @@ def command(
     from edgetool.pipeline.emit_shared import emit_shared
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.serialize import document, documents, to_json
+    from edgetool.report.json import document, documents, to_json
 
     chosen: Project = project or ("header" if arena_style == "buffers" else "plain")
     request = FirmwareRequest(chosen, data, profile)

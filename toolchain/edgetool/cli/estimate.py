@@ -132,7 +132,7 @@ def command(
     from edgetool.pipeline.estimate import estimate_file
     from edgetool.pipeline.estimate_request import EstimateRequest
     from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.serialize import documents, to_json
+    from edgetool.report.json import documents, to_json
 
     targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
     request = EstimateRequest(

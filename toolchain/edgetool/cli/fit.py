@@ -86,7 +86,7 @@ def command(
     from edgetool.gate.limits import Limits
     from edgetool.pipeline.fit import SORTS, FitRequest, fit_model
     from edgetool.report.fit import fit_csv, fit_document
-    from edgetool.report.serialize import to_json
+    from edgetool.report.json import to_json
 
     one_form(as_json, as_csv)
     request = FitRequest(

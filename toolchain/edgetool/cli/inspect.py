@@ -32,7 +32,7 @@ def command(
     """Show the operators, tensors, quantization and totals of MODEL, a .tflite file."""
     from edgetool.cli.view_inspect import inspection
     from edgetool.pipeline.inspect import inspect_model
-    from edgetool.report.serialize import to_json
+    from edgetool.report.json import to_json
 
     inspected = inspect_model(model)
     if as_json or output is not None:

@@ -83,8 +83,8 @@ def command(
     """
     from edgetool.cli.view_layout import layout_view
     from edgetool.pipeline.layout import layout_instance
+    from edgetool.report.json import to_json
     from edgetool.report.layout import layout_document
-    from edgetool.report.serialize import to_json
 
     with ProgressLine(quiet=quiet or as_json) as progress:
         report = layout_instance(instance, output=output, force=force, progress=progress, **options)

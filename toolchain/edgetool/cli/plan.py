@@ -109,7 +109,7 @@ def command(
     from edgetool.pipeline.plan import plan_model
     from edgetool.pipeline.plan_request import PlanRequest
     from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.serialize import documents, to_json
+    from edgetool.report.json import documents, to_json
 
     if explain and constants_in_ram:
         raise UsageError(

@@ -96,7 +96,7 @@ def command(
 
         write_depfile(depfile, made.files, (path, *read_by_name()))
     if as_json:
-        from edgetool.report.serialize import document, to_json
+        from edgetool.report.json import document, to_json
 
         deliver(to_json(document(made.report)), None)
     elif not quiet:

@@ -89,7 +89,7 @@ def command(
         picture = drawn(record, rows, x, y, format=form)
         write_file(plot, picture, force=force, inputs=(path,), option="--plot")
     if as_json:
-        from edgetool.report.serialize import to_json
+        from edgetool.report.json import to_json
         from edgetool.sweep.table import rows_json
 
         document = rows_json(record, front)

@@ -83,7 +83,7 @@ def command(
         raise
     record, rows = read_rows(kept)
     if as_json:
-        from edgetool.report.serialize import to_json
+        from edgetool.report.json import to_json
         from edgetool.sweep.table import rows_json
 
         deliver(to_json(rows_json(record, rows)), None)

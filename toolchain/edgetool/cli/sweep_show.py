@@ -75,7 +75,7 @@ def command(
     if sort is not None:
         rows = by_column(record, rows, sort)
     if as_json:
-        from edgetool.report.serialize import to_json
+        from edgetool.report.json import to_json
         from edgetool.sweep.table import rows_json
 
         text = to_json(rows_json(record, rows))

@@ -60,7 +60,7 @@ def list_command(
     """
     from edgetool.cli.view_targets import target_table
     from edgetool.pipeline.targets import selected_targets
-    from edgetool.report.serialize import to_json
+    from edgetool.report.json import to_json
 
     targets = selected_targets(text, core=core, min_sram_bytes=min_sram, min_flash_bytes=min_flash)
     if as_json:
@@ -85,7 +85,7 @@ def show_command(name: str, as_json: bool) -> None:
     """
     from edgetool.cli.view_targets import target_view
     from edgetool.pipeline.targets import describe, resolve_target
-    from edgetool.report.serialize import to_json
+    from edgetool.report.json import to_json
 
     target = resolve_target(name)
     if as_json:

@@ -91,7 +91,7 @@ def command(
     from edgetool.cli.view_verify import verify_view
     from edgetool.pipeline.targets import resolve_named
     from edgetool.pipeline.verify import verify_model
-    from edgetool.report.serialize import document, to_json
+    from edgetool.report.json import document, to_json
 
     with ProgressLine(quiet=quiet or as_json) as progress:
         report = verify_model(

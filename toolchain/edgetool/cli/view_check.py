@@ -14,8 +14,7 @@ from edgetool.cli.view_verdict import SCREEN_LINES
 from edgetool.gate.lock_judgement import GUARDED
 from edgetool.gate.plain import exact
 from edgetool.gate.said import NO_LIMIT, gate_of, unjudged, usage, usage_matrix
-from edgetool.report.check import ChangeInfo, GateInfo, JudgementInfo, LockInfo
-from edgetool.report.document import FindingInfo, MemoryInfo, Report
+from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 LONGEST = 600
 LEAST_PATH = 20

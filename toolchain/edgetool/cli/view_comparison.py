@@ -20,8 +20,7 @@ from edgetool.cli.view import finding_lines, without_shared
 from edgetool.cli.view_estimate import estimate_view
 from edgetool.cli.view_latency import percent, status
 from edgetool.figure import significant
-from edgetool.report.document import MemoryInfo, Report
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band, MemoryInfo, Report
 
 Format = Callable[[float], str]
 LEAST_NAME_COLUMNS = 12

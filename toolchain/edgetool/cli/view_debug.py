@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, log2
 
 from edgetool.cli.text import printable, table, width, wrapped
-from edgetool.report.layer_loss import Histogram, LayerLoss
+from edgetool.report.document import Histogram, LayerLoss
 
 MOST_LAYERS = 12
 DRAWN = 3  # layers whose histogram is drawn

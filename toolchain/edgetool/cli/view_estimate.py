@@ -19,8 +19,7 @@ from edgetool.cli.view_tradeoffs import constraint_lines, precision_lines
 from edgetool.cli.view_verdict import fits_fact, runs_fact
 from edgetool.estimate.bandwidth import rates
 from edgetool.figure import significant
-from edgetool.report.document import Report
-from edgetool.report.estimate import EstimateInfo, FactorInfo, MeasuredInfo
+from edgetool.report.document import EstimateInfo, FactorInfo, MeasuredInfo, Report
 
 SHOWN = 8
 FACTORS_SHOWN = 2

@@ -20,7 +20,7 @@ from edgetool.cli.text import (
 )
 from edgetool.estimate.bandwidth import rates
 from edgetool.figure import significant
-from edgetool.report.estimate import Band, EstimateInfo, OperatorInfo
+from edgetool.report.document import Band, EstimateInfo, OperatorInfo
 from edgetool.target.quantity import format_clock
 
 SLOWEST_SHOWN = 3

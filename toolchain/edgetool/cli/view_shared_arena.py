@@ -10,8 +10,7 @@ import click
 from edgetool.cli.text import duration, fact, grouped, kib, printable, table
 from edgetool.cli.view import finding_lines
 from edgetool.cli.view_verdict import TOO_LARGE, Verdict
-from edgetool.report.document import Report
-from edgetool.report.shared_arena import SharedArenaInfo
+from edgetool.report.document import Report, SharedArenaInfo
 
 
 def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:

@@ -19,7 +19,7 @@ from edgetool.cli.text import (
     width,
 )
 from edgetool.figure import significant
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.front import accuracy_of, sqnr_of
 from edgetool.sweep.metrics import Cause, Cost, Quality, Row
 from edgetool.sweep.savings import saved

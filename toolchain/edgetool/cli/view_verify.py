@@ -10,8 +10,7 @@ from edgetool.cli.text import fact, grouped, printable
 from edgetool.cli.view import finding_lines
 from edgetool.cli.view_verdict import Verdict, closing
 from edgetool.figure import significant
-from edgetool.report.document import Report
-from edgetool.report.verification import OutputDistance, RuntimeInfo, VerifyInfo
+from edgetool.report.document import OutputDistance, Report, RuntimeInfo, VerifyInfo
 
 # What the document's checks are called here.
 LABELS = {

@@ -13,9 +13,7 @@ from edgetool.finding import Finding
 from edgetool.gate.limits import WHAT, Limits, Of
 from edgetool.gate.plain import as_given, duration, room
 from edgetool.gate.said import JUDGED_AS
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import FindingInfo, MemoryInfo, QuantizationInfo, Report
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band, FindingInfo, JudgementInfo, MemoryInfo, QuantizationInfo, Report
 from edgetool.target.types import Target
 
 

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 from edgetool.gate.plain import visible
 from edgetool.gate.said import annotated, findings, gate_of, subject, told
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import Report
+from edgetool.report.document import JudgementInfo, Report
 
 
 def text(reports: Sequence[Report]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from edgetool.errors import UsageError
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.report.document import Report
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.target.types import Target
 
 Value = int | float | None

@@ -16,7 +16,7 @@ from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorId, OperatorPa
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import NS_PER_MS, Entry, Value
 from edgetool.gate.plain import duration
-from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
+from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo
 
 MOST_CELLS = 10**6  # of the table of all alignments: about half a second
 PAIR = 1024  # what a pair counts, more than all that do the same: no table of so many cells has room for as many

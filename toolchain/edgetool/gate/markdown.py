@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from edgetool.figure import in_text
 from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_size, visible
 from edgetool.gate.said import count_line, gate_of, said, usage_matrix
-from edgetool.report.check import ChangeInfo, JudgementInfo, LockInfo
-from edgetool.report.document import Report
+from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo, Report
 
 HEADER = ("Model", "Target", "Verdict", "Arena", "Change", "Model in flash", "Latency", "Budgets")
 NOTHING = "-"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from edgetool.gate.anatomy import INVOKE, Anatomy, Saving
 from edgetool.gate.judge import Reasons
 from edgetool.gate.plain import duration, percent
-from edgetool.report.document import Report
-from edgetool.report.estimate import EstimateInfo
+from edgetool.report.document import EstimateInfo, Report
 from edgetool.target.types import ARENA_KINDS, Target
 
 NAMED = 5

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.gate.plain import NAME_LENGTH, visible
-from edgetool.report.check import GateInfo, JudgementInfo
-from edgetool.report.document import FindingInfo, Report
+from edgetool.report.document import FindingInfo, GateInfo, JudgementInfo, Report
 
 # Findings that say again what a judgement says, and that judgement.
 JUDGED_AS = {

@@ -12,9 +12,8 @@ from urllib.parse import quote
 
 from edgetool.gate.plain import sentence, visible
 from edgetool.gate.said import asked, by_gravity, gate_of, told
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import Report
-from edgetool.report.serialize import to_json
+from edgetool.report.document import JudgementInfo, Report
+from edgetool.report.json import to_json
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"  # what code scanning takes for the repository

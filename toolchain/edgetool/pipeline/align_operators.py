@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from edgetool.gate import lock_judgement
 from edgetool.gate.lock_judgement import Likeness
-from edgetool.report.estimate import OperatorInfo
+from edgetool.report.document import OperatorInfo
 
 Pair = tuple[OperatorInfo | None, OperatorInfo | None]
 

@@ -26,8 +26,7 @@ from edgetool.pipeline.lock_store import LockStore, read_lock, write_lock
 from edgetool.pipeline.planned import plan_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, open_tflite
-from edgetool.report.check import GateInfo, JudgementInfo
-from edgetool.report.document import QuantizationInfo, Report
+from edgetool.report.document import GateInfo, JudgementInfo, QuantizationInfo, Report
 from edgetool.target.types import Target
 
 NAMED = 8  # operators of a kind that nothing runs

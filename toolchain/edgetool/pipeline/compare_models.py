@@ -24,8 +24,7 @@ from edgetool.pipeline.reporting import device_options, finding_infos, report
 from edgetool.pipeline.source import Source, refuse_saved_model
 from edgetool.pipeline.targets import resolve_named
 from edgetool.report.comparison import CompareInfo, CompareReport, KindChange, OperatorChange, SideInfo
-from edgetool.report.document import Provenance, Report
-from edgetool.report.estimate import OperatorInfo
+from edgetool.report.document import OperatorInfo, Provenance, Report
 from edgetool.target.load import load_target
 from edgetool.target.quantity import format_clock
 from edgetool.target.types import Target

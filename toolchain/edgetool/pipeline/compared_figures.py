@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from edgetool.report.comparison import FigureChange
-from edgetool.report.document import Accuracy, OutputQuality, Report
-from edgetool.report.estimate import Band, EstimateInfo
+from edgetool.report.document import Accuracy, Band, EstimateInfo, OutputQuality, Report
 
 Number = float | int
 Ends = tuple[float, float | None]

@@ -20,7 +20,7 @@ from edgetool.pipeline.planned_model import planned_for
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report
-from edgetool.report.serialize import document, to_json
+from edgetool.report.json import document, to_json
 from edgetool.target.types import Target
 
 Progress = Callable[[str], None]

@@ -20,8 +20,7 @@ from edgetool.pipeline.reporting import report
 from edgetool.pipeline.shared_arena import SharedModel, shared_arena
 from edgetool.pipeline.shared_firmware import shared_files, shared_names
 from edgetool.pipeline.source import Source, open_tflite
-from edgetool.report.document import Report
-from edgetool.report.shared_arena import SharedArenaInfo
+from edgetool.report.document import Report, SharedArenaInfo
 from edgetool.target.types import Target
 
 GROUP = "shared"

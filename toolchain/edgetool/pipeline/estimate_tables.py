@@ -16,8 +16,7 @@ from edgetool.estimate.hardware import (
     operator_profile_csv,
 )
 from edgetool.pipeline.files import check_writable, write_files
-from edgetool.report.document import Report
-from edgetool.report.estimate import EstimateInfo
+from edgetool.report.document import EstimateInfo, Report
 
 PROFILE_NAME, TOTALS_NAME, SUMMARY_NAME = "operator_profile.csv", "hardware_totals.csv", "hardware_summary.csv"
 NAMES = (PROFILE_NAME, TOTALS_NAME, SUMMARY_NAME)

@@ -21,9 +21,7 @@ from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import all_targets
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import MemoryInfo, Provenance
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band, JudgementInfo, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
 from edgetool.target.types import Target

@@ -13,7 +13,7 @@ from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.pipeline.reporting import finding_infos, model_info
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import SCHEMA, Provenance
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 
 
 def inspect_model(path: Path) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from math import log2
 from typing import Any
 
 from edgetool.finding import Finding
-from edgetool.report.document import QuantizationInfo
-from edgetool.report.layer_loss import Histogram, LayerLoss
+from edgetool.report.document import Histogram, LayerLoss, QuantizationInfo
 
 # 256 steps over the range of bell-shaped values leave 35 to 42 dB to a layer (53 dB less a crest of 11 to 18), and 30
 # to 40 dB to a chain of them. Below this the error is more than a twentieth of the signal: not rounding alone.

@@ -19,8 +19,8 @@ from edgetool.finding import Finding
 from edgetool.memory.planner import MemoryPlan
 from edgetool.model.types import Model
 from edgetool.pipeline.estimate_request import EstimateRequest
-from edgetool.report import estimate as doc
-from edgetool.report.serialize import plain
+from edgetool.report import document as doc
+from edgetool.report.json import plain
 from edgetool.target.override import CLOCK_GIVEN
 from edgetool.target.placement import load_placement_effects
 from edgetool.target.quantity import format_clock

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgetool.errors import UsageError
 from edgetool.pipeline.files import read_file
 from edgetool.report.document import Report
-from edgetool.report.read import WRITE_ANEW, parse_reports
+from edgetool.report.json import WRITE_ANEW, parse_reports
 
 # The largest networks' documents hold a few megabytes.
 MAX_REPORT_BYTES = 64 * 2**20

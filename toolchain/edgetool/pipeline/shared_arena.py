@@ -13,7 +13,7 @@ from edgetool.memory.shared_account import SharedAccount, Tenant, account_shared
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.reporting import finding_infos
 from edgetool.pipeline.source import Source
-from edgetool.report.shared_arena import SharedArenaInfo, SharedModelInfo
+from edgetool.report.document import SharedArenaInfo, SharedModelInfo
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgetool.errors import TargetError
 from edgetool.pipeline.files import read_file
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.target.load import (
     LIST_COMMAND,
     list_targets,

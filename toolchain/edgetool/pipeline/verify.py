@@ -33,12 +33,13 @@ from edgetool.pipeline.reporting import device_options, finding_infos, model_inf
 from edgetool.pipeline.samples import load_samples
 from edgetool.pipeline.source import Source
 from edgetool.pipeline.verify_files import HOST_ABI, Files, choose_files
-from edgetool.report.document import Provenance, Report
-from edgetool.report.verification import (
+from edgetool.report.document import (
     CheckInfo,
     DifferenceInfo,
     HostArena,
     OutputDistance,
+    Provenance,
+    Report,
     RuntimeInfo,
     SampleInfo,
     VerifiedFile,

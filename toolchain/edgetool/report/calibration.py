@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetool.report.document import SCHEMA, FindingInfo, Provenance, TargetInfo
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ import csv
 from dataclasses import dataclass
 from typing import Any
 
-from edgetool.report.check import JudgementInfo
-from edgetool.report.document import SCHEMA, ModelInfo, Provenance, TargetInfo
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import plain
+from edgetool.report.document import SCHEMA, Band, JudgementInfo, ModelInfo, Provenance, TargetInfo
+from edgetool.report.json import plain
 
 
 @dataclass(frozen=True, slots=True)

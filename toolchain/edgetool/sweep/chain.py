@@ -10,7 +10,7 @@ from typing import Any
 
 from edgetool.convert.request import NORMALISATION
 from edgetool.errors import InternalError
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.sweep.job import InputFile, Job, Kind, Made
 from edgetool.sweep.spec import FineTune, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved, target_sha256

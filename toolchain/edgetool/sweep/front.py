@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgetool.errors import UsageError
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.metrics import Cost, Quality, Row
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetool.report.document import BudgetInfo
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band, BudgetInfo
 from edgetool.sweep.variant import Variant
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetool.report.estimate import Band
+from edgetool.report.document import Band
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Row
 from edgetool.sweep.plot_style import unit_for

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from edgetool.gate.limits import Budget
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.typed import require_types
 

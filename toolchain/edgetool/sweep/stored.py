@@ -12,9 +12,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from edgetool.errors import UsageError
-from edgetool.report.document import Accuracy, OutputInfo, OutputQuality, QuantizationInfo
-from edgetool.report.estimate import Band
-from edgetool.report.layer_loss import Histogram, LayerLoss
+from edgetool.report.document import Accuracy, Band, Histogram, LayerLoss, OutputInfo, OutputQuality, QuantizationInfo
 from edgetool.sweep.metrics import Cost, Quality
 
 # From a JSON value to a field's; raises _RefusedError.

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgetool import __version__
-from edgetool.report.document import SCHEMA, Provenance
-from edgetool.report.estimate import Band
-from edgetool.report.serialize import plain
+from edgetool.report.document import SCHEMA, Band, Provenance
+from edgetool.report.json import plain
 from edgetool.sweep.cautions import cautions
 from edgetool.sweep.judge import tracked, violations
 from edgetool.sweep.metrics import Cost, Quality, Row

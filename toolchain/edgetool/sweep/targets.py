@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.sweep.spec import TargetSpec
 from edgetool.target.load import load_target, parse_target
 from edgetool.target.types import Target

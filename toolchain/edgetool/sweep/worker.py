@@ -15,7 +15,7 @@ from edgetool.convert.request import NORMALISATION, ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.pipeline.conversion import convert_for
 from edgetool.pipeline.convert import hash_of_path
-from edgetool.report.serialize import plain
+from edgetool.report.json import plain
 from edgetool.sweep.answers import gives_one_answer
 from edgetool.sweep.chain import BUILDER_FILE, MODEL_BLOB, PACKAGES, REFERENCE_BLOB, TFLITE_BLOB
 from edgetool.sweep.job import Kind
