@@ -9,7 +9,7 @@ import pytest
 from edgetool.estimate.latency import TYPE_DOUBT, estimate_model
 from edgetool.model.types import DType, Model
 from edgetool.target.load import load_target
-from edgetool.target.placement import load_placement_effects
+from edgetool.target.tables import load_placement_effects
 from edgetool.target.types import Target
 from tests.memory.account_net import Net
 

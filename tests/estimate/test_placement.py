@@ -5,7 +5,7 @@ from dataclasses import replace
 from edgetool.estimate.memory_speed import placement_findings
 from edgetool.finding import Finding
 from edgetool.target.load import load_target
-from edgetool.target.placement import PlacementEffect, load_placement_effects
+from edgetool.target.tables import PlacementEffect, load_placement_effects
 from edgetool.target.types import MemoryRegion, Target
 from tests.estimate.figures import FLASH, SRAM, board
 

@@ -20,7 +20,7 @@ ROOT = artifacts.ROOT
 LIST = """
 import site, sys
 site.addsitedir(sys.argv[1])
-from edgetool.target.instructions import load_factors, load_instructions
+from edgetool.target.tables import load_factors, load_instructions
 from edgetool.target.load import list_cores, list_runtimes, list_targets, load_core, load_target
 import pathlib, edgetool
 for file in ("edgetoolConfig.cmake", "edgetoolConfigVersion.cmake"):

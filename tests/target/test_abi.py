@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.target.abi import Abi, StructSize, struct_size
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
+from edgetool.target.types import Abi, StructSize, struct_size
 
 ARM = Abi("arm-eabi", 4, 1, 8, "measured")
 HOST = load_runtime(DEFAULT_RUNTIME).abi("x86-64")

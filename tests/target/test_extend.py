@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from edgetool.errors import TargetError
-from edgetool.target.extend import extended
-from edgetool.target.load import load_target, parse_target
+from edgetool.target.load import extended, load_target, parse_target
 from edgetool.target.schema import Problem
 
 HEAD = 'extends = "nucleo-l4r5zi"\nname = "mine"\n'

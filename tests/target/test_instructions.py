@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
-from edgetool.target.instructions import load_factors, load_instructions, parse_factors, parse_instructions
 from edgetool.target.load import list_cores, list_targets, load_core, load_target
+from edgetool.target.tables import load_factors, load_instructions, parse_factors, parse_instructions
 
 GOOD = "operator,path,loop,instructions\nADD,int8,call,120\nADD,int8,element,13.8\nCONV_2D,int8 1x1,mac,0.17\n"
 FACTORS = "runtime,core,factor,low,high,rows,basis\nX-CUBE-AI,cortex-m4,0.5,0.4,0.7,4,four rows\n"

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.target.abi import Abi, StructSize, struct_size
-from edgetool.target.layout import fields_problem, read_abis, read_structs
-from edgetool.target.profile import read_runtime
+from edgetool.target.profile import fields_problem, read_abis, read_runtime, read_structs
 from edgetool.target.schema import Problem, Section
+from edgetool.target.types import Abi, StructSize, struct_size
 
 PACKAGED = Path(__file__).resolve().parents[2] / "targets" / "runtimes" / "tflm-2026-08.toml"
 DOCUMENT = tomllib.loads(PACKAGED.read_text(encoding="utf-8"))

@@ -95,7 +95,7 @@ def test_another_runtime_must_know_the_abi(monkeypatch: pytest.MonkeyPatch) -> N
     target = load_target("cortex-m4")
     assert target.with_overrides(runtime="tflm-2026-08") == target
     poorer = replace(target.runtime, name="poorer", abis=target.runtime.abis[1:])
-    monkeypatch.setattr("edgetool.target.override.load_runtime", lambda _: poorer)
+    monkeypatch.setattr("edgetool.target.load.load_runtime", lambda _: poorer)
     with pytest.raises(TargetError, match=r"cortex-m4: runtime: .*'arm-eabi', which poorer does not support"):
         target.with_overrides(runtime="poorer")
 

@@ -21,8 +21,7 @@ from edgetool.target.load import (
     load_runtime,
     load_target,
 )
-from edgetool.target.profile import CORE_FIGURES, RUNTIME_FIGURES
-from edgetool.target.regions import region_figures
+from edgetool.target.profile import CORE_FIGURES, RUNTIME_FIGURES, region_figures
 from edgetool.target.types import Target
 
 DATA = Path(__file__).resolve().parents[2] / "targets"

@@ -4,9 +4,9 @@ import pytest
 
 from edgetool.errors import TargetError
 from edgetool.target.load import list_cores
-from edgetool.target.placement import COLUMNS, PLACEMENTS, load_placement_effects, parse_placement_effects
+from edgetool.target.tables import PLACEMENT_COLUMNS, PLACEMENTS, load_placement_effects, parse_placement_effects
 
-HEADER = ",".join(COLUMNS)
+HEADER = ",".join(PLACEMENT_COLUMNS)
 ROW = "arena-in-external-ram,STM32F767,cortex-m7,3.8,a model,a document,true"
 
 

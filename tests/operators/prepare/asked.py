@@ -10,7 +10,7 @@ from edgetool.model.types import DType, Model, Operator, OptionValue, Tensor
 from edgetool.operators.kernel import Call
 from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import entry_of
-from edgetool.target.abi import Abi
+from edgetool.target.types import Abi
 from tests.graphs import graph, model, operator
 from tests.operators.prepare.calls import CORTEX_M, platform, tensor
 

@@ -8,8 +8,8 @@ from edgetool.model.types import DType, Quantization, Tensor
 from edgetool.operators.kernel import Call, Request
 from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import PREPARE_RULES
-from edgetool.target.abi import Abi
 from edgetool.target.platform import Platform
+from edgetool.target.types import Abi
 from tests.graphs import graph, model, operator
 
 CORTEX_M = Abi("arm", pointer_bytes=4, enum_bytes=1, i64_alignment=8)

@@ -8,8 +8,8 @@ from benchmarks.instructions.fit import fit_build, points, predicted
 from benchmarks.instructions.measured import BUILDS
 
 from edgetool.operators.work.registry import WORK_RULES
-from edgetool.target.instructions import load_instructions
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
+from edgetool.target.tables import load_instructions
 from edgetool.target.types import Kernels
 
 RUNTIME = load_runtime(DEFAULT_RUNTIME)

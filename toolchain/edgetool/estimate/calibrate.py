@@ -20,8 +20,7 @@ from edgetool.estimate.types import OperatorEstimate
 from edgetool.figure import in_text
 from edgetool.finding import Finding
 from edgetool.model.types import Model
-from edgetool.target.regions import STALL_RANGE
-from edgetool.target.timing import PRECISIONS
+from edgetool.target.profile import PRECISIONS, STALL_RANGE
 from edgetool.target.types import Precision, Target, Timing
 
 # What a good fit leaves over, relative: two runtimes with the same kernels differ by as much (docs/accuracy.md).

@@ -21,9 +21,8 @@ from edgetool.operators.kernel import Call, KernelRefusal
 from edgetool.operators.types import OperatorEntry
 from edgetool.operators.work.passes import constant_passes
 from edgetool.operators.work.registry import work_of
-from edgetool.target.instructions import load_instructions
-from edgetool.target.placement import Placement, load_placement_effects
 from edgetool.target.platform import platform_of
+from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing
 
 # Instructions of one turn, by operator and path, then by loop.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgetool.finding import Finding
-from edgetool.target.placement import Placement, PlacementEffect
+from edgetool.target.tables import Placement, PlacementEffect
 from edgetool.target.types import MemoryRegion, Target
 
 

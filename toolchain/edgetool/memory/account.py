@@ -36,8 +36,8 @@ from edgetool.operators.prepare.control import assignments, resource_variables
 from edgetool.operators.prepare.quantization import is_quantized
 from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
-from edgetool.target.abi import StructSize
 from edgetool.target.platform import Platform
+from edgetool.target.types import StructSize
 
 Section = Literal["tail", "head", "transient"]
 

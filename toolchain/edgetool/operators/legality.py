@@ -14,7 +14,7 @@ from edgetool.operators.prepare.control import assignments
 from edgetool.operators.registry import entry_of
 from edgetool.operators.types import OperatorEntry
 from edgetool.target.platform import Platform, make_platform
-from edgetool.target.takes import EqualScales, Operand, Signature, Takes
+from edgetool.target.signatures import EqualScales, Operand, Signature, Takes
 from edgetool.target.types import Kernels, Runtime
 
 IllegalKind = Literal["missing", "type", "limit", "scales"]

@@ -21,9 +21,9 @@ from edgetool.model.types import Model
 from edgetool.pipeline.estimate_request import EstimateRequest
 from edgetool.report import document as doc
 from edgetool.report.json import plain
-from edgetool.target.override import CLOCK_GIVEN
-from edgetool.target.placement import load_placement_effects
+from edgetool.target.load import CLOCK_GIVEN
 from edgetool.target.quantity import format_clock
+from edgetool.target.tables import load_placement_effects
 from edgetool.target.types import Target
 
 ELSEWHERE = "unknown: the run was on another machine, whose memory differs from the target's"

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgetool.errors import InternalError
-from edgetool.target.extend import dependent_on
-from edgetool.target.load import DEFAULT_RUNTIME, parse_target
+from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, parse_target
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.types import MemoryRegion, Source, Target, Timing
 

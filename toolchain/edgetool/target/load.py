@@ -1,30 +1,175 @@
-"""Profiles by name from the package's data, and a user's own profile from its text."""
+"""Profiles by name from the package's data, and a user's own profile from its text.
+
+A board's profile that extends another's: which keys it takes over, and which sources still speak for them.
+
+A target with what the command line knows better.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from edgetool.errors import TargetError
 from edgetool.finding import Finding
-from edgetool.target.extend import extended
-from edgetool.target.instructions import load_factors
-from edgetool.target.package import document, names
 from edgetool.target.profile import (
+    CLOCK_RANGE_HZ,
+    KERNELS,
     MAX_PROBLEMS,
     NO_TARGET,
+    SIZE_RANGE_BYTES,
     bare_core,
     problems_as_error,
     read_board,
     read_core,
     read_runtime,
+    region_figures,
     require_abi,
 )
-from edgetool.target.regions import region_figures
+from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.schema import Problem, Section, did_you_mean
+from edgetool.target.tables import document, load_factors, names
 from edgetool.target.toml_text import toml_table
-from edgetool.target.types import Core, Runtime, Target
+from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, Runtime, Target
+
+Document = dict[str, Any]
+
+# Keys of an extended board, and what does not hold any more when their value changes: another board, chip, core or
+# clock was not measured.
+_DEPENDENT = (
+    ("board", "vendor"),
+    ("board", "timing"),
+    ("board", "power"),
+    ("clock", "clock_source"),
+    ("clock", "power"),
+    ("core", "mcu"),
+    ("core", "fpu"),
+    ("core", "usual_kernels"),
+    ("core", "timing"),
+    ("core", "power"),
+    ("kernels", "usual_kernels"),
+    ("mcu", "timing"),
+    ("mcu", "power"),
+    ("region", "arena_region"),
+)
+# Keys of a region that were measured with the board's core.
+MEASURED_KEYS = ("stall_cycles_per_byte", "cold_cycles")
+# Keys of a region's speed: a source covers each as "flash.cache", and the others as "flash".
+SPEED_KEYS = ("wait_states", "access_bytes", "cache", "stall_cycles_per_byte")
+
+
+def extended(
+    own: Document, base_of: Callable[[str], Document | None], problems: list[Problem], fix: Callable[[str], str]
+) -> Document:
+    """The profile with the keys of the packaged board that it extends, which may extend another.
+
+    [[region]] tables replace all regions; those that give no kind amend the base's of the same names instead. What
+    the profile replaces loses the base's source. base_of gives a packaged board's document, or None for an unknown
+    name; `fix` what to do about one. Problems are noted under the key "extends".
+    """
+    return _extended(own, base_of, problems, fix, ())
+
+
+def _extended(
+    own: Document,
+    base_of: Callable[[str], Document | None],
+    problems: list[Problem],
+    fix: Callable[[str], str],
+    chain: tuple[str, ...],
+) -> Document:
+    if "extends" not in own:
+        return own
+    name = own["extends"]
+    own = {key: value for key, value in own.items() if key != "extends"}
+    base = base_of(name) if isinstance(name, str) else None
+    if base is None:
+        shown = repr(name[:80]) if isinstance(name, str) else "the value"
+        problems.append(
+            Problem("extends", f"{shown} is not a packaged board", fix(name if isinstance(name, str) else ""))
+        )
+        return own
+    if base["name"] in chain:
+        problems.append(
+            Problem("extends", f"is circular: {' extends '.join((*chain, base['name']))}", "remove one of these")
+        )
+        return own
+    base = _extended(base, base_of, problems, fix, (*chain, base["name"]))
+    return _merged(own, base, problems)
+
+
+def dependent_on(keys: Collection[str]) -> set[str]:
+    """The keys that an extended board loses when these change; of another core's regions, also MEASURED_KEYS."""
+    return {dependent for key, dependent in _DEPENDENT if key in keys}
+
+
+def _merged(own: Document, base: Document, problems: list[Problem]) -> Document:
+    gone = dependent_on([key for key in own if own[key] != base.get(key)])
+    replaced = {*own, *gone}
+    regions = base.get("region", [])
+    if "core" in own and own["core"] != base.get("core"):
+        replaced |= {figure for region in regions for figure in _figures(region["name"], MEASURED_KEYS)}
+        regions = [{key: value for key, value in region.items() if key not in MEASURED_KEYS} for region in regions]
+        base = {**base, "region": regions} if regions else base
+    amended = _amended(own.get("region"), regions, problems)
+    if amended is not None:
+        names = [region["name"] for region in regions]
+        given = [item for item in own["region"] if item.get("name") in names]
+        replaced |= {figure for item in given for figure in _figures(item["name"], item)}
+        gone -= {"arena_region"}
+        own = {**own, "region": amended}
+    elif "region" in own:
+        replaced |= {figure for region in regions for figure in _figures(region["name"], ("base", *SPEED_KEYS))}
+    sources = [
+        {**source, "covers": kept}
+        for source in base.get("source", [])
+        if (kept := [figure for figure in source["covers"] if figure not in replaced])
+    ]
+    added = own.get("source", [])
+    kept_base = {key: value for key, value in base.items() if key not in gone and key != "name"}
+    return {**kept_base, **own, "source": [*sources, *added] if isinstance(added, list) else added}
+
+
+def _amended(own: Any, base: list[Document], problems: list[Problem]) -> list[Document] | None:
+    """The base's regions with what tables without a kind say of them; None when the tables are regions of their own.
+
+    A table for no region of the base, or for one that another table amends, is noted and left out.
+    """
+    if not isinstance(own, list) or not own or not base:
+        return None
+    if not all(isinstance(item, dict) and "kind" not in item for item in own):
+        return None
+    merged = {region["name"]: region for region in base}
+    seen: set[str] = set()
+    for index, item in enumerate(own):
+        name = item.get("name")
+        if not isinstance(name, str) or name not in merged:
+            problems.append(_no_such_region(f"region[{index}].name", name, list(merged)))
+        elif name in seen:
+            problems.append(Problem(f"region[{index}].name", f"modifies {name!r} twice", "merge the two tables"))
+        else:
+            merged[name] = {**merged[name], **item}
+            seen.add(name)
+    return list(merged.values())
+
+
+def _no_such_region(key: str, name: Any, known: list[str]) -> Problem:
+    if not isinstance(name, str):
+        return Problem(key, "is missing" if name is None else "must be a string", f"use one of {', '.join(known)}")
+    guess = did_you_mean(name, known) or f"its regions are {', '.join(known)}"
+    what = f"the extended board has no region {name[:80]!r}, and a new region needs a kind"
+    return Problem(key, what, guess)
+
+
+def _figures(region: str, keys: Iterable[str]) -> Iterator[str]:
+    """What sources call these keys of a region."""
+    for key in keys:
+        if key in SPEED_KEYS:
+            yield f"{region}.{key}"
+        elif key in ("size", "base"):
+            yield region
+
 
 DEFAULT_RUNTIME = "tflm-2026-08"
 ALIASES = {
@@ -245,3 +390,103 @@ def _suggestion(name: str, known: tuple[str, ...]) -> str:
 
 def _sentence(what: str, fix: str | None) -> str:
     return f"{what}; {fix}" if fix else what
+
+
+CLOCK_GIVEN = "specified by the user"
+
+
+def overridden(
+    target: Target,
+    *,
+    sram_bytes: int | None,
+    flash_bytes: int | None,
+    clock_hz: int | None,
+    arena_region: str | None,
+    kernels: str | None,
+    runtime: str | None,
+) -> Target:
+    """The target with each value that is not None; see Target.with_overrides."""
+    if clock_hz is not None:
+        low, high = CLOCK_RANGE_HZ
+        if not low <= clock_hz <= high:
+            raise TargetError(
+                f"a clock of {clock_hz} Hz is outside the range {format_clock(low)} to {format_clock(high)}",
+                where=target.name,
+                fix="specify the unit with the number, as in 480MHz",
+            )
+        target = replace(target, clock_hz=clock_hz, clock_source=CLOCK_GIVEN)
+        target = _without_source(target, "clock")
+    if arena_region is not None:
+        target = _with_arena_in(target, _arena_region(target, arena_region))
+    if sram_bytes is not None:
+        target = _resized(target, target.arena_region, "sram", sram_bytes)
+    if flash_bytes is not None:
+        target = _resized(target, target.flash_region, "flash", flash_bytes)
+    if kernels is not None:
+        known = next((word for word in KERNELS if word == kernels), None)
+        if known is None:
+            raise TargetError(f"unknown kernels {kernels!r}", where=target.name, fix=f"use {' or '.join(KERNELS)}")
+        target = replace(target, kernels=known, usual_kernels=None)  # the user has chosen
+    if runtime is not None:
+        target = replace(target, runtime=load_runtime(runtime))
+        require_abi(target.core, target.runtime, where=f"{target.name}: runtime")
+    return target
+
+
+def _arena_region(target: Target, name: str) -> str:
+    candidates = [region for region in target.regions if region.kind in ARENA_KINDS]
+    if not candidates:
+        raise TargetError(
+            f"{target.name} has no memory regions", where="--arena-region", fix="use --sram, or specify a board"
+        )
+    for region in target.regions:
+        if region.name == name:
+            if region in candidates:
+                return name
+            raise TargetError(
+                f"the arena cannot be placed in {name}, which is {region.kind}",
+                where=target.name,
+                fix=f"use one of {', '.join(r.name for r in candidates)}",
+            )
+    names = [region.name for region in candidates]
+    raise TargetError(
+        f"there is no region {name!r}",
+        where=target.name,
+        fix=did_you_mean(name, names) or f"use one of {', '.join(names)}",
+    )
+
+
+def _with_arena_in(target: Target, name: str) -> Target:
+    """The target with its arena in that region; with it in another kind of memory, its timings were not measured."""
+    before, moved = target.arena_region, replace(target, arena_region_name=name)
+    after = moved.arena_region
+    if before is None or after is None or before.kind == after.kind:
+        return moved
+    timings = (replace(t, status="extrapolated") if t.status == "calibrated" else t for t in target.timings)
+    return replace(moved, timings=tuple(timings))
+
+
+def _resized(target: Target, region: MemoryRegion | None, kind: RegionKind, size_bytes: int) -> Target:
+    """The target with a region of another size, or with a new one where there was none."""
+    low, high = SIZE_RANGE_BYTES
+    if not low <= size_bytes <= high:
+        raise TargetError(
+            f"{size_bytes} bytes of {kind} is outside the range {format_size(low)} to {format_size(high)}",
+            where=target.name,
+            fix="specify the unit with the number, as in 256KiB",
+        )
+    if region is None:
+        added = MemoryRegion(kind, kind, size_bytes, note="specified by the user")
+        return replace(target, regions=(*target.regions, added))
+    changed = replace(region, size_bytes=size_bytes, note="size specified by the user")
+    regions = tuple(changed if r.name == region.name else r for r in target.regions)
+    resized = replace(target, regions=regions, arena_region_name=target.arena_region_name)
+    if kind == "sram":  # smaller than a sibling, it must stay the arena's region
+        resized = replace(resized, arena_region_name=region.name)
+    return _without_source(resized, region.name)
+
+
+def _without_source(target: Target, figure: str) -> Target:
+    """The target whose sources no longer speak for a figure that the user gave."""
+    sources = (replace(source, covers=tuple(c for c in source.covers if c != figure)) for source in target.sources)
+    return replace(target, sources=tuple(source for source in sources if source.covers))

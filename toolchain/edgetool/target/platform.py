@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from edgetool.target.abi import Abi, StructSize, struct_size
-from edgetool.target.types import Kernels, Runtime, Target
+from edgetool.target.types import Abi, Kernels, Runtime, StructSize, Target, struct_size
 
 
 @dataclass(frozen=True, slots=True)

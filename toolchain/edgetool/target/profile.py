@@ -1,4 +1,11 @@
-"""What a profile may say: the keys of cores, boards and runtimes, and which values are possible."""
+"""What a profile may say: the keys of cores, boards and runtimes, and which values are possible.
+
+What a runtime's profile says of C structs: its ABIs, and field lists that struct_size can compute.
+
+What a profile may say of memory: regions, their speed, and where an arena may lie.
+
+What a profile may say of speed and power: timings of a kernel set, power, and a device's bandwidth.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +14,286 @@ from dataclasses import replace
 from typing import TypeVar, get_args
 
 from edgetool.errors import TargetError, UsageError
-from edgetool.target.layout import read_abis, read_field_lists, read_structs
-from edgetool.target.quantity import format_clock, parse_clock
-from edgetool.target.regions import COLD_RANGE, read_arena_region, read_regions, refuse_regions, region_figures
+from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
 from edgetool.target.schema import Problem, Section, did_you_mean
-from edgetool.target.takes import DTYPES, read_takes
-from edgetool.target.timing import CPI_RANGE, KERNELS, read_band, read_bandwidth, read_power, read_timings
+from edgetool.target.signatures import DTYPES, read_takes
 from edgetool.target.types import (
+    ARENA_KINDS,
+    SCALARS,
+    Abi,
     Core,
     Fpu,
     Kernels,
     LimitQuantity,
+    MemoryRegion,
     OperatorLimit,
+    Power,
+    Precision,
     RankLimit,
+    RegionKind,
     Runtime,
     Source,
     Target,
+    Timing,
+    TimingStatus,
 )
+
+KINDS = (*SCALARS, "i64", "enum", "pointer")
+MAX_COUNT = 2**16  # elements of an array in a struct
+
+FieldLists = tuple[tuple[str, str], ...]
+
+
+def read_structs(section: Section, name: str) -> FieldLists:
+    """The table of structs, each of which may be made of those before it; problems are noted in the section."""
+    structs: dict[str, str] = {}
+    for struct, fields in section.entries(name):
+        if not struct.isidentifier() or struct in KINDS:
+            section.note(f"{name}.{struct}", "is not a valid name of a struct")
+        elif _valid(section, f"{name}.{struct}", fields, structs):
+            structs[struct] = fields
+    return tuple(structs.items())
+
+
+def read_field_lists(section: Section, name: str, owners: Collection[str], structs: Collection[str]) -> FieldLists:
+    """A table of field lists by operator, which may be made of the structs; problems are noted in the section."""
+    lists = []
+    for owner, fields in section.entries(name):
+        if owner not in owners:
+            section.note(f"{name}.{owner}", "is not an operator of this runtime", did_you_mean(owner, owners))
+        elif _valid(section, f"{name}.{owner}", fields, structs):
+            lists.append((owner, fields))
+    return tuple(lists)
+
+
+def read_abis(section: Section, structs: Collection[str]) -> tuple[Abi, ...]:
+    """The ABIs that the runtime is described for; problems are noted in the section."""
+    abis: list[Abi] = []
+    for item in section.sections("abi"):
+        abi = Abi(
+            name=item.name("name"),
+            pointer_bytes=_one_of(item, "pointer_bytes", (4, 8)),
+            enum_bytes=_one_of(item, "enum_bytes", (1, 4)),
+            i64_alignment=_one_of(item, "i64_alignment", (4, 8)),
+            measured=_kernel_sets(item),
+            note=item.text("note", required=False),
+            replaced=item.entries("replaced", required=False),
+        )
+        item.finish()
+        for pair in abi.replaced:
+            for struct in pair:
+                if struct not in structs:
+                    item.note(
+                        f"replaced.{pair[0]}", f"there is no struct {struct[:80]!r}", did_you_mean(struct, structs)
+                    )
+        if abi.name in [other.name for other in abis]:
+            item.note("name", f"there are two ABIs with the name {abi.name!r}")
+        abis.append(abi)
+    if not abis:
+        section.note("abi", "is missing", "add an [[abi]] table")
+    return tuple(abis)
+
+
+def fields_problem(fields: str, structs: Collection[str]) -> str | None:
+    """Why struct_size could not compute these fields; None when it can."""
+    for field in fields.split():
+        kind, star, count = field.partition("*")
+        if kind not in KINDS and kind not in structs:
+            return f"{kind[:80]!r} is neither a scalar nor a previously defined struct"
+        if star and not (count.isascii() and count.isdigit() and len(count) < 9 and 1 <= int(count) <= MAX_COUNT):
+            return f"{field[:80]!r} must have a count from 1 to {MAX_COUNT}"
+    return None
+
+
+def _valid(section: Section, key: str, fields: str, structs: Collection[str]) -> bool:
+    reason = fields_problem(fields, structs)
+    if reason is None:
+        return True
+    near = next((field.partition("*")[0] for field in fields.split() if fields_problem(field, structs)), "")
+    section.note(key, reason, did_you_mean(near, (*KINDS, *structs)))
+    return False
+
+
+def _one_of(section: Section, key: str, known: tuple[int, ...]) -> int:
+    value = section.integer(key, known[0], known[-1])
+    if value not in known:
+        section.note(key, f"{value} is not one of {', '.join(map(str, known))}")
+        return known[0]
+    return value
+
+
+def _kernel_sets(section: Section) -> tuple[str, ...]:
+    known = get_args(Kernels)
+    words = section.texts("measured") if section.has("measured") else ()
+    for word in words:
+        if word not in known:
+            section.note("measured", f"{word[:80]!r} is not one of {', '.join(known)}", did_you_mean(word, known))
+    return words
+
+
+REGION_KINDS: tuple[RegionKind, ...] = get_args(RegionKind)
+MODEL_KINDS: tuple[RegionKind, ...] = ("flash", "external-flash")
+# A region below 1 KiB is a forgotten unit; above the upper bounds no microcontroller of today.
+ON_CHIP_RANGE_BYTES = (2**10, 2**26)
+EXTERNAL_RANGE_BYTES = (2**10, 2**32)
+CACHE_RANGE_BYTES = (16, 2**24)
+WAIT_STATES_RANGE = (0.0, 1000.0)
+ACCESS_RANGE_BYTES = (1, 64)
+COLD_RANGE = (0, 10**7)  # cycles
+STALL_RANGE = (0.0, 1000.0)  # cycles per byte; QSPI in single-bit mode stays below
+
+
+def read_regions(section: Section) -> tuple[MemoryRegion, ...]:
+    """The [[region]] tables: at least RAM for an arena and flash for a model; problems are noted in the section."""
+    regions: list[MemoryRegion] = []
+    for item in section.sections("region"):
+        region = _region(item)
+        item.finish()
+        for other in regions:
+            if region.name and region.name == other.name:
+                item.note("name", f"there are two regions with the name {region.name!r}")
+            elif _overlap(region, other):
+                item.note("base", f"the regions {other.name!r} and {region.name!r} overlap")
+        regions.append(region)
+    kinds = {region.kind for region in regions}
+    if not kinds & set(ARENA_KINDS):
+        section.note("region", "there is no RAM for an arena", 'add a [[region]] of kind "sram"')
+    if not kinds & set(MODEL_KINDS):
+        section.note("region", "there is no flash", 'add a [[region]] of kind "flash" or "external-flash"')
+    return tuple(regions)
+
+
+def refuse_regions(section: Section) -> None:
+    """Note regions of a device that is described by its bandwidth alone."""
+    for key in ("region", "arena_region", "timing"):
+        section.taken.add(key)
+        if section.has(key):
+            section.note(key, "cannot be used for a device that is described by its bandwidth", "remove one of the two")
+
+
+def read_arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> str | None:
+    """The region that the profile names for the arena; a board without on-chip RAM must name one."""
+    candidates = [region.name for region in regions if region.kind in ARENA_KINDS]
+    if section.has("arena_region"):
+        return section.choice("arena_region", candidates)
+    if candidates and not any(region.kind == "sram" for region in regions):
+        section.note("arena_region", "is missing: the only RAM is external", f"use one of {', '.join(candidates)}")
+    section.taken.add("arena_region")
+    return None
+
+
+def region_figures(region: MemoryRegion) -> tuple[str, ...]:
+    """What a source can speak for: the region itself (size and address), and each key of its speed."""
+    given = (
+        ("wait_states", region.wait_states),
+        ("access_bytes", region.access_bytes),
+        ("cache", region.cache_bytes or None),
+        ("stall_cycles_per_byte", region.stall_cycles_per_byte),
+    )
+    return (region.name, *(f"{region.name}.{key}" for key, value in given if value is not None))
+
+
+def _region(item: Section) -> MemoryRegion:
+    word = item.choice("kind", REGION_KINDS)
+    kind = next((known for known in REGION_KINDS if known == word), REGION_KINDS[0])
+    limits = EXTERNAL_RANGE_BYTES if kind.startswith("external-") else ON_CHIP_RANGE_BYTES
+    return MemoryRegion(
+        name=item.name("name"),
+        kind=kind,
+        size_bytes=item.quantity("size", parse_size, format_size, *limits) or limits[0],
+        base_address=item.address("base"),
+        note=item.text("note", required=False),
+        wait_states=item.number("wait_states", *WAIT_STATES_RANGE),
+        access_bytes=item.integer("access_bytes", *ACCESS_RANGE_BYTES) if item.has("access_bytes") else None,
+        cache_bytes=item.quantity("cache", parse_size, format_size, *CACHE_RANGE_BYTES, required=False) or 0,
+        stall_cycles_per_byte=item.number("stall_cycles_per_byte", *STALL_RANGE),
+        cold_cycles=item.integer("cold_cycles", *COLD_RANGE) if item.has("cold_cycles") else None,
+    )
+
+
+def _overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
+    if a.base_address is None or b.base_address is None:
+        return False
+    return a.base_address < b.base_address + b.size_bytes and b.base_address < a.base_address + a.size_bytes
+
+
+KERNELS: tuple[Kernels, ...] = get_args(Kernels)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+STATUSES: tuple[TimingStatus, ...] = get_args(TimingStatus)
+
+CPI_RANGE = (0.05, 100.0)  # outside of it no processor runs code from any memory
+BAND_RANGE = (0.05, 20.0)  # factors on a time
+POWER_RANGE_MW = (0.001, 1e6)
+BANDWIDTH_RANGE_GBPS = (1e-3, 1e5)
+
+
+def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Timing, ...]:
+    """The [[timing]] tables, at most one per kernel set, with cycles per instruction that the core can reach."""
+    timings: list[Timing] = []
+    for item in section.sections("timing"):
+        band, operator_band = read_band(item, "band"), read_band(item, "operator_band")
+        kernels = item.choice("kernels", KERNELS)
+        timing = Timing(
+            kernels=next((known for known in KERNELS if known == kernels), KERNELS[0]),
+            cpi=item.rate("cpi", *cpi_limits),
+            low=band[0],
+            high=band[1],
+            operator_low=operator_band[0],
+            operator_high=operator_band[1],
+            status=_status(item),
+            basis=item.text("basis"),
+            types=_types(item),
+        )
+        item.finish()
+        if kernels is not None and timing.kernels in [other.kernels for other in timings]:
+            item.note("kernels", f"there are two timings for {timing.kernels}")
+        timings.append(timing)
+    return tuple(timings)
+
+
+def read_band(section: Section, key: str) -> tuple[float, float]:
+    """The factors of a band, which must hold the estimate itself."""
+    low, high = section.pair(key, *BAND_RANGE)
+    if not low <= 1 <= high:
+        section.note(key, f"the range {low:g} to {high:g} does not contain 1, the estimate itself")
+    return low, high
+
+
+def read_power(section: Section) -> Power | None:
+    """The [power] table; None where there is none."""
+    item = section.optional("power")
+    if item is None:
+        return None
+    low, high = item.pair("range_mw", *POWER_RANGE_MW)
+    power = Power(item.rate("active_mw", *POWER_RANGE_MW), low, high, item.text("basis"))
+    item.finish()
+    if not low <= power.active_mw <= high:
+        item.note("active_mw", f"{power.active_mw:g} is outside range_mw, which is {low:g} to {high:g}")
+    return power
+
+
+def read_bandwidth(section: Section) -> float | None:
+    """The memory bandwidth of a device that is described by nothing else, in GB/s; None of any other."""
+    item = section.optional("bandwidth")
+    if item is None:
+        return None
+    bandwidth = item.rate("gbps", *BANDWIDTH_RANGE_GBPS)
+    item.finish()
+    return bandwidth
+
+
+def _types(section: Section) -> tuple[Precision, ...]:
+    named = section.texts("types") if section.has("types") else ()
+    for name in named:
+        if name not in PRECISIONS:
+            section.note("types", f"{name[:80]!r} is not one of {', '.join(PRECISIONS)}")
+    return tuple(known for known in PRECISIONS if known in named)
+
+
+def _status(section: Section) -> TimingStatus:
+    word = section.choice("status", STATUSES)
+    return next((known for known in STATUSES if known == word), "unvalidated")
+
 
 T = TypeVar("T")
 W = TypeVar("W", bound=str)

@@ -1,21 +1,59 @@
-"""Tables that the package carries besides profiles: instructions of loops, and the speeds of other runtimes."""
+"""Tables that the package carries besides profiles: instructions of loops, run-time fits, placements.
+
+The data that the package carries: profiles and tables, by folder and name.
+
+Tables that the package carries besides profiles: instructions of loops, and the speeds of other runtimes.
+
+What placement was measured to cost: the packaged table targets/placement.csv.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from edgetool.errors import TargetError
-from edgetool.target.package import data, names
 from edgetool.target.types import Kernels, RuntimeFactor
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+def data() -> Traversable:
+    """The folder targets/, wherever it is installed."""
+    import importlib.resources  # slow to import, and only packaged names need it
+
+    return importlib.resources.files("edgetool.targets")
+
+
+def document(kind: str, name: str) -> dict[str, Any]:
+    """The parsed text of a packaged profile; the name is one of names(kind)."""
+    return tomllib.loads(data().joinpath(kind, f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def names(kind: str) -> tuple[str, ...]:
+    """The names of the packaged profiles in a folder, in the order of their numbers."""
+    files = (entry.name for entry in data().joinpath(kind).iterdir())
+    return tuple(sorted((name.removesuffix(".toml") for name in files if name.endswith(".toml")), key=_natural))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts cortex-m7 before cortex-m33."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
 
 Table = Mapping[tuple[str, str], Mapping[str, float]]
 
-COLUMNS = ("operator", "path", "loop", "instructions")
+INSTRUCTION_COLUMNS = ("operator", "path", "loop", "instructions")
 FACTOR_COLUMNS = ("runtime", "core", "factor", "low", "high", "rows", "basis")
 # An instruction table's largest entry is a call that clears a buffer; a runtime is never this much slower or faster.
 INSTRUCTIONS_RANGE = (0.0, 1e9)
@@ -48,7 +86,7 @@ def load_factors() -> tuple[RuntimeFactor, ...]:
 def parse_instructions(text: str, *, where: str) -> Table:
     """The table of a CSV text. Raises TargetError with file and line for anything but a whole, finite table."""
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for line, row in _rows(text, COLUMNS, where):
+    for line, row in _rows(text, INSTRUCTION_COLUMNS, where):
         operator, path, loop, figure = row
         loops = found.setdefault((operator, path), {})
         if loop in loops:
@@ -105,3 +143,65 @@ def _number(text: str, column: str, limits: tuple[float, float], line: str) -> f
     if not math.isfinite(value) or not low <= value <= high:
         raise TargetError(f"{column}: {value:g} is outside the range {low:g} to {high:g}", where=line)
     return value
+
+
+Placement = Literal["arena-in-external-ram", "constants-in-external-flash"]
+
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+PLACEMENT_COLUMNS = ("placement", "mcu", "core", "factor", "measured", "document", "verified")
+WHERE = "targets/placement.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementEffect:
+    """A measured time by the one that instructions and the core's own speed account for.
+
+    mcu: the chip's name, or how it begins. measured: on what. verified: whether the document was read.
+    """
+
+    placement: Placement
+    mcu: str
+    core: str
+    factor: float
+    measured: str
+    document: str
+    verified: bool
+
+
+@cache
+def load_placement_effects() -> tuple[PlacementEffect, ...]:
+    """The packaged table. Raises TargetError for a broken one."""
+    return parse_placement_effects(data().joinpath("placement.csv").read_text(encoding="utf-8"), where=WHERE)
+
+
+def parse_placement_effects(text: str, *, where: str) -> tuple[PlacementEffect, ...]:
+    """The effects of a CSV text. Raises TargetError naming line and column."""
+    try:
+        rows = list(csv.reader(text.splitlines(), strict=True))
+    except csv.Error as error:
+        raise TargetError(f"is not valid CSV: {error}", where=where) from None
+    if not rows or tuple(rows[0]) != PLACEMENT_COLUMNS:
+        raise TargetError(f"the header must be {','.join(PLACEMENT_COLUMNS)}", where=f"{where}:1")
+    return tuple(_effect(row, f"{where}:{number}") for number, row in enumerate(rows[1:], 2))
+
+
+def _effect(row: list[str], where: str) -> PlacementEffect:
+    if len(row) != len(PLACEMENT_COLUMNS) or not all(cell and cell == cell.strip() for cell in row):
+        raise TargetError(f"a row must have {len(PLACEMENT_COLUMNS)} cells, none of them empty", where=where)
+    word, mcu, core, factor, measured, document, verified = row
+    placement = next((known for known in PLACEMENTS if known == word), None)
+    if placement is None:
+        raise TargetError(f"placement: {word[:80]!r} is not one of {', '.join(PLACEMENTS)}", where=where)
+    if verified not in ("true", "false"):
+        raise TargetError(f"verified: {verified[:80]!r} is neither true nor false", where=where)
+    return PlacementEffect(placement, mcu, core, _factor(factor, where), measured, document, verified == "true")
+
+
+def _factor(text: str, where: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = math.nan
+    if not (math.isfinite(factor) and 1 <= factor <= 1000):
+        raise TargetError(f"factor: {text[:80]!r} is not a number from 1 to 1000", where=where)
+    return factor
