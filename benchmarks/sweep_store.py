@@ -26,13 +26,11 @@ from pathlib import Path
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.report.json import plain
-from edgetool.sweep.job import Job, Outcome
+from edgetool.sweep.jobs import Job, Outcome
 from edgetool.sweep.metrics import Cost, Quality
-from edgetool.sweep.record import SweepRecord
-from edgetool.sweep.rows import rows
 from edgetool.sweep.spec import SweepLimits, TargetSpec
-from edgetool.sweep.store import Entry, Store, open_store
-from edgetool.sweep.table import rows_csv, rows_json
+from edgetool.sweep.store import Entry, Store, SweepRecord, open_store
+from edgetool.sweep.table import rows, rows_csv, rows_json
 from edgetool.sweep.variant import Variant
 
 RUNS = 5

@@ -14,7 +14,7 @@ from edgetool.cli.main import cli
 from edgetool.cli.sweep import COMMANDS
 from edgetool.errors import SettingsError
 from edgetool.sweep.front import AXES
-from edgetool.sweep.spec_file import read_spec
+from edgetool.sweep.spec import read_spec
 from edgetool.sweep.table import COLUMNS
 from edgetool.sweep.variant import PRECISIONS
 

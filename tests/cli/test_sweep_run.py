@@ -16,8 +16,8 @@ from edgetool.errors import ClusterError
 from edgetool.report.document import QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep import run as library
-from edgetool.sweep.job import Outcome, Task
-from edgetool.sweep.progress import Advance
+from edgetool.sweep.executor import Advance
+from edgetool.sweep.jobs import Outcome, Task
 from tests.cli.sweeps import cost, quality, sweep
 
 pytestmark = pytest.mark.skipif(
@@ -34,7 +34,7 @@ max_latency = "100ms"
 
 
 class Work:
-    """Stands for edgetool.sweep.work.do; fails what `fails` says, with that reason."""
+    """Stands for edgetool.sweep.executor.do; fails what `fails` says, with that reason."""
 
     def __init__(self, fails: Callable[[Task], str | None] = lambda task: None) -> None:
         self.kinds: list[str] = []

@@ -17,9 +17,9 @@ from edgetool.cli.view_sweep_pareto import pareto_view
 from edgetool.cli.view_sweep_progress import progress_text, time_text
 from edgetool.cli.view_sweep_table import savings, variant_text
 from edgetool.report.document import Band
+from edgetool.sweep.executor import Advance
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Metrics, Row
-from edgetool.sweep.progress import Advance
 from edgetool.sweep.spec import SweepLimits
 from tests.cli.sweeps import cost, marked, quality, record, row, sweep_rows
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from edgetool.errors import CalibrationError, InternalError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.report.json import plain
-from edgetool.sweep.job import Content, Outcome, Task
+from edgetool.sweep.jobs import Content, Outcome, Task
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.spec import Pruning, SweepSpec, TargetSpec
 from tests.sweep.made_rows import QUANTIZATION, metrics

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from edgetool.errors import SettingsError
-from edgetool.sweep.spec import SweepSpec
-from edgetool.sweep.spec_file import read_spec
+from edgetool.sweep.spec import SweepSpec, read_spec
 
 BOARD = """
 name = "my-board"

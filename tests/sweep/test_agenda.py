@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.sweep.agenda import Agenda
-from edgetool.sweep.job import Job, Made, Outcome
+from edgetool.sweep.jobs import Agenda, Job, Made, Outcome
 
 DONE, FAILED = Outcome(), Outcome(reason="it failed")
 

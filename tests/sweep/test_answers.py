@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.sweep.answers import gives_one_answer
+from edgetool.sweep.worker import gives_one_answer
 
 ONE = np.array([[0.9, 0.1], [0.8, 0.2]])
 TWO = np.array([[0.9, 0.1], [0.2, 0.8]])

@@ -22,11 +22,11 @@ from edgetool.report.document import Band
 from edgetool.report.json import plain
 from edgetool.sweep.best import TIES, best_row, write_best
 from edgetool.sweep.front import AXES, front
-from edgetool.sweep.job import Outcome
-from edgetool.sweep.measure import measured_cost
+from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.metrics import Judged, Metrics, Row
-from edgetool.sweep.rows import rows
 from edgetool.sweep.store import open_store
+from edgetool.sweep.table import rows
+from edgetool.sweep.worker import measured_cost
 from edgetool.target.load import load_target
 from tests.graphs import chain as chain_model
 from tests.model.builders import branches_model

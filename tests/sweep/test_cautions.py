@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetool.sweep.cautions import cautions
+from edgetool.sweep.table import cautions
 from edgetool.sweep.variant import Variant
 from tests.sweep.made_rows import row, variant
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
 from edgetool.gate.limits import Budget
-from edgetool.sweep.chain import PACKAGES, Chains
-from edgetool.sweep.job import InputFile, Job
+from edgetool.sweep.jobs import PACKAGES, Chains, InputFile, Job
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved
 from edgetool.sweep.variant import PRECISIONS, Variant

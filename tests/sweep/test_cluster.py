@@ -19,12 +19,11 @@ import pytest
 
 from edgetool.errors import CalibrationError, ClusterError, InternalError, UsageError
 from edgetool.pipeline.convert import hash_of_path
-from edgetool.sweep.cluster import KEPT_CONTENTS, ClusterPool
-from edgetool.sweep.job import Content, Job, Outcome, Task
-from edgetool.sweep.pool import Pool
-from edgetool.sweep.rows import rows
+from edgetool.sweep.executor import KEPT_CONTENTS, ClusterPool, Pool
+from edgetool.sweep.jobs import Content, Job, Outcome, Task
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.store import open_store
+from edgetool.sweep.table import rows
 from tests.sweep import fake_work
 from tests.sweep.fake_work import lines, spec_of, until
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.sweep.grid import grid
+from edgetool.sweep.search import grid
 from edgetool.sweep.spec import Builder, Pruning, SweepSpec, TargetSpec
 from edgetool.sweep.variant import PRECISIONS, Variant
 

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.sweep.rows import rows
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.spec import SweepSpec, TargetSpec
 from edgetool.sweep.store import open_store
-from edgetool.sweep.table import rows_json
+from edgetool.sweep.table import rows, rows_json
 from tests.sweep import fake_work
 from tests.sweep.fake_work import lines, spec_of, until
 

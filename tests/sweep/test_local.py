@@ -13,8 +13,8 @@ import pytest
 
 from edgetool import child
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.sweep.job import Job, Outcome, Task
-from edgetool.sweep.local import LocalPool, usable_cpus
+from edgetool.sweep.executor import LocalPool, usable_cpus
+from edgetool.sweep.jobs import Job, Outcome, Task
 from tests.sweep import fake_work
 from tests.sweep.fake_work import until
 

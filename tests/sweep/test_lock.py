@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError, UsageError
-from edgetool.sweep.lock import SUFFIX, exclusive
+from edgetool.sweep.store import SUFFIX, exclusive
 
 fcntl = pytest.importorskip("fcntl")
 

@@ -19,9 +19,20 @@ from edgetool.pipeline.compare import classifies, measure_quality, run_quantized
 from edgetool.pipeline.convert import convert_file
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.sweep.front import sqnr_of
-from edgetool.sweep.measure import MemoryUse, measured_cost, measured_memory, measured_quality, variant_metrics
 from edgetool.sweep.metrics import Quality
-from edgetool.sweep.reference import Array, Reference, outputs_for, read_reference, reference_of, write_reference
+from edgetool.sweep.worker import (
+    Array,
+    MemoryUse,
+    Reference,
+    measured_cost,
+    measured_memory,
+    measured_quality,
+    outputs_for,
+    read_reference,
+    reference_of,
+    variant_metrics,
+    write_reference,
+)
 from edgetool.target.load import load_target
 from tests import graphs
 from tests.pipeline.order_models import branching
@@ -209,7 +220,7 @@ def test_a_model_that_dies_on_litert_says_so(
     def dies(*_: object, limits: Limits) -> None:
         raise ConversionError("the process running the model crashed with SIGSEGV")
 
-    monkeypatch.setattr("edgetool.sweep.measure.run_quantized", dies)
+    monkeypatch.setattr("edgetool.sweep.worker.run_quantized", dies)
     with pytest.raises(ConversionError, match=r"the converted model cannot run: the process .* crashed with SIGSEGV"):
         measured_quality(conversion, reference_of(conversion), scheme="int8", workdir=tmp_path)
 

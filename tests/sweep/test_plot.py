@@ -18,14 +18,22 @@ from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.plot import plot
-from edgetool.sweep.plot_labels import beside, boxes_around, place
-from edgetool.sweep.plot_lines import Line, lines
-from edgetool.sweep.plot_scale import scale_of
-from edgetool.sweep.plot_style import COLOURS, LIMIT, MEMORY, TRACKED
-from edgetool.sweep.plot_text import broken
-from edgetool.sweep.record import SweepRecord
+from edgetool.sweep.plot import (
+    COLOURS,
+    LIMIT,
+    MEMORY,
+    TRACKED,
+    Line,
+    beside,
+    boxes_around,
+    broken,
+    lines,
+    place,
+    plot,
+    scale_of,
+)
 from edgetool.sweep.spec import SweepLimits, TargetSpec
+from edgetool.sweep.store import SweepRecord
 from edgetool.sweep.variant import PRECISIONS, Variant
 from tests.sweep.made_rows import metrics
 

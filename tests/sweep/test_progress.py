@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.sweep.progress import SHARES, seconds_by_kind, seconds_left
+from edgetool.sweep.executor import SHARES, seconds_by_kind, seconds_left
 
 KINDS = st.sampled_from(sorted(SHARES))
 SECONDS = st.floats(0.01, 1e5)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from edgetool.convert.request import Value
 from edgetool.gate.limits import Budget
-from edgetool.sweep.record import SweepRecord, record_from_json, record_of, record_to_json
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
+from edgetool.sweep.store import SweepRecord, record_from_json, record_of, record_to_json
 
 SPEC = SweepSpec(
     name="keywords",

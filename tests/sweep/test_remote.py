@@ -12,8 +12,8 @@ import pytest
 
 from edgetool.child import OnStart
 from edgetool.errors import OutputError
-from edgetool.sweep.job import Content, Job, Outcome, Task
-from edgetool.sweep.remote import do_remotely, message_of, packed
+from edgetool.sweep.executor import do_remotely, message_of, packed
+from edgetool.sweep.jobs import Content, Job, Outcome, Task
 
 distributed = pytest.importorskip("distributed")
 

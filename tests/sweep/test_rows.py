@@ -12,11 +12,11 @@ import pytest
 from edgetool.errors import UsageError
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
-from edgetool.sweep.job import Outcome
+from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.rows import ELSEWHERE, made_rows, rows
 from edgetool.sweep.spec import SweepLimits
 from edgetool.sweep.store import Entry, open_store
+from edgetool.sweep.table import ELSEWHERE, made_rows, rows
 from tests.sweep.made_rows import chain, metrics, outcomes, record, variant, write_store
 
 NO_LIMITS = SweepLimits()

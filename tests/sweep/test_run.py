@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.sweep.progress import Advance
-from edgetool.sweep.rows import rows
+from edgetool.sweep.executor import Advance
 from edgetool.sweep.run import RunResult, run_sweep
 from edgetool.sweep.spec import Pruning, Search, SweepSpec
 from edgetool.sweep.store import open_store
+from edgetool.sweep.table import rows
 from tests.sweep import fake_work
 from tests.sweep.fake_work import lines, spec_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetool.report.document import Band
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.savings import CHECKED, saved, savings_notes
+from edgetool.sweep.table import CHECKED, saved, savings_notes
 from tests.sweep.made_rows import row, variant
 
 FIGURES = {"model_parameters": "parameters", "macs": "macs", "model_bytes": "model_bytes", "arena_bytes": "arena_bytes"}

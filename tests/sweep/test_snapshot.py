@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError, UsageError
-from edgetool.sweep.snapshot import snapshot
+from edgetool.sweep.run import snapshot
 from edgetool.sweep.spec import Builder, FineTune, SweepSpec
 
 

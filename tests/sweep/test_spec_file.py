@@ -8,9 +8,8 @@ import pytest
 
 from edgetool.errors import SettingsError, UsageError
 from edgetool.gate.limits import Budget
-from edgetool.sweep.grid import grid
-from edgetool.sweep.spec import FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
-from edgetool.sweep.spec_file import read_spec
+from edgetool.sweep.search import grid
+from edgetool.sweep.spec import FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec, read_spec
 from edgetool.sweep.targets import resolved
 from tests.sweep.spec_texts import BOARD, BUILT, LEAST, WHOLE, read
 

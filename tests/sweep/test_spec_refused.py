@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import EdgetoolError, UsageError
-from edgetool.sweep.spec import SweepSpec
-from edgetool.sweep.spec_file import MAX_GRID, read_spec
-from edgetool.sweep.spec_keys import size_bytes as read_size
+from edgetool.sweep.spec import MAX_GRID, SweepSpec, read_spec
+from edgetool.sweep.spec import size_bytes as read_size
 from edgetool.target.quantity import format_size
 from tests.sweep.spec_texts import BOARD, LEAST, read, refused
 

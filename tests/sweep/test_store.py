@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError, OutputError, UsageError
-from edgetool.sweep import store_file
-from edgetool.sweep.job import Outcome
-from edgetool.sweep.record import SweepRecord
-from edgetool.sweep.store import Entry, Store, open_store
+from edgetool.sweep import store
+from edgetool.sweep.jobs import Outcome
+from edgetool.sweep.store import Entry, Store, SweepRecord, open_store
 from edgetool.sweep.variant import Variant
 from tests.sweep.stores import RECORD, job, write
 
@@ -110,7 +109,7 @@ def test_failures_are_forgotten_and_nothing_else(store: Store) -> None:
 
 def test_what_is_recorded_survives_a_loss_of_power(path: Path) -> None:
     """FULL: SQLite waits until a transaction is on the disk."""
-    connection = store_file.connect(path, create=True)
+    connection = store.connect(path, create=True)
     try:
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     finally:
@@ -218,7 +217,7 @@ def test_a_removed_store_is_told(store: Store) -> None:
 
 
 def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_file, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
     store.record(job("a"), Outcome())
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -235,7 +234,7 @@ def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.
 
 
 def test_what_is_read_at_once_is_of_one_moment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_file, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
     store.begin(RECORD)
     with open_store(store.path) as reader, reader.at_once():
         assert reader.entries() == ()

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError, UsageError
-from edgetool.sweep.job import Outcome
+from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.store import open_store
 from tests.sweep.stores import job, write
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from edgetool.sweep.job import Job, Outcome
+from edgetool.sweep.jobs import Job, Outcome
 from edgetool.sweep.store import open_store
 what, path = sys.argv[1], Path(sys.argv[2])
 with open_store(path, create=True) as store, store.exclusive():

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import InternalError, OutputError, UsageError
-from edgetool.sweep.schema import APPLICATION_ID, TABLES, VERSION
-from edgetool.sweep.store import open_store
+from edgetool.sweep.store import APPLICATION_ID, TABLES, VERSION, open_store
 from tests.sweep.stores import read_all, write
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edgetool.sweep.spec import SweepLimits
-from edgetool.sweep.typed import require_types
+from edgetool.sweep.store import require_types
 from tests.cli import sweeps
 
 ODD = (None, True, -1, 0, 0.5, 1e308, 2**70, "x", "", "int8", "\ud800", [], {}, [1], {"a": 1}, [["convert", "a"]])

@@ -13,10 +13,10 @@ import pytest
 
 from edgetool import errors
 from edgetool.errors import CalibrationError, EdgetoolError, MissingExtraError, OutputError, UsageError
-from edgetool.sweep import work
-from edgetool.sweep.job import Content, Job, Kind, Outcome, Task
+from edgetool.sweep import executor
+from edgetool.sweep.executor import do
+from edgetool.sweep.jobs import Content, Job, Kind, Outcome, Task
 from edgetool.sweep.versions import installed_versions
-from edgetool.sweep.work import do
 from edgetool.sweep.worker import KINDS, check_versions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals a
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another worker, which does as it is told."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setattr(work, "WORKER", "tests.sweep.work_child")
+    monkeypatch.setattr(executor, "WORKER", "tests.sweep.work_child")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def task(asked: Mapping[str, Any], contents: Mapping[str, Content] | None = None
 
 
 def test_every_kind_of_job_can_be_done_and_told() -> None:
-    assert set(KINDS) == set(work.DOING) == set(get_args(Kind))
+    assert set(KINDS) == set(executor.DOING) == set(get_args(Kind))
 
 
 def test_inputs_arrive_by_path_or_bytes_and_blobs_come_back(fake: None, folder: Path, tmp_path: Path) -> None:

@@ -15,16 +15,16 @@ import pytest
 
 from edgetool.child.folder import PREFIX
 from edgetool.errors import OutputError
-from edgetool.sweep.lock import SUFFIX, Lock, exclusive
-from edgetool.sweep.workplace import workplace
+from edgetool.sweep.run import workplace
+from edgetool.sweep.store import SUFFIX, Lock, exclusive
 
 pytest.importorskip("fcntl", reason="the system has no flock")
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from edgetool.sweep.lock import exclusive
-from edgetool.sweep.workplace import workplace
+from edgetool.sweep.store import exclusive
+from edgetool.sweep.run import workplace
 with exclusive(Path(sys.argv[1])) as lock, workplace(lock) as folder:
     (folder / "data.npz").write_bytes(b"the user's")
     Path(sys.argv[2]).write_text(str(folder))

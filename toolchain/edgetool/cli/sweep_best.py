@@ -18,7 +18,7 @@ from edgetool.errors import UsageError
 if TYPE_CHECKING:
     from edgetool.codegen.program import Data
     from edgetool.pipeline.firmware import Project
-    from edgetool.sweep.record import SweepRecord
+    from edgetool.sweep.store import SweepRecord
 
 
 @click.command(

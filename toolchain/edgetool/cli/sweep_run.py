@@ -56,7 +56,7 @@ def command(
     variant fails, the others still run. Exits with 4 if all fail.
     """
     from edgetool.sweep.run import run_sweep
-    from edgetool.sweep.spec_file import read_spec
+    from edgetool.sweep.spec import read_spec
 
     path = spec_path(spec)
     if jobs is not None and scheduler is not None:

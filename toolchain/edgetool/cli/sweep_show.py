@@ -16,7 +16,7 @@ from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
     from edgetool.sweep.metrics import Row
-    from edgetool.sweep.record import SweepRecord
+    from edgetool.sweep.store import SweepRecord
 
 
 @click.command(

@@ -16,7 +16,7 @@ from edgetool.errors import EdgetoolError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.sweep.metrics import Row
-    from edgetool.sweep.record import SweepRecord
+    from edgetool.sweep.store import SweepRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = Path("sweep.toml")
@@ -94,7 +94,7 @@ def find_store(source: Path | None, store: Path | None) -> Path:
 
 def _check_toml(source: Path) -> None:
     """Raise UsageError where 'sweep run' could make nothing of the file."""
-    from edgetool.sweep.toml_file import read_toml
+    from edgetool.sweep.spec import read_toml
 
     try:
         read_toml(source, what="a sweep.toml")
@@ -110,8 +110,8 @@ def read_rows(
     path: Path, axes: tuple[str, ...] | None = None, *, notes: bool = True
 ) -> tuple[SweepRecord, tuple[Row, ...]]:
     """The sweep of a store and all its rows, judged, the front of the axes marked (by default the usual ones)."""
-    from edgetool.sweep.rows import rows
     from edgetool.sweep.store import open_store
+    from edgetool.sweep.table import rows
 
     with open_store(path) as store:
         found = store.sweep(), rows(store, axes, notes=notes)

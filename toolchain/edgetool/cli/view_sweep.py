@@ -11,11 +11,11 @@ import click
 from edgetool.cli.text import duration, energy, fact, printable, width, wrapped
 from edgetool.cli.view_sweep_table import Layout, layout, plain, same_everywhere, share, table_lines
 from edgetool.gate.limits import WHAT
-from edgetool.sweep.cautions import cautions
 from edgetool.sweep.front import default_axes
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.record import SweepRecord
 from edgetool.sweep.spec import SweepLimits
+from edgetool.sweep.store import SweepRecord
+from edgetool.sweep.table import cautions
 from edgetool.target.quantity import format_size
 
 MOST_NOTES = 6

@@ -24,7 +24,7 @@ from edgetool.cli.view_sweep import AXIS_WORDS, by_target, target_heading
 from edgetool.cli.view_sweep_table import UNKNOWN, accuracy_word, cut, state, variant_text
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.record import SweepRecord
+from edgetool.sweep.store import SweepRecord
 
 GAP = 2
 LEAST_VARIANT = 20

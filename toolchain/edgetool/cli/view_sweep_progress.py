@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgetool.cli.text import printable, width
-from edgetool.sweep.progress import Advance
+from edgetool.sweep.executor import Advance
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it

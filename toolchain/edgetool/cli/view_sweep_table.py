@@ -22,7 +22,7 @@ from edgetool.figure import significant
 from edgetool.report.document import Band
 from edgetool.sweep.front import accuracy_of, sqnr_of
 from edgetool.sweep.metrics import Cause, Cost, Quality, Row
-from edgetool.sweep.savings import saved
+from edgetool.sweep.table import saved
 from edgetool.sweep.variant import Variant
 
 UNKNOWN = "-"

@@ -24,12 +24,10 @@ from edgetool.pipeline.plan_request import PlanRequest
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
-from edgetool.sweep.chain import MODEL_BLOB, TFLITE_BLOB
 from edgetool.sweep.front import AXES, INSTEAD, axis
+from edgetool.sweep.jobs import MODEL_BLOB, TFLITE_BLOB
 from edgetool.sweep.metrics import Row
-from edgetool.sweep.record import SweepRecord
-from edgetool.sweep.store import Store
-from edgetool.sweep.stored import read_notes, read_original, read_quantization, read_versions
+from edgetool.sweep.store import Store, SweepRecord, read_notes, read_original, read_quantization, read_versions
 from edgetool.sweep.targets import resolved
 from edgetool.sweep.variant import PRECISIONS
 

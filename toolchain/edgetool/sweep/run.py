@@ -1,33 +1,120 @@
-"""Runs a sweep: every variant's jobs that its store lacks, here or on a cluster."""
+"""Runs a sweep: every variant's jobs that its store lacks, here or on a cluster.
+
+Unchanging copies of the user's files: a sweep takes hours, and they may be edited meanwhile.
+
+Where a run keeps its copies and its jobs work; what a killed run left behind is removed by the next, by that of the
+same store without delay and where the file system has no locks, too.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import shutil
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetool.errors import UsageError
-from edgetool.sweep import work
-from edgetool.sweep.agenda import Agenda
-from edgetool.sweep.chain import Chains
-from edgetool.sweep.cluster import ClusterPool
-from edgetool.sweep.job import Job
-from edgetool.sweep.local import LocalPool
-from edgetool.sweep.perform import Performer
-from edgetool.sweep.pool import Do, Pool
-from edgetool.sweep.progress import Advance
-from edgetool.sweep.proposer import Grid, Proposer
-from edgetool.sweep.record import record_of
-from edgetool.sweep.rows import rows
-from edgetool.sweep.search import OptunaProposer
-from edgetool.sweep.snapshot import check_inputs, snapshot
+from edgetool.child import work_folder
+from edgetool.child.folder import PREFIX
+from edgetool.errors import OutputError, UsageError
+from edgetool.pipeline.convert import hash_of_path
+from edgetool.pipeline.files import check_readable
+from edgetool.sweep import executor
+from edgetool.sweep.executor import Advance, ClusterPool, Do, LocalPool, Performer, Pool
+from edgetool.sweep.jobs import BUILDER_FILE, Agenda, Chains, InputFile, Job
+from edgetool.sweep.search import Grid, OptunaProposer, Proposer
 from edgetool.sweep.spec import SweepSpec
-from edgetool.sweep.store import Entry, Store, open_store
+from edgetool.sweep.store import Entry, Lock, Store, open_store, record_of
+from edgetool.sweep.table import rows
 from edgetool.sweep.variant import Variant
 from edgetool.sweep.versions import installed_versions
-from edgetool.sweep.workplace import workplace
+
+
+def snapshot(spec: SweepSpec, folder: Path) -> dict[str, InputFile]:
+    """Every file or directory that the sweep reads, copied into `folder` and hashed there, by role.
+
+    Roles are "model", or "builder" and "builder_file:NAME", and "calibration", "evaluate", "fine_tune" where they are
+    given. Raises UsageError for what cannot be read, or two builder files of one name, and OutputError where the copies
+    cannot be written.
+    """
+    return {role: _copied(path, folder / f"{number}") for number, (role, path) in enumerate(_roles(spec).items())}
+
+
+def check_inputs(spec: SweepSpec) -> None:
+    """Raise UsageError where snapshot would, before anything is made."""
+    for path in _roles(spec).values():
+        check_readable(path)
+
+
+def _roles(spec: SweepSpec) -> dict[str, Path]:
+    roles = {}
+    for role, path in _named(spec):
+        if role in roles:
+            raise UsageError(f"two builder files are named {path.name}", where=str(path), fix="rename one of them")
+        roles[role] = path
+    return roles
+
+
+def _named(spec: SweepSpec) -> Iterator[tuple[str, Path]]:
+    if spec.model is not None:
+        yield "model", spec.model
+    if spec.builder is not None:
+        yield "builder", spec.builder.path
+        for path in spec.builder.files:
+            # The builder itself may be listed; another file of its name could not be imported beside it.
+            if path != spec.builder.path:
+                yield ("builder" if path.name == spec.builder.path.name else f"{BUILDER_FILE}{path.name}"), path
+    data = spec.fine_tune.data if spec.fine_tune is not None else None
+    for role, given in (("calibration", spec.calibration), ("evaluate", spec.evaluate), ("fine_tune", data)):
+        if given is not None:
+            yield role, given
+
+
+def _copied(path: Path, folder: Path) -> InputFile:
+    check_readable(path)
+    copy = folder / path.name
+    try:
+        folder.mkdir(parents=True)
+        if path.is_dir():
+            shutil.copytree(path, copy)
+        else:
+            shutil.copyfile(path, copy)
+        sha256, _ = hash_of_path(copy)
+    except (OSError, shutil.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(
+            f"cannot be copied to {folder.parent}: {why}", where=str(path), fix="check the file and the free disk space"
+        ) from error
+    return InputFile(path.name, sha256, copy)
+
+
+@contextmanager
+def workplace(lock: Lock) -> Iterator[Path]:
+    """An empty directory among the system's temporary ones, noted in the store's lock; gone at the end.
+
+    Raises as work_folder does.
+    """
+    _remove(lock.left)
+    with work_folder() as folder:
+        lock.note(str(folder))
+        yield folder
+
+
+def _remove(left: str) -> None:
+    """Remove what was noted, if it is a directory of this user's that has our name: anybody may write into a file."""
+    path = Path(left)
+    if not path.is_absolute() or not path.name.startswith(PREFIX):
+        return
+    try:
+        found = path.lstat()
+    except OSError:
+        return  # it is gone already
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +136,7 @@ def run_sweep(
     scheduler: str | None = None,
     retry_failed: bool = False,
     progress: Callable[[Advance], None] | None = None,
-    do: Do = work.do,
+    do: Do = executor.do,
 ) -> RunResult:
     """Do every job of the sweep that the store lacks, and record it as it ends; sweep.rows.rows has the results.
 

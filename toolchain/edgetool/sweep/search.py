@@ -2,6 +2,14 @@
 
 S. Watanabe, Tree-Structured Parzen Estimator, https://arxiv.org/abs/2304.11127; with several objectives: Y. Ozaki et
 al., Multiobjective Tree-Structured Parzen Estimator, https://doi.org/10.1613/jair.1.13188.
+
+Every variant that a sweep's lists make together.
+
+Where the variants of a sweep come from: all of the grid at once, or in batches that learn from what was measured.
+
+The variants of one target as points of a grid of indices: what a search moves in.
+
+By how much a variant exceeds what it must keep: the judgement's reasons as numbers that a search can lessen.
 """
 
 from __future__ import annotations
@@ -9,18 +17,186 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
+from edgetool.convert.request import Value
 from edgetool.errors import MissingExtraError
-from edgetool.sweep.excess import UNKNOWN, excess
-from edgetool.sweep.front import AXES, axis
-from edgetool.sweep.metrics import Row
-from edgetool.sweep.proposer import Grid
-from edgetool.sweep.space import Point, Space, space_of
+from edgetool.gate.limits import Of
+from edgetool.sweep.front import AXES, accuracy_of, axis
+from edgetool.sweep.judge import used_bytes
+from edgetool.sweep.metrics import Cause, Metrics, Quality, Row
 from edgetool.sweep.spec import SweepLimits, SweepSpec
 from edgetool.sweep.variant import Variant
+
+
+def grid(spec: SweepSpec) -> tuple[Variant, ...]:
+    """All combinations: the builder's parameters first, in the order of the file, then level, precision and target,
+    of which the last changes fastest."""
+    parameters = spec.builder.parameters if spec.builder is not None else ()
+    names = [name for name, _ in parameters]
+    return tuple(
+        Variant(tuple(zip(names, values, strict=True)), level, precision, target.label)
+        for values in product(*(choices for _, choices in parameters))
+        for level, precision, target in product(spec.pruning.levels, spec.precisions, spec.targets)
+    )
+
+
+class Proposer(Protocol):
+    """Names the variants to try: the same ones for the same tellings, so that a sweep can be continued."""
+
+    def propose(self) -> tuple[Variant, ...]:
+        """The next ones, none of them named before; empty where there are no more."""
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """What is known of all variants named so far, in their order."""
+
+
+class Grid:
+    """Every variant, in one batch."""
+
+    def __init__(self, spec: SweepSpec) -> None:
+        self._variants = grid(spec)
+
+    def propose(self) -> tuple[Variant, ...]:
+        """All at first, then none."""
+        variants, self._variants = self._variants, ()
+        return variants
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """Nothing is learnt: the grid is all there is."""
+
+
+Point = tuple[int, ...]  # an index into the values of each dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What a sweep varies. ordered: neighbouring values are alike, so the order is worth knowing."""
+
+    name: str
+    values: tuple[Value, ...]
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The builder's parameters, then level, then precision. Names of parameters are led by "parameter ", so that one
+    called "level" is no trouble."""
+
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def size(self) -> int:
+        """How many variants there are; never enumerated, as it may be of any size."""
+        return math.prod(len(dimension.values) for dimension in self.dimensions)
+
+    def variant(self, point: Point, target: str) -> Variant:
+        """The variant at the point."""
+        *parameters, level, precision = (
+            dimension.values[index] for dimension, index in zip(self.dimensions, point, strict=True)
+        )
+        names = (dimension.name.removeprefix("parameter ") for dimension in self.dimensions[:-2])
+        return Variant(tuple(zip(names, parameters, strict=True)), float(level), str(precision), target)
+
+    def nearest_free(
+        self, point: Point, taken: Collection[Point], shuffled: Callable[[list[Point]], list[Point]]
+    ) -> Point:
+        """The point itself, or one that is the fewest steps away among those not taken.
+
+        A step goes to the next value of an ordered dimension, or to any other of one that is not. shuffled decides
+        between points as near. Raises ValueError where every point is taken.
+        """
+        seen, waiting = {point}, deque([point])
+        while waiting:
+            here = waiting.popleft()
+            if here not in taken:
+                return here
+            new = [step for step in self._steps(here) if step not in seen]
+            seen.update(new)
+            waiting.extend(shuffled(new))
+        raise ValueError("all points have been tried")
+
+    def _steps(self, point: Point) -> Iterator[Point]:
+        for place, (dimension, index) in enumerate(zip(self.dimensions, point, strict=True)):
+            near = (index - 1, index + 1) if dimension.ordered else range(len(dimension.values))
+            for other in near:
+                if other != index and 0 <= other < len(dimension.values):
+                    yield (*point[:place], other, *point[place + 1 :])
+
+
+def space_of(spec: SweepSpec) -> Space:
+    """The space of each of the sweep's targets. Numbers are put in order; texts and truth values have none."""
+    parameters = spec.builder.parameters if spec.builder is not None else ()
+    return Space(
+        (
+            *(_dimension(f"parameter {name}", values) for name, values in parameters),
+            _dimension("level", spec.pruning.levels),
+            Dimension("precision", spec.precisions, ordered=False),
+        )
+    )
+
+
+def _dimension(name: str, values: Sequence[Value]) -> Dimension:
+    ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return Dimension(name, tuple(sorted(values)) if ordered else tuple(values), ordered)
+
+
+UNKNOWN = 1.0  # a figure that a limit asks for and nobody knows: as bad as twice the limit
+
+
+def excess(metrics: Metrics, limits: SweepLimits) -> Mapping[Cause, float]:
+    """Each limit's excess, as a share of the limit (of accuracy: as a share of all samples); 0 or less is kept.
+
+    Limits that are not given, and memories whose size is not known, are left out.
+    """
+    cost = metrics.cost
+    used = used_bytes(cost, limits)
+    found: dict[Cause, float] = {
+        "runtime": float(len(cost.errors)),
+        "arena unknown": UNKNOWN if cost.arena_bytes is None else 0.0,
+    }
+    if cost.sram_bytes is not None:
+        found["memory"] = _over(used["ram"], cost.sram_bytes)
+    if cost.flash_bytes is not None:
+        found["flash"] = _over(used["flash"], cost.flash_bytes)
+    if limits.active_budget is not None:
+        # The reserve of RAM is kept free of an arena's budget, too, as it is judged.
+        of: Of = "flash" if limits.active_budget.of == "flash" else "ram"
+        found["budget"] = _over(used[of], limits.active_budget.bytes)
+    if limits.max_latency_ms is not None:
+        found["latency"] = _over(cost.latency_ms.value if cost.latency_ms else None, limits.max_latency_ms)
+    if limits.max_energy_uj is not None:
+        found["energy"] = _over(cost.energy_uj.value if cost.energy_uj else None, limits.max_energy_uj)
+    lost = _accuracy_lost(metrics.quality, limits)
+    if lost is not None:
+        found["accuracy"] = lost
+    return found
+
+
+def _over(value: float | None, limit: float) -> float:
+    if value is None:
+        return UNKNOWN
+    return (value - limit) / limit if limit > 0 else float(value > limit)
+
+
+def _accuracy_lost(quality: Quality, limits: SweepLimits) -> float | None:
+    """The larger excess of the two limits of accuracy; None where there is none."""
+    found = []
+    share = accuracy_of(quality)
+    if limits.min_accuracy is not None:
+        found.append(UNKNOWN if share is None else limits.min_accuracy - share)
+    if limits.max_accuracy_loss is not None:
+        original = quality.float_accuracy if quality.accuracy is not None else 1.0
+        # In points, without the last bits of shares of counts, as it is judged.
+        lost = None if share is None or original is None else round(100 * (original - share), 9)
+        found.append(UNKNOWN if lost is None else (lost - limits.max_accuracy_loss) / 100)
+    return max(found, default=None)
+
 
 # Of outputs that are equal; only the order of values counts in a search, and no quantization comes near.
 EQUAL_SQNR_DB = 200.0

@@ -1,13 +1,60 @@
-"""What a sweep is asked to do: a sweep.toml as types, its paths resolved."""
+"""What a sweep is asked to do: a sweep.toml as types, its paths resolved.
+
+A TOML file of the user's as text and as a table, whatever it turns out to be.
+
+The values of a sweep.toml's keys: what each may be, and what is said of one that is not.
+
+The targets of a sweep.toml: each is resolved at once, so that an unknown one is told with its key.
+
+Reads a sweep.toml, strictly: every key is known, every value possible, every file there, before anything runs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import keyword
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar, get_args
 
-from edgetool.convert.request import DEFAULT_SAMPLES, Method, Value
-from edgetool.gate.limits import Budget
+from edgetool.convert.request import DEFAULT_SAMPLES, MAX_SAMPLES, METHODS, NORMALISATION, ConvertRequest, Method, Value
+from edgetool.errors import EdgetoolError, SettingsError, UsageError
+from edgetool.gate.limits import Budget, parse_budget, parse_percent
+from edgetool.pipeline.files import check_readable, read_file
+from edgetool.pipeline.targets import is_path
+from edgetool.sweep.front import AXES
+from edgetool.sweep.variant import PRECISIONS
+from edgetool.target.load import load_target, parse_target
+from edgetool.target.profile import problems_as_error
+from edgetool.target.quantity import (
+    CLOCK_EXPECTED,
+    ENERGY_EXPECTED,
+    LONG_TIME_EXPECTED,
+    SIZE_EXPECTED,
+    TIME_EXPECTED,
+    parse_clock,
+    parse_energy,
+    parse_long_time,
+    parse_size,
+    parse_time,
+)
+from edgetool.target.schema import Section, did_you_mean
+from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
+from edgetool.target.types import Target
+
+
+def read_toml_text(path: Path, *, what: str) -> str:
+    """The file's text. what: "a sweep.toml", for messages. Raises UsageError for what is not a text file."""
+    blob = read_file(path, what=what, most_bytes=MAX_FILE_BYTES)
+    return toml_text(blob, where=str(path), fix=f"specify {what}", error=SettingsError)
+
+
+def read_toml(path: Path, *, what: str) -> dict[str, Any]:
+    """The file's table. Raises UsageError; a syntax error names line and column."""
+    text = read_toml_text(path, what=what)
+    return toml_table(text, where=str(path), fix="see docs/sweep.md", error=SettingsError)
+
 
 Strategy = Literal["grid", "search"]
 
@@ -120,3 +167,557 @@ class SweepSpec:
     limits: SweepLimits = field(default_factory=SweepLimits)
     trust_model_code: bool = False
     job_seconds: float = 3600.0
+
+
+T = TypeVar("T")
+
+MAX_TEXT = 1000  # characters of a parameter's value
+MAX_JOB_SECONDS = 30 * 24 * 3600
+ACCURACY_EXPECTED = 'an accuracy such as 0.9 or "90%"'
+BUILDER_EXPECTED = 'a builder such as "module:function"'
+LOSS_EXPECTED = 'percentage points such as "2%"'
+
+
+def value_of(section: Section, name: str, parse: Callable[[object], T]) -> T | None:
+    """What parse makes of the key's value; None when it is absent, or refused with a UsageError, which is noted."""
+    section.taken.add(name)
+    if not section.has(name):
+        return None
+    try:
+        return parse(section.table[name])
+    except UsageError as error:
+        section.note(name, error.what, error.fix)
+        return None
+
+
+def list_of(section: Section, name: str, parse: Callable[[object], T], example: str) -> tuple[T, ...] | None:
+    """A list of distinct values, not empty; None when it is absent or wrong. A wrong item is noted by its place."""
+    section.taken.add(name)
+    if not section.has(name):
+        return None
+    items = section.table[name]
+    if not isinstance(items, list) or not items:
+        section.note(name, "is an empty list" if items == [] else f"must be a list, not {_shown(items)}", example)
+        return None
+    before, found, shown = len(section.problems), list[T](), list[str]()
+    for i, item in enumerate(items):
+        place = f"{name}[{i}]"
+        try:
+            parsed = parse(item)
+        except UsageError as error:
+            section.note(place, error.what, error.fix)
+            continue
+        if parsed in found:
+            # 1, 1.0 and true are equal: tables and fronts would take their variants for one.
+            same = shown[found.index(parsed)]
+            as_what = f": it equals {same}" if same != _shown(item) else ""
+            section.note(place, f"{_shown(item)} is listed twice{as_what}", "remove one of them")
+        found.append(parsed)
+        shown.append(_shown(item))
+    return tuple(found) if len(section.problems) == before else None
+
+
+def word(known: Collection[str]) -> Callable[[object], str]:
+    """One of the known words."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, str) and value in known:
+            return value
+        guess = did_you_mean(value, known) if isinstance(value, str) else None
+        raise UsageError(f"{_shown(value)} is not one of {', '.join(known)}", fix=guess)
+
+    return parse
+
+
+def whole(low: int, high: int) -> Callable[[object], int]:
+    """An integer from low to high."""
+
+    def parse(value: object) -> int:
+        if type(value) is int and low <= value <= high:
+            return value
+        raise UsageError(f"{_shown(value)} is not an integer from {low} to {high}")
+
+    return parse
+
+
+def between(low: float, high: float) -> Callable[[object], float]:
+    """A number from low to high."""
+
+    def parse(value: object) -> float:
+        number = _number(value)
+        if number is None or not low <= number <= high:  # nor is NaN
+            raise UsageError(f"{_shown(value)} is not a number from {low:g} to {high:g}")
+        return number
+
+    return parse
+
+
+def pattern(value: object) -> str:
+    """A name or pattern: a line of printable text."""
+    text = _text(value, "a string")
+    if len(text) > MAX_TEXT or not text.isprintable():
+        raise UsageError(f"{_shown(value)} is not a single line of at most {MAX_TEXT} printable characters")
+    return text
+
+
+def is_name(text: str) -> bool:
+    """Whether Python takes it for a parameter."""
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def module_and_function(value: object) -> tuple[str, str]:
+    """Both of "module:function"."""
+    module, colon, function = _text(value, BUILDER_EXPECTED).partition(":")
+    if not colon or not is_name(module) or not is_name(function):
+        raise UsageError(
+            f"{_shown(value)} is not {BUILDER_EXPECTED}", fix="module.py must be in the folder of the sweep.toml"
+        )
+    return module, function
+
+
+def level(value: object) -> float:
+    """A share of the channels: from 0 to below 1."""
+    number = _number(value)
+    if number is None or not 0 <= number < 1:
+        raise UsageError(
+            f"{_shown(value)} is not a level: a number in the range 0 to less than 1",
+            fix="0.25 removes a quarter of the channels",
+        )
+    return number + 0.0  # of -0.0 it makes 0.0
+
+
+def parameter(value: object) -> Value:
+    """A value that the builder is called with: a finite number, a text or a boolean."""
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise UsageError(f"is a string of more than {MAX_TEXT} characters")
+    if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise UsageError(f"{_shown(value)} is not a finite number, a string or a boolean")
+
+
+def numbers(value: object) -> tuple[float, ...]:
+    """A finite number, or a list of them."""
+    found = [_number(item) for item in (value if isinstance(value, list) else [value])]
+    finite = [number for number in found if number is not None and math.isfinite(number)]
+    if not found or len(finite) < len(found):
+        raise UsageError(
+            f"{_shown(value)} is not a number or a list of numbers", fix="use one number, or one per channel"
+        )
+    return tuple(finite)
+
+
+def size_bytes(value: object) -> int:
+    """A size in bytes: "64KiB" or a number of bytes."""
+    if type(value) is int and value >= 0:
+        return value
+    return parse_size(_text(value, SIZE_EXPECTED))
+
+
+def latency_ms(value: object) -> float:
+    """A time above 0, in milliseconds."""
+    return _above_zero(parse_time(_text(value, TIME_EXPECTED)), value)
+
+
+def energy_uj(value: object) -> float:
+    """An energy above 0, in microjoules."""
+    return _above_zero(parse_energy(_text(value, ENERGY_EXPECTED)), value)
+
+
+def accuracy(value: object) -> float:
+    """A share from 0 to 1: 0.9 or "90%"."""
+    number = parse_percent(value) / 100 if isinstance(value, str) else _number(value)
+    if number is None or not 0 <= number <= 1:
+        raise UsageError(f"{_shown(value)} is not {ACCURACY_EXPECTED}")
+    return number
+
+
+def accuracy_loss(value: object) -> float:
+    """Percentage points: "2%"."""
+    return parse_percent(_text(value, LOSS_EXPECTED))
+
+
+def job_seconds(value: object) -> float:
+    """How long a job may take: "1h", or a number of seconds."""
+    number = parse_long_time(value) if isinstance(value, str) else _number(value)
+    if number is None or not 0 < number <= MAX_JOB_SECONDS:
+        raise UsageError(f"{_shown(value)} is not a number of seconds or {LONG_TIME_EXPECTED}, up to 30 days")
+    return number
+
+
+def path_in(folder: Path, *, suffix: str = "") -> Callable[[object], Path]:
+    """A path of a file or directory that can be read, relative to the sweep.toml's folder."""
+
+    def parse(value: object) -> Path:
+        path = folder / _text(value, "a path", quote=True)
+        try:
+            check_readable(path)
+        except EdgetoolError as error:
+            fix = "paths are relative to the sweep.toml's folder"
+            raise UsageError(f"{_shown(value)} {error.what}", fix=fix) from None
+        if suffix and (path.is_dir() or path.suffix.lower() != suffix):
+            raise UsageError(f"{_shown(value)} is not an {suffix} file")
+        return path
+
+    return parse
+
+
+def _number(value: object) -> float | None:
+    """A TOML integer or float; of an integer too large for a float, infinity."""
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _text(value: object, expected: str, *, quote: bool = False) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    raise UsageError(f"{_shown(value)} is not {expected}{', in quotes' if quote else ''}")
+
+
+def _above_zero(number: float, value: object) -> float:
+    if number <= 0:
+        raise UsageError(f"{_shown(value)} is too small", fix="use more than 0")
+    return number
+
+
+def _shown(value: Any) -> str:
+    """The value for a message, as TOML has it where that differs, and short."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+EXAMPLE = 'write targets = ["cortex-m4", {name = "my-board.toml", clock = "80MHz"}]'
+MAX_LABEL = 60
+# Key -> keyword of Target.with_overrides, in the order in which that applies them: the arena's region before its size.
+OVERRIDES: Mapping[str, str] = {
+    "clock": "clock_hz",
+    "arena_region": "arena_region",
+    "sram": "sram_bytes",
+    "flash": "flash_bytes",
+    "kernels": "kernels",
+    "runtime": "runtime",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A target and, of a label that was not given, what distinguishes it from others of its name."""
+
+    spec: TargetSpec
+    said: str
+    is_given: bool
+
+
+def read_targets(section: Section, folder: Path) -> tuple[TargetSpec, ...]:
+    """The targets of the key "targets", their labels distinct; problems are noted."""
+    section.taken.add("targets")
+    items = section.table.get("targets")
+    if not isinstance(items, list) or not items:
+        section.note("targets", "is missing" if items is None else "must be a non-empty list of targets", EXAMPLE)
+        return ()
+    found = []
+    for i, item in enumerate(items):
+        key = f"targets[{i}]"
+        table = {"name": item} if isinstance(item, str) else item
+        if not isinstance(table, Mapping):
+            section.note(key, "must be a name or a table", EXAMPLE)
+            continue
+        inner = Section(table, section.problems, section.key(key))
+        named = _read(inner, folder)
+        if named is not None:
+            found.append((key, named))
+    return _labelled(section, found)
+
+
+def _read(section: Section, folder: Path) -> _Named | None:
+    before = len(section.problems)
+    name = section.text("name")
+    label = section.text("label", required=False)
+    if len(label) > MAX_LABEL:
+        section.note("label", f"is longer than {MAX_LABEL} characters")
+    given = {key: _override(section, key) for key in OVERRIDES}
+    section.finish()
+    if len(section.problems) > before:
+        return None
+    profile, target = _resolved(section, name, folder)
+    for key, value in given.items():
+        if target is None:
+            return None
+        if value is not None:
+            target = _overridden(section, key, target, value)
+    if target is None:
+        return None
+    overrides = tuple((OVERRIDES[key], value) for key, value in given.items() if value is not None)
+    said = " ".join(_said(key, section.table[key]) for key, value in given.items() if value is not None)
+    packaged = target.name if profile is None else name
+    return _Named(TargetSpec(label or target.name, packaged, profile, overrides), said, bool(label))
+
+
+def _override(section: Section, key: str) -> int | str | None:
+    if key == "clock":
+        return value_of(section, key, _clock_hz)
+    if key in ("sram", "flash"):
+        return value_of(section, key, size_bytes)
+    return section.text(key, required=False) or None
+
+
+def _clock_hz(value: object) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, str):
+        return parse_clock(value)
+    raise UsageError(f"{value!r} is not {CLOCK_EXPECTED}")
+
+
+def _resolved(section: Section, name: str, folder: Path) -> tuple[str | None, Target | None]:
+    """The text of the user's own profile, None for a packaged one, and the target."""
+    try:
+        if not is_path(name):
+            return None, load_target(name)
+        path = folder / name
+        text = read_toml_text(path, what="a target profile")
+        return text, parse_target(text, where=str(path))
+    except EdgetoolError as error:
+        where = f"{error.where}: " if error.where else ""
+        section.note("name", f"{where}{error.what}", error.fix)
+        return None, None
+
+
+def _overridden(section: Section, key: str, target: Target, value: int | str) -> Target | None:
+    override: dict[str, Any] = {OVERRIDES[key]: value}
+    try:
+        return target.with_overrides(**override)
+    except EdgetoolError as error:
+        section.note(key, error.what, error.fix)
+        return None
+
+
+def _said(key: str, value: object) -> str:
+    """What a label says of an override: "80MHz", "sram 128KiB"."""
+    return (
+        f"{value} Hz" if type(value) is int and key == "clock" else f"{value}" if key == "clock" else f"{key} {value}"
+    )
+
+
+def _labelled(section: Section, found: list[tuple[str, _Named]]) -> tuple[TargetSpec, ...]:
+    """Targets of one name are told apart by what overrides them."""
+    names = [named.spec.label for _, named in found]
+    specs: dict[str, TargetSpec] = {}
+    for key, named in found:
+        spec = named.spec
+        if names.count(spec.label) > 1 and not named.is_given and named.said:
+            spec = replace(spec, label=f"{spec.label} {named.said}")
+        if spec.label in specs:
+            section.note(
+                key, f"{spec.label!r} is listed twice", 'remove one of them, or set a different label = "..." for one'
+            )
+        specs[spec.label] = spec
+    return tuple(specs.values())
+
+
+Keys = Mapping[str, tuple[str, Callable[[object], Any]]]  # key -> field and how it is read
+
+MAX_GRID = 100_000
+MAX_SEED = 2**32 - 1
+# What a file must not decide for whoever runs it.
+OF_THE_COMMAND_LINE = {"trust_model_code": "--trust-model-code", "jobs": "--jobs", "scheduler": "--scheduler"}
+LIMITS: Keys = {
+    "active_memory_budget": ("active_budget", parse_budget),
+    "reserve": ("reserve_bytes", size_bytes),
+    "reserve_flash": ("reserve_flash_bytes", size_bytes),
+    "max_latency": ("max_latency_ms", latency_ms),
+    "max_energy": ("max_energy_uj", energy_uj),
+    "min_accuracy": ("min_accuracy", accuracy),
+    "max_accuracy_loss": ("max_accuracy_loss", accuracy_loss),
+}
+
+
+def read_spec(path: Path, *, trust_model_code: bool = False) -> SweepSpec:
+    """The sweep that the file asks for. Paths in it are relative to its folder.
+
+    Raises SettingsError naming file and key, its details the further problems; UsageError for a file that cannot be
+    read, and for a builder without trust_model_code.
+    """
+    where = str(path)
+    top = Section(read_toml(path, what="a sweep.toml"), [])
+    spec = _spec(top, path, trust_model_code=trust_model_code)
+    for name, option in OF_THE_COMMAND_LINE.items():
+        if top.has(name):
+            top.taken.add(name)
+            top.note(name, "cannot be set in the file", f"pass {option} to 'edgetool sweep run'")
+    top.finish()
+    if top.problems:
+        raise problems_as_error(top.problems, where, SettingsError)
+    if spec.builder is not None and not trust_model_code:
+        raise UsageError(
+            f"{spec.builder.path.name} would be run on this machine",
+            where=f"{where}: builder",
+            fix="use --trust-model-code if you trust its author",
+        )
+    return spec
+
+
+def _spec(top: Section, path: Path, *, trust_model_code: bool) -> SweepSpec:
+    """The sweep; of no use where problems were noted."""
+    folder = path.parent
+    file, data = path_in(folder), path_in(folder, suffix=".npz")
+    model, builder = value_of(top, "model", file), _builder(top, folder)
+    _check_model(top, model)
+    spec = SweepSpec(
+        name=top.text("name", required=False) or path.stem,
+        model=model,
+        builder=builder,
+        precisions=list_of(top, "precisions", word(PRECISIONS), 'as in precisions = ["int8"]') or ("int8",),
+        targets=read_targets(top, folder),
+        pruning=_pruning(top, model),
+        fine_tune=_fine_tune(top, data),
+        search=_search(top),
+        limits=_limits(top),
+        trust_model_code=trust_model_code,
+        **_given(
+            top,
+            {
+                "calibration": ("calibration", file),
+                "evaluate": ("evaluate", data),
+                **{name: (name, numbers) for name in NORMALISATION},
+                "samples": ("samples", whole(1, MAX_SAMPLES)),
+                "seed": ("seed", whole(0, MAX_SEED)),
+                "strategy": ("strategy", word(get_args(Strategy))),
+                "job_timeout": ("job_seconds", job_seconds),
+            },
+        ),
+    )
+    _check_normalisation(top, spec)
+    _check_size(top, spec)
+    return spec
+
+
+def _given(section: Section, table: Keys) -> dict[str, Any]:
+    """The fields that the file gives: what it leaves out keeps its default."""
+    values = {field: value_of(section, key, parse) for key, (field, parse) in table.items()}
+    return {field: value for field, value in values.items() if value is not None}
+
+
+def _check_model(top: Section, model: Path | None) -> None:
+    if top.has("model") == top.has("builder"):
+        what = (
+            "both a model and a builder are specified"
+            if top.has("model")
+            else "neither a model nor a builder is specified"
+        )
+        top.note("model", what, 'write model = "model.keras", or builder = "module:function"')
+    if model is not None and model.suffix.lower() == ".tflite":
+        top.note("model", f"{model.name} is already converted", "specify the Keras model it was converted from")
+
+
+def _builder(top: Section, folder: Path) -> Builder | None:
+    named = value_of(top, "builder", module_and_function)
+    files = list_of(top, "builder_files", path_in(folder, suffix=".py"), 'as in builder_files = ["blocks.py"]')
+    parameters = _parameters(top)
+    for key in ("builder_files", "parameters"):
+        if top.has(key) and not top.has("builder"):
+            top.note(key, "requires a builder, but none is specified", 'write builder = "module:function"')
+    if named is None:
+        return None
+    module, function = named
+    path = folder / f"{module}.py"
+    if not path.is_file():
+        top.note(
+            "builder", f"there is no {module}.py beside the sweep.toml", "specify the name of a module in that folder"
+        )
+    return Builder(path, module, function, files or (), parameters)
+
+
+def _parameters(top: Section) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+    section = top.optional("parameters")
+    if section is None:
+        return ()
+    found = []
+    for name in section.table:
+        if not is_name(name):
+            section.note(name, "is not a valid Python parameter name")
+        values = list_of(section, name, parameter, f"as in {name[:40]} = [0.5, 1.0]")
+        found.append((name, values or ()))
+    return tuple(found)
+
+
+def _pruning(top: Section, model: Path | None) -> Pruning:
+    section = top.optional("pruning")
+    if section is None:
+        return Pruning()
+    levels = list_of(section, "levels", level, "as in levels = [0, 0.25, 0.5]")
+    exclude = list_of(section, "exclude", pattern, 'as in exclude = ["head_*"]')
+    method = _given(section, {"method": ("method", word(METHODS))})
+    section.finish()
+    if model is not None and model.is_dir() and any(levels or ()):
+        section.note("levels", "a SavedModel cannot be pruned", "provide the model as .keras or .h5, or omit levels")
+    return Pruning(tuple(sorted(levels or (0.0,))), exclude=exclude or (), **method)
+
+
+def _fine_tune(top: Section, data: Callable[[object], Path]) -> FineTune | None:
+    section = top.optional("fine_tune")
+    if section is None:
+        return None
+    path = value_of(section, "data", data)
+    if not section.has("data"):
+        section.note("data", "is missing", "specify an .npz file with training data x and y")
+    given = _given(
+        section,
+        {
+            "epochs": ("epochs", whole(1, 100_000)),
+            "learning_rate": ("learning_rate", between(1e-12, 1e3)),
+            "batch_size": ("batch_size", whole(1, 10**6)),
+            "loss": ("loss", pattern),
+        },
+    )
+    section.finish()
+    return FineTune(path or Path(), **given)
+
+
+def _search(top: Section) -> Search:
+    section = top.optional("search")
+    if section is None:
+        return Search()
+    given = _given(
+        section,
+        {"trials": ("trials", whole(1, MAX_GRID)), "batch": ("batch", whole(1, 1000))},
+    )
+    objectives = list_of(section, "objectives", word(AXES), 'as in objectives = ["accuracy", "latency_ms"]')
+    section.finish()
+    return Search(objectives=objectives or Search().objectives, **given)
+
+
+def _limits(top: Section) -> SweepLimits:
+    budgets = list_of(top, "memory_budgets", parse_budget, 'as in memory_budgets = ["64KiB", "256KiB:flash"]')
+    return SweepLimits(budgets=budgets or (), **_given(top, LIMITS))
+
+
+def _check_normalisation(top: Section, spec: SweepSpec) -> None:
+    """By the conversion's own rules, which name its options. They apply to the data of fine-tuning, too."""
+    try:
+        ConvertRequest(
+            path=Path(),
+            calibration=spec.calibration,
+            evaluate=spec.evaluate or (spec.fine_tune.data if spec.fine_tune is not None else None),
+            **{name: getattr(spec, name) for name in NORMALISATION},
+        )
+    except UsageError as error:
+        key = (error.where or next(name for name in NORMALISATION if getattr(spec, name) is not None)).lstrip("-")
+        top.note(key, error.what.replace("--", ""), error.fix.replace("--", "") if error.fix else None)
+
+
+def _check_size(top: Section, spec: SweepSpec) -> None:
+    lists = [spec.pruning.levels, spec.precisions, spec.targets]
+    lists += [values for _, values in spec.builder.parameters] if spec.builder else []
+    variants = math.prod(len(values) for values in lists)
+    if spec.strategy == "grid" and variants > MAX_GRID:
+        top.note(
+            "strategy",
+            f"the grid has {variants:,} variants, but at most {MAX_GRID:,} can be run",
+            'write strategy = "search", or shorten a list',
+        )

@@ -1,21 +1,269 @@
-"""A sweep's variants as data: one flat record each, as JSON and as CSV. Other programs build on the names."""
+"""A sweep's variants as data: one flat record each, as JSON and as CSV. Other programs build on the names.
+
+What each level of pruning saves, on the converted models: a level that saves nothing is told.
+
+What makes figures of a sweep say less than they seem to.
+
+The table of a sweep: every variant with what its jobs gave, judged, the front marked.
+"""
 
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from edgetool import __version__
+from edgetool.convert.request import INTEGER
 from edgetool.report.document import SCHEMA, Band, Provenance
 from edgetool.report.json import plain
-from edgetool.sweep.cautions import cautions
-from edgetool.sweep.judge import tracked, violations
-from edgetool.sweep.metrics import Cost, Quality, Row
-from edgetool.sweep.record import SweepRecord
+from edgetool.sweep.front import AXES, Axis, front
+from edgetool.sweep.jobs import Outcome
+from edgetool.sweep.judge import judge, tracked, violations
+from edgetool.sweep.metrics import Cost, Metrics, Quality, Row
 from edgetool.sweep.spec import SweepLimits, TargetSpec
+from edgetool.sweep.store import Entry, Store, SweepRecord, read_cost, read_left_alone, read_notes, read_quality
+from edgetool.sweep.variant import PRECISIONS, Variant
+
+# What a level must not raise and, somewhere, must lower; and what else is worth telling of it.
+CHECKED = ("model_parameters", "macs", "model_bytes", "arena_bytes")
+TOLD = (*CHECKED, "latency_ms", "energy_uj")
+
+_SUBJECT = {
+    "model_parameters": "the parameters",
+    "macs": "the MACs",
+    "model_bytes": "the model",
+    "arena_bytes": "the arena",
+}
+
+
+def savings_notes(rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
+    """By number, what a level does not save against the next lower one of the same model, precision and target.
+
+    Rows of which all is well, and those that are not done, have no entry.
+    """
+    notes = {}
+    for group in _by_level(rows):
+        for lower, row in pairwise(group):
+            found = _notes(row, lower)
+            if found:
+                notes[row.number] = found
+    return notes
+
+
+def saved(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
+    """By number, of the rows above level 0, the share that is saved of each axis of TOLD against level 0 of the same
+    model, precision and target: 0.25 is a quarter less, below 0 is more. What is not known of either is left out."""
+    shares: dict[int, dict[str, float]] = {}
+    for group in _by_level(rows):
+        first = group[0]
+        if first.variant.level != 0:
+            continue
+        for row in group[1:]:
+            shares[row.number] = _shares(row, first)
+    return shares
+
+
+def _by_level(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows that are done and differ in level alone, ascending."""
+    groups: defaultdict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.metrics is not None:
+            variant = row.variant
+            groups[variant.parameters, variant.precision, variant.target].append(row)
+    return [sorted(group, key=lambda row: row.variant.level) for group in groups.values()]
+
+
+def _notes(row: Row, lower: Row) -> tuple[str, ...]:
+    against = f"compared to level {lower.variant.level:g}"
+    changed, grown = False, []
+    for name in CHECKED:
+        axis = AXES[name]
+        before, after = axis.value(lower), axis.value(row)
+        if before is None or after is None or before == after:
+            continue
+        changed = True
+        if after > before:
+            grown.append(f"{_SUBJECT[name]} grew from {_shown(before, axis)} to {_shown(after, axis)} {against}")
+    return tuple(grown) if changed else (f"no figure is smaller than at level {lower.variant.level:g}",)
+
+
+def _shares(row: Row, first: Row) -> dict[str, float]:
+    shares = {}
+    for name in TOLD:
+        before, after = AXES[name].value(first), AXES[name].value(row)
+        if before and after is not None:
+            shares[name] = 1 - after / before
+    return shares
+
+
+def _shown(value: float, axis: Axis) -> str:
+    return f"{value:,} {axis.unit}" if axis.unit else f"{value:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning, and the numbers of the variants that it is of."""
+
+    message: str
+    numbers: tuple[int, ...]
+
+
+def cautions(rows: Sequence[Row]) -> tuple[Caution, ...]:
+    """Ranges from synthetic samples, and agreement where it would compare what it cannot."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        if row.metrics is not None:
+            for message in _messages(row.variant, row.metrics.quality):
+                found[message].append(row.number)
+    return tuple(Caution(message, tuple(numbers)) for message, numbers in found.items())
+
+
+def _messages(variant: Variant, quality: Quality) -> list[str]:
+    messages = []
+    if not quality.calibrated and PRECISIONS[variant.precision].quantize in INTEGER:
+        unknown = ", so the accuracy on real data is unknown" if quality.accuracy is None else ""
+        messages.append(
+            f"the quantization is uncalibrated: its ranges come from {quality.samples} synthetic samples{unknown}; "
+            "set calibration to a file with real inputs"
+        )
+    if variant.parameters and quality.accuracy is None and quality.agreement is not None:
+        messages.append(
+            "agreement is measured against the original float model with the same parameters, so it cannot be used to "
+            "compare different parameters: set evaluate to measure accuracy"
+        )
+    return messages
+
+
+# What a job is called where it failed.
+DOING = {
+    "build": "building",
+    "prune": "pruning",
+    "reference": "running the original float model",
+    "convert": "converting",
+    "analyse": "analysing",
+}
+# The jobs that tell something of the variants that they are of.
+NOTING = ("build", "prune", "convert")
+NAMED = 3
+# oneDNN, which multiplies matrices for TensorFlow, has code for each instruction set, and sums up in other orders.
+ELSEWHERE = (
+    "fine-tuning depends on the processor's instruction set: on another machine, accuracies may differ by a few "
+    "percentage points"
+)
+
+FIGURES = frozenset(["convert", "analyse"])  # the jobs whose results are a variant's figures
+
+
+def rows(store: Store, axes: Sequence[str] | None = None, *, notes: bool = True) -> tuple[Row, ...]:
+    """The variants of the store's sweep by number, judged by its limits, with the front of the axes marked.
+
+    axes: of front.AXES, by default those of front.default_axes for each target. notes: whether they are made. Raises
+    UsageError for an unknown axis, and for results that this version cannot read.
+    """
+    with _collector_paused():
+        with store.at_once():
+            limits, entries, outcomes = store.sweep().limits, store.entries(), store.outcomes()
+        return made_rows(entries, outcomes, limits, axes, notes=notes, where=str(store.path))
+
+
+def made_rows(
+    entries: Sequence[Entry],
+    outcomes: Mapping[str, Outcome],
+    limits: SweepLimits,
+    axes: Sequence[str] | None = None,
+    *,
+    notes: bool = True,
+    where: str = "the store",
+) -> tuple[Row, ...]:
+    """The same of variants and of the outcomes of their jobs. where: what is named where a result cannot be read."""
+    table = _Outcomes(outcomes, where)
+    found = [_row(entry, table, limits, notes=notes) for entry in entries]
+    said = savings_notes(found) if notes else {}
+    marked = front(found, axes)
+    return tuple(
+        replace(row, on_front=row.number in marked, notes=(*row.notes, *said.get(row.number, ())))
+        if row.number in marked or row.number in said
+        else row
+        for row in found
+    )
+
+
+class _Outcomes:
+    """Outcomes as types; of those that many variants share each is read once."""
+
+    def __init__(self, outcomes: Mapping[str, Outcome], where: str) -> None:
+        self.outcomes = outcomes
+        self.where = where
+        self._qualities: dict[str, Quality] = {}
+        self._notes: dict[str, tuple[str, ...]] = {}
+
+    def place(self, key: str) -> str:
+        return f"{self.where}: job {key[:12]}"
+
+    def metrics(self, keys: Mapping[str, str]) -> Metrics:
+        convert, analyse = keys["convert"], keys["analyse"]
+        quality = self._qualities.get(convert)
+        if quality is None:
+            quality = read_quality(self.outcomes[convert].value, self.place(convert))
+            self._qualities[convert] = quality
+        return Metrics(quality, read_cost(self.outcomes[analyse].value, self.place(analyse)))
+
+    def notes(self, key: str) -> tuple[str, ...]:
+        notes = self._notes.get(key)
+        if notes is None:
+            value, place = self.outcomes[key].value, self.place(key)
+            notes = (*read_notes(value, place), *_left_alone(read_left_alone(value, place)))
+            if value.get("history"):  # of the losses of training
+                notes += (ELSEWHERE,)
+            self._notes[key] = notes
+        return notes
+
+
+def _row(entry: Entry, table: _Outcomes, limits: SweepLimits, *, notes: bool) -> Row:
+    number, variant = entry.number, entry.variant
+    missing = not FIGURES.issubset(kind for kind, _ in entry.keys)
+    said: tuple[str, ...] = ()
+    for kind, key in entry.keys:
+        outcome = table.outcomes.get(key)
+        if outcome is None:
+            missing = True
+        elif outcome.reason is not None:
+            return Row(number, variant, "failed", reason=f"{DOING.get(kind, kind)}: {outcome.reason}")
+        elif notes and kind in NOTING:
+            said += table.notes(key)
+    if missing:
+        return Row(number, variant, "pending", notes=said)
+    metrics = table.metrics(dict(entry.keys))
+    return Row(number, variant, "done", metrics=metrics, judged=judge(metrics, limits), notes=said)
+
+
+def _left_alone(layers: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    if not layers:
+        return ()
+    named = ", ".join(f"{layer} ({reason})" for layer, reason in layers[:NAMED])
+    more = f" and {len(layers) - NAMED} more" if len(layers) > NAMED else ""
+    return (f"{len(layers)} layer{'s' * (len(layers) != 1)} not pruned: {named}{more}",)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Of hundreds of thousands of new objects none is garbage: to look for it takes as long as to make them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
 
 Cell = Callable[[Row], Any]
 

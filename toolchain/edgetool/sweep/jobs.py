@@ -1,20 +1,100 @@
-"""The jobs of a variant, and the keys that tell their whole content."""
+"""The jobs that a sweep is made of: what a variant takes, which of it is done, and which may begin.
+
+A piece of work with a name that tells its whole content: who has done it need never do it again.
+
+The jobs of a variant, and the keys that tell their whole content.
+
+Which jobs of a sweep are done, and which may begin.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
-from collections.abc import Mapping
-from pathlib import PurePath
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Literal
 
 from edgetool.convert.request import NORMALISATION
 from edgetool.errors import InternalError
 from edgetool.report.json import plain
-from edgetool.sweep.job import InputFile, Job, Kind, Made
 from edgetool.sweep.spec import FineTune, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved, target_sha256
 from edgetool.sweep.variant import PRECISIONS, Variant
+
+# build: the user's function makes a model. prune: channels are removed, and it is trained again. reference: what the
+# float original says to the samples. convert: a .tflite and what it loses. analyse: what that needs on a target.
+Kind = Literal["build", "prune", "reference", "convert", "analyse"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file or directory of the user's: its name (the suffix tells the format), SHA-256 and an unchanging copy."""
+
+    name: str
+    sha256: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A blob that another job makes."""
+
+    key: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """key: SHA-256 over kind, request, inputs and versions, in hex. request: JSON. inputs: by role ("model",
+    "calibration", ...), files of the user's or blobs of other jobs, which must be done first."""
+
+    key: str
+    kind: Kind
+    request: Mapping[str, Any]
+    inputs: Mapping[str, InputFile | Made]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The keys of the jobs whose blobs this one takes."""
+        return tuple(item.key for item in self.inputs.values() if isinstance(item, Made))
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An input as it is handed to the process that does the job: a path (a file or directory), or bytes."""
+
+    name: str
+    sha256: str
+    path: Path | None = None
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job with all its inputs at hand, ready to run anywhere.
+
+    seconds: the most that it may take. folder: where directories for it are made; None is the system's own place.
+    """
+
+    job: Job
+    contents: Mapping[str, Content]
+    seconds: float
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a job gave: value is JSON, blobs by name. Where it failed, reason says why, and there are none."""
+
+    value: Mapping[str, Any] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    reason: str | None = None
+    seconds: float = 0.0
+
 
 MODEL_BLOB, REFERENCE_BLOB, TFLITE_BLOB = "model.keras", "reference.npz", "model.tflite"
 BUILDER_FILE = "builder_file:"
@@ -158,3 +238,102 @@ def _told(inputs: Inputs) -> dict[str, Any]:
         else {"sha256": item.sha256, "suffix": PurePath(item.name).suffix.lower()}
         for role, item in inputs.items()
     }
+
+
+# waiting: not begun. left out: a job that it needs failed, or is left out itself.
+State = Literal["waiting", "running", "done", "failed", "left out"]
+
+
+class Agenda:
+    """The jobs of a sweep, each key once: dependencies first, and among those that may begin the one added first.
+
+    known: the outcomes of earlier runs; their jobs are not begun again. reused: how many of the jobs they cover.
+    states, kinds, waiting_kinds: how many jobs are in each state, of each kind, and of each kind waiting.
+    """
+
+    def __init__(self, known: Mapping[str, Outcome]) -> None:
+        self.reused = 0
+        self.states: Counter[State] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.waiting_kinds: Counter[str] = Counter()
+        self._known = known
+        self._jobs: dict[str, Job] = {}
+        self._state: dict[str, State] = {}
+        self._places: dict[str, int] = {}
+        self._open: dict[str, set[str]] = {}
+        self._dependents: dict[str, list[str]] = {}
+        self._ready: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def is_finished(self) -> bool:
+        """Nothing waits and nothing runs."""
+        return self.states["waiting"] == self.states["running"] == 0
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Take them up, each after those that it needs; those that are here already are passed over."""
+        for job in jobs:
+            if job.key not in self._jobs:
+                self._places[job.key] = len(self._jobs)
+                self._jobs[job.key] = job
+                self.kinds[job.kind] += 1
+                self._enter(job)
+
+    def job(self, key: str) -> Job:
+        """The job of that key."""
+        return self._jobs[key]
+
+    def take(self) -> Job | None:
+        """The next job, which runs from now on; None where none may begin yet."""
+        if not self._ready:
+            return None
+        _, key = heapq.heappop(self._ready)
+        self._move(key, "running")
+        return self._jobs[key]
+
+    def end(self, key: str, outcome: Outcome) -> None:
+        """A job that ran has ended: those that need it may begin, or are left out."""
+        failed = outcome.reason is not None
+        self._move(key, "failed" if failed else "done")
+        for dependent in self._dependents.pop(key, ()):
+            if failed:
+                self._leave_out(dependent)
+            else:
+                self._open[dependent].discard(key)
+                self._offer(dependent)
+
+    def _enter(self, job: Job) -> None:
+        known = self._known.get(job.key)
+        if known is not None:
+            self.reused += 1
+            self._move(job.key, "done" if known.reason is None else "failed")
+            return
+        states = {need: self._state[need] for need in job.needs}
+        if any(state in ("failed", "left out") for state in states.values()):
+            self._move(job.key, "left out")
+            return
+        self._move(job.key, "waiting")
+        self._open[job.key] = {need for need, state in states.items() if state != "done"}
+        for need in self._open[job.key]:
+            self._dependents.setdefault(need, []).append(job.key)
+        self._offer(job.key)
+
+    def _offer(self, key: str) -> None:
+        if self._state[key] == "waiting" and not self._open[key]:
+            heapq.heappush(self._ready, (self._places[key], key))
+
+    def _leave_out(self, key: str) -> None:
+        if self._state[key] == "waiting":
+            self._move(key, "left out")
+            for dependent in self._dependents.pop(key, ()):
+                self._leave_out(dependent)
+
+    def _move(self, key: str, state: State) -> None:
+        before = self._state.get(key)
+        if before is not None:
+            self.states[before] -= 1
+        self._state[key] = state
+        self.states[state] += 1
+        self.waiting_kinds[self._jobs[key].kind] += (state == "waiting") - (before == "waiting")
