@@ -12,7 +12,7 @@ from edgetool.model.edit import STORED
 from edgetool.model.schema import OPTION_TABLES
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.model.writer import write_model
-from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
+from edgetool.passes.legalize import ELEMENTWISE_RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import Legalized
 from tests.model.builders import Builder, options
 from tests.passes.runs import Arrays, made_legal

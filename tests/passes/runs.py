@@ -17,9 +17,9 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import illegal_operators
+from edgetool.passes.legalize import STRUCTURE_RULES as STRUCTURE_RULES
 from edgetool.passes.legalize import Legalized, legalize
 from edgetool.passes.rewrite import Rewrite
-from edgetool.passes.structure import RULES as STRUCTURE_RULES
 from edgetool.target.load import load_target
 from edgetool.target.types import Runtime
 from tests.model.builders import Builder, options

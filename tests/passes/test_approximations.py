@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgetool.model.types import Model
-from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
+from edgetool.passes.legalize import ELEMENTWISE_RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import Legalized, legalize
 from tests.passes.chains import INT8, INT16, REAL, Chain, Kind
 from tests.passes.runs import codes, litert, runtime, tflm

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgetool.model.types import DType, Model
+from edgetool.passes.legalize import STRUCTURE_RULES as STRUCTURE_RULES
 from edgetool.passes.legalize import legalize
-from edgetool.passes.structure import RULES as STRUCTURE_RULES
 from tests.model.builders import options
 from tests.passes.runs import Net, codes, litert, made_legal, runtime, tflm
 

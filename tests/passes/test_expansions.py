@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
+from edgetool.passes.legalize import ELEMENTWISE_RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import BOOL, FLOAT, INT32, REAL, Chain, Kind, legal, plain_litert
 from tests.passes.runs import Net, codes, litert, runtime, tflm

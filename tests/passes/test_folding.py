@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Graph, Model, Quantization
 from edgetool.passes import folding
-from edgetool.passes.dead import dead_operators
 from edgetool.passes.folding import COMPUTES, MOVES
-from edgetool.passes.legalize import legalize
+from edgetool.passes.legalize import dead_operators, legalize
 from tests.model.builders import options
 from tests.passes.runs import Net, assert_same_in_all, codes, made_legal, runtime
 
@@ -128,7 +127,7 @@ def test_constants_that_contradict_each_other_stay(
     x = net.input(shape, INT32)
     folded = net.add_operator(code, [net.constant(values) for values in constants], shape, **options)[0]
     model = net.model([x], net.add_operator("ADD", [x, folded], shape, version=1, table="AddOptions"))
-    assert legalize(model, runtime(), rules=folding.RULES).model is model
+    assert legalize(model, runtime(), rules=folding.FOLDING_RULES).model is model
 
 
 @given(st.integers(-9, 9), st.integers(-9, 9), st.integers(-4, 4).filter(bool))
@@ -138,7 +137,7 @@ def test_ranges_are_those_of_numpy(start: int, limit: int, step: int) -> None:
     x = net.input(expected.shape, INT32)
     made = net.add_operator("RANGE", [net.constant(bound) for bound in (start, limit, step)], expected.shape)
     model = net.model([x], net.add_operator("ADD", [x, *made], expected.shape, version=1, table="AddOptions"))
-    legal = legalize(model, runtime(), rules=folding.RULES).model
+    legal = legalize(model, runtime(), rules=folding.FOLDING_RULES).model
     assert codes(legal) == ["ADD"]
     assert legal.main.tensors[legal.main.operators[0].inputs[1]].data in (expected.tobytes(), None)
 
@@ -149,7 +148,7 @@ def test_a_range_of_more_than_any_tensor_holds_stays() -> None:
     ends = np.iinfo(np.int64)
     bounds = [net.constant(bound, DType.INT64) for bound in (ends.min, ends.max, 1)]
     model = net.model([x], net.add_operator("ADD", [x, *net.add_operator("RANGE", bounds, [5])], [5], version=1))
-    assert legalize(model, runtime(), rules=folding.RULES).model is model
+    assert legalize(model, runtime(), rules=folding.FOLDING_RULES).model is model
 
 
 def test_bounds_of_several_types_stay() -> None:
@@ -158,7 +157,7 @@ def test_bounds_of_several_types_stay() -> None:
     x = net.input([5], INT32)
     bounds = [net.constant(0), net.constant(np.inf, FLOAT), net.constant(1)]
     model = net.model([x], net.add_operator("ADD", [x, *net.add_operator("RANGE", bounds, [5])], [5], version=1))
-    assert legalize(model, runtime(), rules=folding.RULES).model is model
+    assert legalize(model, runtime(), rules=folding.FOLDING_RULES).model is model
 
 
 def test_what_the_graph_gives_out_stays_computed() -> None:

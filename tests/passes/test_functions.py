@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Model, Operator, Quantization, Tensor
-from edgetool.passes.functions import FUSED, apply, dequantized, is_function, is_quantized, quantized
+from edgetool.passes.elementwise import FUSED, apply, dequantized, is_function, is_quantized, quantized
 from tests.passes.chains import BOOL, FLOAT, INT8, REAL, TRUTH, Chain, plain_litert
 
 ONE = "ABS CEIL COS ELU EXP FLOOR HARD_SWISH LOG LOGISTIC NEG RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SIGN SIN"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgetool.model.types import DType, Model
-from edgetool.passes.input_types import readable_inputs
+from edgetool.passes.ends import readable_inputs
 from tests.model.builders import options
 from tests.passes.runs import Net, codes, differ, litert, tflm
 

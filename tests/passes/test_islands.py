@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from edgetool.model.types import DType
-from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
+from edgetool.passes.legalize import ELEMENTWISE_RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import FLOAT, INT8, INT16, REAL, TRUTH, Chain, Kind, legal
 from tests.passes.runs import codes, litert, runtime, tflm

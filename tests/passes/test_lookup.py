@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.model.types import Model
-from edgetool.passes import pieces
-from edgetool.passes.activations import RULES as ELEMENTWISE_RULES
+from edgetool.passes import lookup
+from edgetool.passes.legalize import ELEMENTWISE_RULES as ELEMENTWISE_RULES
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import FLOAT, INT8, REAL, TRUTH, Chain, Kind, int8_codes, legal, output
 from tests.passes.runs import codes, litert, runtime, tflm
@@ -236,7 +236,7 @@ def pieces_in(model: Model) -> int:
 def test_pieces_spare_the_arena() -> None:
     small, large = (legalize(activation_of(size, 16), runtime(), rules=ELEMENTWISE_RULES).model for size in (64, 8192))
     assert pieces_in(small) == 1  # more would take more of the tail than they spare of the head
-    assert 4 <= pieces_in(large) <= pieces.MOST_PIECES
+    assert 4 <= pieces_in(large) <= lookup.MOST_PIECES
     assert head_bound(large) <= 2.5 * 8192 + 64
 
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from edgetool.model.edit import Draft
 from edgetool.model.types import DType
-from edgetool.passes.repeats import broadcast_axes
+from edgetool.passes.legalize import sentences
+from edgetool.passes.movement import broadcast_axes, moves
+from edgetool.passes.movement import merged as merged_axes
 from edgetool.passes.rewrite import Applied, Rewrite
-from edgetool.passes.sentences import sentences
 from edgetool.passes.slices import Cut, cuts_of, merged
-from edgetool.passes.transposes import merged as merged_axes
-from edgetool.passes.transposes import moves
 from tests.passes.runs import Net
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=6)

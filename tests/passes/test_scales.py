@@ -11,8 +11,8 @@ import pytest
 
 from edgetool.execute.quantize import dequantize, random_inputs
 from edgetool.model.types import DType, Model, Quantization
+from edgetool.passes.legalize import STRUCTURE_RULES as STRUCTURE_RULES
 from edgetool.passes.legalize import legalize
-from edgetool.passes.structure import RULES as STRUCTURE_RULES
 from tests.model.builders import options
 from tests.passes.runs import SAMPLES, Net, assert_same_in_all, codes, differ, litert, made_legal, runtime, tflm
 

@@ -12,8 +12,7 @@ from edgetool.errors import ModelError
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.passes.legalize import legalize
-from edgetool.passes.structure import RULES
+from edgetool.passes.legalize import STRUCTURE_RULES, legalize
 from tests.model.mutants import mutants
 from tests.passes.runs import Net, runtime
 from tests.passes.test_choices import one_hot, top_k
@@ -36,7 +35,7 @@ def test_damaged_models_are_rewritten_or_left(build: Callable[[], Model]) -> Non
             model = read_model(blob, name="mutant")
         except ModelError:
             continue
-        result = legalize(model, runtime(), rules=RULES).model
+        result = legalize(model, runtime(), rules=STRUCTURE_RULES).model
         scales = [t.quantization.scales for g in result.subgraphs for t in g.tensors if t.quantization is not None]
         if not model.unknown_fields and not any(math.isnan(scale) for own in scales for scale in own):
             assert read_model(write_model(result), name="legal") == result
@@ -75,12 +74,12 @@ CONTRADICTIONS: dict[str, Callable[[], Model]] = {
 @pytest.mark.parametrize("build", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_what_contradicts_itself_is_left_to_the_runtimes(build: Callable[[], Model]) -> None:
     model = build()
-    assert legalize(model, runtime(), rules=RULES).model is model
+    assert legalize(model, runtime(), rules=STRUCTURE_RULES).model is model
 
 
 def test_an_upsampling_whose_end_contradicts_itself() -> None:
     model = upsampling(DType.INT8)
     last = model.main.outputs[0]
     damaged = with_tensor(model, last, shape=(1, 8, 15, 4))
-    codes = [operator.code for operator in legalize(damaged, runtime(), rules=RULES).model.main.operators]
+    codes = [operator.code for operator in legalize(damaged, runtime(), rules=STRUCTURE_RULES).model.main.operators]
     assert "RESIZE_NEAREST_NEIGHBOR" not in codes

@@ -1,18 +1,21 @@
-"""Operators on constants, and on shapes, whose results are known: constants take their place.
+"""Operators that go: on constants and shapes, whose results are known, and rectifiers that others can do.
 
 Converters compute the shape of a RESHAPE while the model runs, for batches of any size; here all shapes are known.
+
+RELU and RELU6 as the activation of the operator before them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from edgetool.model.edit import STORED, Array, Draft
 from edgetool.model.types import DType, Operator
-from edgetool.passes.reshapes import same_values
+from edgetool.passes.movement import same_values
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied
 from edgetool.passes.slices import cuts_of
 
@@ -131,7 +134,7 @@ def _result(draft: Draft, operator: Operator) -> Any:
     return COMPUTES[operator.code](draft, operator, known) if integers else None
 
 
-RULES = (
+FOLDING_RULES = (
     Rewrite(
         "fold",
         "",
@@ -140,3 +143,29 @@ RULES = (
         wanted=True,
     ),
 )
+
+
+# Operators whose kernels have an activation in every type that they take.
+CARRIERS = frozenset(
+    {"ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MUL", "SUB"}
+)
+FIELD = "fused_activation_function"
+
+
+def _fuse(draft: Draft, operator: Operator, context: Context) -> Applied | None:
+    """Where nothing else reads what is clamped; with one scale that is the same clamp of the same codes."""
+    source, output = operator.inputs[0], operator.outputs[0]
+    before = draft.producer(source)
+    if before is None or before.code not in CARRIERS or before.options is None or before.options[FIELD] != "NONE":
+        return None
+    alone = len(draft.consumers(source)) == 1 and source not in draft.outputs
+    if not alone or not same_values(draft.tensors[source], draft.tensors[output]):
+        return None
+    record = applied("fuse", draft, operator)
+    fields = tuple((name, operator.code if name == FIELD else value) for name, value in before.options.fields)
+    draft.replace(before, replace(before, options=replace(before.options, fields=fields), outputs=(output,)))
+    draft.replace(operator)
+    return record
+
+
+FUSING_RULES = (Rewrite("fuse", "", _fuse, frozenset({"RELU", "RELU6"}), wanted=True),)

@@ -14,9 +14,16 @@ import numpy as np
 
 from edgetool.model.edit import Draft
 from edgetool.model.types import CONVERSIONS, DType, Operator, Tensor
+from edgetool.passes.elementwise import (
+    FUNCTIONS,
+    Region,
+    dequantized,
+    is_quantized,
+    largest_region,
+    remove_unread,
+    scope_of,
+)
 from edgetool.passes.expansions import EXPANDED
-from edgetool.passes.functions import FUNCTIONS, dequantized, is_quantized
-from edgetool.passes.region import Region, largest_region, remove_unread, scope_of
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied
 
 # Besides elementwise operators: those whose float32 kernels take no weights, which would be four times as large.

@@ -1,4 +1,13 @@
-"""Rewrites a model until every operator is one that the runtime has, as far as an equal graph exists."""
+"""Rewrites a model until every operator is one that the runtime has, as far as an equal graph exists.
+
+Operators whose results nobody reads.
+
+What was rewritten, for the user: one sentence for each kind of rewrite.
+
+All rewrites that move data or choose between values, in the order in which they are tried.
+
+The rewrites of activation functions and other elementwise operators, the best first.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +17,87 @@ from dataclasses import dataclass
 from edgetool.errors import InternalError
 from edgetool.model.edit import Draft
 from edgetool.model.metadata import keeps_own_plan
-from edgetool.model.types import Model, Operator
-from edgetool.passes import activations, structure
-from edgetool.passes.dead import dead_operators, is_dead
+from edgetool.model.scopes import layer_of
+from edgetool.model.types import DType, Model, Operator
+from edgetool.passes import expansions, folding, islands, kernel_forms, lookup, movement, selection, slices
 from edgetool.passes.rewrite import Applied, Context, Rewrite
-from edgetool.passes.sentences import sentences
-from edgetool.passes.sound import is_in_order, is_sound
+from edgetool.passes.validation import is_in_order, is_sound
 from edgetool.target.types import Runtime
 
-RULES: tuple[Rewrite, ...] = (*structure.RULES, *activations.RULES)
+# These do something besides giving a result.
+_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "CALL", "CUSTOM", "HASHTABLE_IMPORT", "IF", "WHILE"})
+
+
+def is_dead(draft: Draft, operator: Operator) -> bool:
+    """Whether it can go: nothing reads what it writes, and it changes no state."""
+    if operator.code in _EFFECTS or not operator.outputs:
+        return False
+    for output in operator.outputs:
+        if output in draft.outputs or draft.consumers(output) or draft.tensors[output].dtype is DType.RESOURCE:
+            return False
+    return not any(draft.tensors[tensor].is_variable for tensor in operator.inputs if tensor >= 0)
+
+
+def dead_operators(draft: Draft) -> list[Operator]:
+    """All that can go now; when they have, others may."""
+    return [operator for operator in draft.operators if is_dead(draft, operator)]
+
+
+MOST_LAYERS = 5
+
+
+def sentences(applied: Iterable[Applied], rules: Iterable[Rewrite], layers: Mapping[str, object]) -> tuple[str, ...]:
+    """ "2 TILE (up_sampling1d, repeat_vector) were replaced by CONCATENATION: the runtime does not support TILE".
+
+    In the order in which the kinds first took place; those of one rule for different operators are told apart. Rules
+    that say nothing are not told. layers: the scopes of the Keras layers that may be named.
+    """
+    says = {rule.name: rule.says for rule in rules}
+    groups: dict[tuple[str, str], list[Applied]] = {}
+    for change in applied:
+        groups.setdefault((change.rewrite, change.operator_label), []).append(change)
+    return tuple(
+        _sentence(says[rewrite], label, group, layers) for (rewrite, label), group in groups.items() if says[rewrite]
+    )
+
+
+def _sentence(says: str, label: str, group: list[Applied], known: Mapping[str, object]) -> str:
+    errors = [change.error for change in group if change.error is not None]
+    error = f", with an error of up to {max(errors):.2g}" if errors else ""
+    layers = list(dict.fromkeys(layer for change in group if (layer := _layer(change, known)) is not None))
+    if len(layers) > MOST_LAYERS:
+        layers = [*layers[:MOST_LAYERS], f"{len(layers) - MOST_LAYERS} more"]
+    who = f"{len(group)} {label}" if len(group) > 1 else label
+    return who + (f" ({', '.join(layers)})" if layers else "") + f" {'were' if len(group) > 1 else 'was'} {says}{error}"
+
+
+def _layer(change: Applied, known: Mapping[str, object]) -> str | None:
+    """That of the first tensor whose name tells one."""
+    return next((layer for name in change.tensor_names if (layer := layer_of(name, known)) is not None), None)
+
+
+STRUCTURE_RULES = (
+    *folding.FOLDING_RULES,
+    *movement.RESHAPE_RULES,
+    *folding.FUSING_RULES,
+    *kernel_forms.COPY_RULES,
+    *movement.UPSAMPLING_RULES,
+    *movement.REPEAT_RULES,
+    *movement.JOIN_RULES,
+    *slices.RULES,
+    *movement.TRANSPOSE_RULES,
+    *selection.CHOICE_RULES,
+    *kernel_forms.DENSE_RULES,
+    *kernel_forms.BIAS_RULES,
+    *selection.RANKING_RULES,
+    *kernel_forms.SCALE_RULES,
+)
+
+
+ELEMENTWISE_RULES = (lookup.LOOK_UP, lookup.SHORTEN, expansions.APPROXIMATE, islands.IN_FLOAT, expansions.EXPAND)
+
+
+RULES: tuple[Rewrite, ...] = (*STRUCTURE_RULES, *ELEMENTWISE_RULES)
 # Each rewrite leaves fewer illegal operators or simpler ones; far more rounds than a chain of them takes.
 MAX_ROUNDS = 64
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Model, Operator, Tensor
-from edgetool.passes.sound import common_shape
+from edgetool.passes.validation import common_shape
 
 Reals = npt.NDArray[np.float64]
 Scale = tuple[float, int]  # and zero point

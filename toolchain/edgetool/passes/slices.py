@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from edgetool.model.edit import Draft
 from edgetool.model.types import Operator
-from edgetool.passes.rewrite import Applied, Context, Rewrite
-from edgetool.passes.steps import Steps
+from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.legality import Illegal, illegal_operators
 from edgetool.operators.types import OperatorEntry
-from edgetool.passes.ends import trim_ends
-from edgetool.passes.input_types import readable_inputs
+from edgetool.passes.ends import readable_inputs, trim_ends
 from edgetool.passes.legalize import legalize
 from edgetool.passes.rescaling import fold_rescaling
 from edgetool.target.types import Kernels, Runtime
