@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.convert import archive_check
-from edgetool.convert.archive_check import check_entries, leads_out
+from edgetool.convert import file_checks
+from edgetool.convert.file_checks import check_entries, leads_out
 from edgetool.convert.source import read_source
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
@@ -71,7 +71,7 @@ def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
 
 
 def test_sizes_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_check, "TOTAL_LIMIT_BYTES", 100)
+    monkeypatch.setattr(file_checks, "TOTAL_LIMIT_BYTES", 100)
     with pytest.raises(UnsupportedModelError, match="its files declare a total of 102 bytes"):
         read_source(archive(tmp_path / "a.keras", ("assets/a", bytes(50)), ("assets/b", bytes(50))))
 

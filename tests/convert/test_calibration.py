@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from edgetool.convert.calibration import read_evaluation, read_samples
-from edgetool.convert.samples import InputSpec, Normalisation, SampleSet, check_varied, prepared, store
-from edgetool.convert.synthetic import Range, default_range, synthetic_samples
+from edgetool.convert.samples import (
+    InputSpec,
+    Normalisation,
+    Range,
+    SampleSet,
+    check_varied,
+    default_range,
+    prepared,
+    store,
+    synthetic_samples,
+)
 from edgetool.errors import CalibrationError
 
 VECTOR = InputSpec("x", (3,), "float32")

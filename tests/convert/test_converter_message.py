@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgetool.convert.converter_message import Refused, explain, refused_operations
+from edgetool.convert.tflite import Refused, explain, refused_operations
 
 LAYERS = {"up": "UpSampling2D", "first": "Conv2D", "odd": "Odd", "block": "Sequential", "block/deep": "Odd"}
 CALLERS = (

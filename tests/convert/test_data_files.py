@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgetool.convert import csv_file, numpy_files
+from edgetool.convert import calibration, numpy_files
 from edgetool.convert.calibration import read_samples
 from edgetool.convert.numpy_files import load_npy, load_npz
 from edgetool.convert.samples import InputSpec
@@ -216,7 +216,7 @@ def test_odd_rows_are_refused(tmp_path: Path, content: bytes, said: str) -> None
 
 
 def test_a_csv_has_a_size_that_fits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_file, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(calibration, "MAX_FILE_BYTES", 100)
     (tmp_path / "a.csv").write_bytes(b"1,2,3\n" * 17)
     assert "is larger than 100 bytes" in refused(tmp_path / "a.csv")
 
@@ -267,4 +267,4 @@ def test_images_of_several_frames_and_other_colours_are_read(tmp_path: Path) -> 
 
 
 def test_the_limits_are_those_of_the_pages() -> None:
-    assert (numpy_files.FREE_BYTES, numpy_files.MAX_RATIO, csv_file.MAX_FILE_BYTES) == (2**28, 100, 2**28)
+    assert (numpy_files.FREE_BYTES, numpy_files.MAX_RATIO, calibration.MAX_FILE_BYTES) == (2**28, 100, 2**28)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert import forms
+from edgetool.convert import worker
 from edgetool.convert.calibrated import LayerMap
-from edgetool.convert.forms import Converted, convert_loaded
 from edgetool.convert.tflite import Options, Order
+from edgetool.convert.worker import Converted, convert_loaded
 from edgetool.errors import ConversionError
 
 FUSED, UNROLLED = ConversionError("layer 'lstm' (LSTM) fails"), ConversionError("too many steps")
@@ -35,7 +35,7 @@ def converted(
             raise failing[loaded.name]
         return Converted(loaded.name.encode(), loaded, Order((), ()), LayerMap({}), (), None, ("own",))
 
-    monkeypatch.setattr(forms, "_converted", once)
+    monkeypatch.setattr(worker, "_converted", once)
     loaded = form(rnn)
     if rnn == "auto":
         loaded.unrolled = lambda: form("unrolled")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.graph_check import HARMLESS, REACHES_OUT, SAVER, check_graphs
-from edgetool.convert.load_saved_model import load_saved_model
+from edgetool.convert.load_saved_model import HARMLESS, REACHES_OUT, SAVER, check_graphs, load_saved_model
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
 tf = pytest.importorskip("tensorflow", reason="needs the convert extra")

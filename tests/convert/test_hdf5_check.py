@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert import hdf5_check
+from edgetool.convert import file_checks
 from edgetool.convert.source import read_source
 from edgetool.errors import UnsupportedModelError
 
@@ -37,7 +37,7 @@ def virtual(file: Any) -> None:
 
 def many_arrays(file: Any) -> None:
     for index in range(5):
-        file.create_dataset(f"w{index}", (hdf5_check.ARRAY_LIMIT_BYTES // 4,), "f4", chunks=(2**16,))
+        file.create_dataset(f"w{index}", (file_checks.ARRAY_LIMIT_BYTES // 4,), "f4", chunks=(2**16,))
 
 
 # What is wrong with a file, and how it is told.
@@ -98,7 +98,7 @@ def test_so_it_is_inside_an_archive(tmp_path: Path, name: str, method: int) -> N
 
 
 def test_arrays_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hdf5_check, "EXPANDING_BYTES", 2**40)  # this is about their sum
+    monkeypatch.setattr(file_checks, "EXPANDING_BYTES", 2**40)  # this is about their sum
     with pytest.raises(UnsupportedModelError, match="its arrays up to /w4 declare a total of 10737418240 bytes"):
         read_source(h5(tmp_path / "a.h5", many_arrays))
 
@@ -131,7 +131,7 @@ def test_attributes_that_are_too_large_are_refused(tmp_path: Path, monkeypatch: 
         file.create_dataset("layer/w", data=[1.0])
         file[where].attrs["names"] = np.bytes_(b"[" * 2000)
 
-    monkeypatch.setattr(hdf5_check, "ATTRIBUTE_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(file_checks, "ATTRIBUTE_LIMIT_BYTES", 1000)
     with pytest.raises(UnsupportedModelError, match=f"attribute 'names' of {where} declares 2000 bytes"):
         read_source(h5(tmp_path / "a.h5", change))
 
@@ -143,7 +143,7 @@ def test_many_texts_of_any_length_are_refused(tmp_path: Path, monkeypatch: pytes
         file.attrs["plain"] = np.zeros(100, "S3")
         file.attrs.create("names", ["text"] * count, dtype=h5py.string_dtype())
 
-    monkeypatch.setattr(hdf5_check, "TEXTS_LIMIT", 4)
+    monkeypatch.setattr(file_checks, "TEXTS_LIMIT", 4)
     count = 4
     read_source(h5(tmp_path / "a.h5", change))
     count = 5

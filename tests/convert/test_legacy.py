@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.legacy import modernise
-from edgetool.convert.legacy_keys import DROPPED_KEYS
-from edgetool.convert.legacy_layers import HARD_SIGMOID
+from edgetool.convert.legacy import DROPPED_KEYS, HARD_SIGMOID, modernise
 from edgetool.convert.stock_names import LAYERS
 from edgetool.errors import UnsupportedModelError
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert import load_tf_keras
+from edgetool.convert import load_keras
 from edgetool.convert.opening import library_versions
-from edgetool.convert.tensorflow_calls import FUNCTIONS
+from edgetool.convert.tf_keras_needs import FUNCTIONS
 from edgetool.errors import MissingExtraError, UnsupportedModelError
 
 tf_keras = pytest.importorskip("tf_keras", reason="only tf_keras loads these")
@@ -58,7 +58,7 @@ def test_tf_keras_loads_what_keras_3_cannot(build: Callable[[], Any], said: str,
 
 def test_a_missing_library_is_named_with_the_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local().save(tmp_path / "made.h5")
-    monkeypatch.setattr(load_tf_keras, "is_installed", lambda name="": False)
+    monkeypatch.setattr(load_keras, "is_installed", lambda name="": False)
     with pytest.raises(MissingExtraError, match=r"LocallyConnected2D.*pip install --no-deps tf-keras") as caught:
         load(tmp_path / "made.h5", tmp_path)
     assert caught.value.where == str(tmp_path / "made.h5")

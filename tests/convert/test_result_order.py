@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from edgetool.convert.calibrated import in_result_order, quantize_in_order, unread_results
 from edgetool.convert.convert import convert_model
 from edgetool.convert.request import ConvertRequest
-from edgetool.convert.result_order import in_result_order, quantize_in_order, unread_results
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model

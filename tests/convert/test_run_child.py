@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgetool import child
-from edgetool.convert.run_child import check_exists, run_on_model
+from edgetool.convert.convert import check_exists, run_on_model
 from edgetool.errors import CalibrationError, UsageError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.same_scale import quantize_around
+from edgetool.convert.calibrated import quantize_around
 from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model

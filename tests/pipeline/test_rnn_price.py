@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.convert.lowering.carried import carry_states
+from edgetool.convert.lowering.cut_open import carry_states
 from edgetool.model.edit import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor

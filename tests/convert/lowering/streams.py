@@ -13,7 +13,7 @@ from edgetool.convert.keras_model import float_model
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import Opened, open_cuts
 from edgetool.convert.lowering.lower import plan_lowering
-from edgetool.convert.lowering.stateful import reset_of
+from edgetool.convert.lowering.recurrent import reset_of
 from edgetool.convert.tflite import Options, convert, order_of
 from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import Engine, run_model

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.convert.lowering.carried import carry_states
+from edgetool.convert.lowering.cut_open import carry_states
 from edgetool.execute.run import run_model
 from edgetool.model.edit import Draft
 from edgetool.model.types import DType, Graph, Model, Signature, Tensor

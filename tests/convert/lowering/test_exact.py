@@ -190,7 +190,7 @@ def test_masked_scores_give_the_softmax_of_what_counts(scheme: str, data: Any) -
     each=st.booleans(),
 )
 def test_copies_are_those_of_numpy(shape: list[int], times: int, axis: int, each: bool) -> None:
-    from edgetool.convert.lowering.copies import copied
+    from edgetool.convert.lowering.spatial import copied
     from tests.convert.lowering.lowered import tf
 
     axis %= len(shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgetool.convert.lowering.shared_bias import own_biases
+from edgetool.convert.lowering.cut_open import own_biases
 from edgetool.model.edit import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Quantization, Tensor

@@ -2,21 +2,350 @@
 
 TensorFlow's converter calibrates and quantizes in one call. Apart, one calibration serves the model itself, the one
 that verifies each layer, and those that leave layers in float.
+
+Makes TensorFlow's quantizer give the same file for the same model, whatever the addresses of its objects.
+
+The cause, in TensorFlow 2.21: `QuantizationDriver::Finalize` puts a QUANTIZE and a DEQUANTIZE behind each operator
+result, and visits the results in the order of `result_states_`, an `llvm::DenseMap` whose keys hold the address of the
+operation. That order differs from run to run, even without address space randomization and on one core. It does not
+matter to operators with one result, since each pair goes directly behind its own operator. Behind an operator with
+several results, the pairs stand in random order, with two consequences:
+
+- If nothing reads one of the results (the forget gate of an LSTM's first time step, which is multiplied by zero), its
+  pair is dead code. Whether it is removed before or after the operator is rewritten depends on the order. The rewrite
+  needs the pair: without it, the operator stays in float32 between DEQUANTIZE and QUANTIZE.
+- The pairs that remain, such as those of a layer that is kept in float32, have random positions and names.
+
+So results that nothing reads become graph outputs while the quantizer runs, and the remaining pairs are put in the
+order of the results afterwards. Models without such operators pass through unchanged, byte for byte.
+
+A way out where TensorFlow's quantizer contradicts itself over scales.
+
+It gives the inputs and outputs of CONCATENATION, MAXIMUM, MINIMUM and PACK one scale. Where several of them meet on one
+tensor, or the tensor's scale is not free (TANH, a graph output), it chooses two ("quantization parameters violate the
+same scale constraint") and refuses the model, or breaks the scale that a kernel demands. Here such operators hide from
+it as custom ones, which it leaves in float and puts no constraint on. Then they come back in int8, with a QUANTIZE for
+each input whose scale differs from the result's.
+
+This is for SavedModels, whose graphs are converted as they are. In that of a Keras model lowering.own_scales gives such
+tensors a second scale before the quantizer sees them; here such a model passes at the first try.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgetool.convert.result_order import quantize_in_order
-from edgetool.convert.same_scale import Quantized, quantize_around
+import numpy as np
+
 from edgetool.errors import UsageError
+from edgetool.model.edit import Draft, renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.scopes import layer_of, sanitised
-from edgetool.model.types import CONVERSIONS, Graph, Model, Operator
+from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Operator, Quantization, Signature, Tensor
+from edgetool.model.writer import write_model
+
+# The quantizable operators with more than one float32 result.
+SEVERAL_RESULTS = frozenset(["SPLIT", "SPLIT_V", "UNPACK"])
+_UNREAD = "edgetool_unread_"
+
+Quantize = Callable[[bytes], bytes]
+
+
+def quantize_in_order(quantize: Quantize, calibrated: bytes) -> bytes:
+    """Return what `quantize` makes of a calibrated .tflite, independent of the order in which it visits results."""
+    model = read_model(calibrated)
+    if not any(_several_results(graph) for graph in model.subgraphs):
+        return quantize(calibrated)
+    unread = unread_results(model.main)
+    content = quantize(write_model(with_outputs(model, unread)) if unread else calibrated)
+    quantized = read_model(content)
+    if unread:
+        quantized = without_last_outputs(quantized, len(unread))
+    # Even if all are in order: write_model lays a file out differently from TensorFlow.
+    rewritten = unread or any(
+        len(tuple(_conversions_behind(graph, operator.index))) > 1
+        for graph in quantized.subgraphs
+        for operator in _several_results(graph)
+    )
+    return write_model(in_result_order(quantized)) if rewritten else content
+
+
+def unread_results(graph: Graph) -> tuple[int, ...]:
+    """Return the float32 results of operators with several that neither an operator nor the graph's caller reads."""
+    read = {index for operator in graph.operators for index in operator.inputs} | set(graph.outputs)
+    return tuple(
+        index
+        for operator in _several_results(graph)
+        for index in operator.outputs
+        if index not in read and graph.tensors[index].dtype is DType.FLOAT32
+    )
+
+
+def with_outputs(model: Model, tensors: Sequence[int]) -> Model:
+    """Return the model with these tensors as further outputs of its main graph, and of the graph's signatures."""
+    named = tuple((f"{_UNREAD}{position}", tensor) for position, tensor in enumerate(tensors))
+    main = replace(model.main, outputs=(*model.main.outputs, *tensors))
+    return _with_main(model, main, lambda signature: (*signature.outputs, *named))
+
+
+def without_last_outputs(model: Model, count: int) -> Model:
+    """Return the model without the last `count` outputs of its main graph, and without conversions made for them."""
+    kept, gone = model.main.outputs[:-count], model.main.outputs[-count:]
+    draft = Draft(
+        _with_main(
+            model,
+            replace(model.main, outputs=kept),
+            lambda signature: tuple(pair for pair in signature.outputs if not pair[0].startswith(_UNREAD)),
+        )
+    )
+    for tensor in gone:
+        while (maker := draft.producer(tensor)) is not None and maker.code in CONVERSIONS:
+            if draft.consumers(tensor) or tensor in draft.outputs:
+                break
+            draft.replace(maker)
+            tensor = maker.inputs[0]
+    return draft.finish()
+
+
+def _with_main(model: Model, main: Graph, outputs: Callable[[Signature], tuple[tuple[str, int], ...]]) -> Model:
+    signatures = tuple(
+        signature if signature.subgraph else replace(signature, outputs=outputs(signature))
+        for signature in model.signatures
+    )
+    return replace(model, subgraphs=(main, *model.subgraphs[1:]), signatures=signatures)
+
+
+def in_result_order(model: Model) -> Model:
+    """Return the model with the conversions behind each operator with several results in the order of these.
+
+    Only conversions directly behind the operator move, and only among their own places. Each place keeps the index and
+    name of its tensor, which follow from it; a graph output keeps its name.
+    """
+    for subgraph in range(len(model.subgraphs)):
+        for operator in _several_results(model.subgraphs[subgraph]):
+            model = _in_order_behind(model, subgraph, operator.index)
+    return model
+
+
+def _in_order_behind(model: Model, subgraph: int, place: int) -> Model:
+    graph = model.subgraphs[subgraph]
+    old = tuple(_conversions_behind(graph, place))
+    new = tuple(_sorted(graph, graph.operators[place].outputs, old))
+    if old == new:
+        return model
+    moved_to = {one.outputs[0]: slot.outputs[0] for slot, one in zip(old, new, strict=True)}
+
+    def moved(indices: Sequence[int]) -> tuple[int, ...]:
+        return tuple(moved_to.get(index, index) for index in indices)
+
+    names = iter([graph.tensors[one.outputs[0]].name for one in old if one.outputs[0] not in graph.outputs])
+    tensors = list(graph.tensors)
+    for slot, one in zip(old, new, strict=True):
+        tensor, slot_tensor = graph.tensors[one.outputs[0]], graph.tensors[slot.outputs[0]]
+        name = tensor.name if tensor.index in graph.outputs else next(names)
+        tensors[slot_tensor.index] = replace(tensor, index=slot_tensor.index, name=name, buffer=slot_tensor.buffer)
+    operators = list(graph.operators)
+    operators[place + 1 : place + 1 + len(new)] = new
+    changed = replace(
+        graph,
+        tensors=tuple(tensors),
+        operators=tuple(replace(one, inputs=moved(one.inputs), outputs=moved(one.outputs)) for one in operators),
+        outputs=moved(graph.outputs),
+    )
+    signatures = tuple(
+        replace(one, outputs=tuple((name, moved_to.get(tensor, tensor)) for name, tensor in one.outputs))
+        if one.subgraph == subgraph
+        else one
+        for one in model.signatures
+    )
+    graphs = tuple(changed if one.index == subgraph else one for one in model.subgraphs)
+    return renumbered(replace(model, subgraphs=graphs, signatures=signatures))
+
+
+def _conversions_behind(graph: Graph, place: int) -> Iterator[Operator]:
+    """The conversions that follow an operator without a gap, of its results or of one another's."""
+    reached = set(graph.operators[place].outputs)
+    for operator in graph.operators[place + 1 :]:
+        if operator.code not in CONVERSIONS or operator.inputs[0] not in reached:
+            return
+        reached.add(operator.outputs[0])
+        yield operator
+
+
+def _sorted(graph: Graph, results: Sequence[int], conversions: Sequence[Operator]) -> Iterator[Operator]:
+    """The conversions result by result, each before those that read it; those of one tensor by what they make."""
+    for result in results:
+        readers = [operator for operator in conversions if operator.inputs[0] == result]
+        for operator in sorted(readers, key=lambda one: _kind(one, graph.tensors[one.outputs[0]])):
+            yield operator
+            yield from _sorted(graph, operator.outputs, conversions)
+
+
+def _kind(operator: Operator, tensor: Tensor) -> tuple[str, int, float, int]:
+    scale, zero_point = tensor.per_tensor or (0.0, 0)
+    return operator.code, tensor.dtype.code, scale, zero_point
+
+
+def _several_results(graph: Graph) -> tuple[Operator, ...]:
+    return tuple(one for one in graph.operators if one.code in SEVERAL_RESULTS and len(one.outputs) > 1)
+
+
+JOINING = frozenset(["CONCATENATION", "MAXIMUM", "MINIMUM", "PACK"])
+# The scale of an int8 result that kernels demand.
+DEMANDED = {"LOGISTIC": 1 / 256, "SOFTMAX": 1 / 256, "TANH": 1 / 128}
+LEAST_VERSION = 2  # of these operators' int8 forms
+MOST_TRIED = 16  # operators that are shown to the quantizer again, one at a time: each quantizes the whole model once
+COVERED = 0.95  # of its range that a tensor's scale must reach, so that an operator need not hide
+_HIDDEN = "edgetool.hidden."
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """The bytes, and the operators of the calibrated model whose inputs were brought to one scale here."""
+
+    content: bytes
+    joined: tuple[Operator, ...] = ()
+
+
+def quantize_around(quantize: Quantize, calibrated: bytes) -> Quantized:
+    """What `quantize` makes of the model, with as few operators hidden from it as were found to suffice.
+
+    Raises its RuntimeError where hiding does not help.
+    """
+    refusal: RuntimeError | None = None
+    try:
+        content = quantize(calibrated)
+        if not _wrong_scales(read_model(content).main):
+            return Quantized(content)
+    except RuntimeError as error:
+        refusal, content = error, b""
+    model = read_model(calibrated)
+    candidates = tuple(operator for operator in model.main.operators if operator.code in JOINING)
+    best = _try(quantize, model, candidates) if candidates else None
+    if best is None:
+        if refusal is not None:
+            raise refusal
+        return Quantized(content)
+    for operator in sorted(candidates, key=lambda one: -_elements(model.main, one))[:MOST_TRIED]:
+        fewer = _try(quantize, model, tuple(one for one in best.joined if one is not operator))
+        if fewer is not None and not _narrow(fewer.content, model.main):
+            best = fewer
+    return best
+
+
+def _try(quantize: Quantize, model: Model, hidden: tuple[Operator, ...]) -> Quantized | None:
+    """None where the quantizer refuses the model, or breaks what kernels demand, all the same."""
+    try:
+        content = quantize(_hide(model, hidden))
+    except RuntimeError:
+        return None
+    shown = _show(read_model(content), {f"{_HIDDEN}{operator.index}": operator for operator in hidden})
+    return None if _wrong_scales(shown.main) else Quantized(write_model(shown), hidden)
+
+
+def _wrong_scales(graph: Graph) -> bool:
+    """Whether an operator's result has another scale than its kernel demands."""
+    for operator in graph.operators:
+        result = graph.tensors[operator.outputs[0]] if operator.code in DEMANDED else None
+        if result is not None and result.dtype is DType.INT8 and result.per_tensor is not None:
+            scale, _ = result.per_tensor
+            if abs(scale / DEMANDED[operator.code] - 1) > 1e-3:
+                return True
+    return False
+
+
+def _narrow(content: bytes, calibrated: Graph) -> bool:
+    """Whether a tensor's int8 values do not reach what calibration saw."""
+    ranges = {tensor.name: tensor.quantization for tensor in calibrated.tensors if tensor.data is None}
+    for tensor in read_model(content).main.tensors:
+        own, seen = tensor.per_tensor, ranges.get(tensor.name)
+        if tensor.dtype is not DType.INT8 or own is None or seen is None or not seen.maximum:
+            continue
+        scale, zero_point = own
+        low, high = (scale * (end - zero_point) for end in (-128, 127))
+        if low > COVERED * min(seen.minimum[0], 0.0) or high < COVERED * max(seen.maximum[0], 0.0):
+            return True
+    return False
+
+
+def _hide(model: Model, operators: Sequence[Operator]) -> bytes:
+    draft = Draft(model)
+    for operator in operators:
+        name = f"{_HIDDEN}{operator.index}"
+        draft.replace(
+            operator, replace(operator, code="CUSTOM", version=1, custom_code=name, options=None, options_in_2=False)
+        )
+    return write_model(draft.finish())
+
+
+def _show(model: Model, hidden: Mapping[str, Operator]) -> Model:
+    """The hidden operators as what they are: in int8 where their result becomes that, otherwise in float."""
+    draft = Draft(model)
+    for custom in draft.operators.copy():
+        own = hidden.get(custom.custom_code or "")
+        if own is None:
+            continue
+        form = replace(own, index=custom.index, inputs=custom.inputs, outputs=custom.outputs)
+        draft.replace(custom, form)
+        readers = draft.consumers(form.outputs[0])
+        if len(readers) == 1 and readers[0].code == "QUANTIZE" and form.outputs[0] not in draft.outputs:
+            _in_int8(draft, form, readers[0])
+    return draft.finish()
+
+
+def _in_int8(draft: Draft, operator: Operator, after: Operator) -> None:
+    """Let the operator give what the QUANTIZE after it gives, each of its inputs with that scale."""
+    result = draft.tensors[after.outputs[0]]
+    common = result.quantization
+    if result.dtype is not DType.INT8 or common is None or common.per_tensor is None:
+        return
+    before = [_quantized_input(draft, index, common) for index in operator.inputs]
+    if None in before:
+        return
+    inputs: list[int] = []
+    steps: dict[int, Operator] = {}
+    for index in (index for index in before if index is not None):
+        tensor = draft.tensors[index]
+        if tensor.per_tensor == common.per_tensor:
+            inputs.append(index)
+            continue
+        if index not in steps:
+            made = draft.tensor(f"{tensor.name}_requantized", tensor.shape, DType.INT8, _plain_quantization(common))
+            steps[index] = draft.make("QUANTIZE", [index], [made])
+        inputs.append(steps[index].outputs[0])
+    version = max(operator.version, LEAST_VERSION)
+    form = replace(operator, inputs=tuple(inputs), outputs=after.outputs, version=version)
+    old = [draft.producer(index) for index in dict.fromkeys(operator.inputs)]
+    draft.replace(operator, *steps.values(), form)
+    draft.replace(after)
+    for maker in old:
+        if maker is not None and not draft.consumers(maker.outputs[0]) and maker.outputs[0] not in draft.outputs:
+            draft.replace(maker)
+
+
+def _quantized_input(draft: Draft, index: int, common: Quantization) -> int | None:
+    """The int8 tensor that a float input was, or that a constant becomes; None where there is none."""
+    values = draft.values(index)
+    if values is not None and common.per_tensor is not None:
+        scale, zero_point = common.per_tensor
+        codes = np.clip(np.round(values / scale) + zero_point, -128, 127)
+        return draft.constant(f"{draft.tensors[index].name}_quantized", codes, _plain_quantization(common), DType.INT8)
+    maker = draft.producer(index)
+    if maker is None or maker.code != "DEQUANTIZE" or draft.tensors[maker.inputs[0]].dtype is not DType.INT8:
+        return None
+    return maker.inputs[0]
+
+
+def _plain_quantization(quantization: Quantization) -> Quantization:
+    return replace(quantization, minimum=(), maximum=())
+
+
+def _elements(graph: Graph, operator: Operator) -> int:
+    return sum(graph.tensors[index].element_count for index in (*operator.inputs, *operator.outputs) if index >= 0)
+
 
 # Layers whose weights an operator takes over, together with the normalization and activation that follow: parts of
 # Keras's class names, and of TensorFlow's operations.

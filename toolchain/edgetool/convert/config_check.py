@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edgetool.convert.legacy_layers import HARD_SIGMOID
+from edgetool.convert.legacy import HARD_SIGMOID
 from edgetool.convert.stock_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
 from edgetool.convert.tf_keras_needs import ALLOWED, CALLS, TF_KERAS, TFMOT_MODULE, TFMOT_PARTS, forbidden_call
 from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS as QUANTIZED

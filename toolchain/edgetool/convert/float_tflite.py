@@ -19,8 +19,7 @@ from edgetool.convert.calibrated import WEIGHTED, LayerMap, QuantizerSettings, q
 from edgetool.convert.debug import MOST_SAMPLES
 from edgetool.convert.float_model import FloatModel, signature_names, unique_names
 from edgetool.convert.request import INTEGER
-from edgetool.convert.samples import InputSpec
-from edgetool.convert.synthetic import Range, default_range
+from edgetool.convert.samples import InputSpec, Range, default_range
 from edgetool.convert.tflite import Made, Options, explained, rows, with_losses
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.edit import STORED, Draft, without_metadata

@@ -2,26 +2,438 @@
 
 The weights stay where they are. What only shaped training, or says in Keras 2 words what is the case anyway, is
 dropped; a value that means something Keras 3 cannot do is refused.
+
+What Keras 2 wrote about a layer and Keras 3 does not take: which keys go, and with which values. Pure.
+
+Says a Keras 2 layer in the words of Keras 3: other classes, other functions, other shapes. Pure.
+
+Each step changes one node {"class_name", "config", ...} of a configuration in place; its children are done already.
+
+Rewrites how the layers of a Keras 2 functional model are connected into the form of Keras 3. Pure.
+
+Keras 2 lists per call of a layer [[name, call, output, keywords], ...], or a dictionary of those. Keras 3 takes
+{"args", "kwargs"} with tensors as {"class_name": "__keras_tensor__", ...}; it can read the old form, but loses tensors
+among the keywords, states of recurrent layers and how calls of nested models are counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from edgetool.convert.legacy_keys import droppable, meaningful
-from edgetool.convert.legacy_layers import (
-    CLUSTERING_WRAPPER,
-    PRUNING_WRAPPER,
-    STEPS,
-    TRAINING_WRAPPERS,
-    WRAPPING_STEPS,
-)
-from edgetool.convert.legacy_nodes import connect
+from edgetool.convert.stock_names import LAYERS
 from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS, objects
 from edgetool.errors import UnsupportedModelError
 
 Node = dict[str, Any]
+
+
+class _Any:
+    """Stands for every value."""
+
+
+ANY: Final = _Any()
+Droppable = dict[str, tuple[Any, ...] | _Any]  # key -> the values that may be dropped with it
+_NO_GROUPS: Droppable = {"groups": (1, None)}
+_RECURRENT: Droppable = {"time_major": (False, None), "implementation": ANY}
+_SAMPLING: Droppable = {"rng_type": ANY, "force_generator": ANY}
+_SPATIAL_DROPOUT: Droppable = {"noise_shape": ANY, "trainable": ANY}
+_DEPTHWISE: Droppable = {
+    **_NO_GROUPS,
+    "kernel_initializer": ANY,
+    "kernel_regularizer": ANY,
+    "kernel_constraint": ANY,
+}
+
+# Class -> keys that Keras 2 wrote and Keras 3 does not take.
+# Source: get_config of every tf_keras 2.21 layer against the constructors of Keras 3.15, and older files.
+DROPPED_KEYS: dict[str, Droppable] = {
+    "DepthwiseConv1D": _DEPTHWISE,
+    "DepthwiseConv2D": _DEPTHWISE,
+    "SeparableConv1D": _DEPTHWISE,
+    "SeparableConv2D": _DEPTHWISE,
+    "Conv1DTranspose": _NO_GROUPS,
+    "Conv2DTranspose": _NO_GROUPS,
+    "Conv3DTranspose": _NO_GROUPS,
+    "LSTM": _RECURRENT,
+    "GRU": _RECURRENT,
+    "SimpleRNN": _RECURRENT,
+    "RNN": _RECURRENT,
+    "Bidirectional": _RECURRENT,
+    "ConvLSTM1D": _RECURRENT,
+    "ConvLSTM2D": _RECURRENT,
+    "ConvLSTM3D": _RECURRENT,
+    "LSTMCell": {"implementation": ANY},
+    "GRUCell": {"implementation": ANY},
+    "BatchNormalization": {
+        "fused": ANY,
+        "renorm": (False, None),
+        "virtual_batch_size": (None,),
+        "renorm_clipping": ANY,
+        "renorm_momentum": ANY,
+        "adjustment": (None,),
+        "beta_renorm": ANY,
+    },
+    "Embedding": {"input_length": ANY},
+    "Attention": {"causal": (False,)},
+    "AdditiveAttention": {"causal": (False,)},
+    "MultiHeadAttention": {"softmax_robust_masking": ANY, "query_shape": ANY, "key_shape": ANY, "value_shape": ANY},
+    "SpatialDropout1D": _SPATIAL_DROPOUT,
+    "SpatialDropout2D": _SPATIAL_DROPOUT,
+    "SpatialDropout3D": _SPATIAL_DROPOUT,
+    "Discretization": {"trainable": ANY},
+    "RandomBrightness": _SAMPLING,
+    "RandomContrast": _SAMPLING,
+    "RandomFlip": _SAMPLING,
+    "RandomRotation": _SAMPLING,
+    "RandomTranslation": _SAMPLING,
+    "RandomZoom": _SAMPLING,
+}
+
+
+def droppable(node: Node) -> list[str]:
+    """The keys of this layer's configuration that mean nothing to what it computes."""
+    config = node["config"]
+    return [key for key in _known(node) if key in config and not _matters(node, key)]
+
+
+def meaningful(node: Node) -> dict[str, Any]:
+    """Keys that Keras 3 does not take, with values that change what the layer computes."""
+    config = node["config"]
+    return {key: config[key] for key in _known(node) if key in config and _matters(node, key)}
+
+
+def _known(node: Node) -> Droppable:
+    return DROPPED_KEYS.get(node["class_name"], {})
+
+
+def _matters(node: Node, key: str) -> bool:
+    harmless = _known(node)[key]
+    return not isinstance(harmless, _Any) and node["config"][key] not in harmless
+
+
+# Our own function, since hard_sigmoid of Keras 2 is clip(0.2 x + 0.5) and that of Keras 3 is clip(x / 6 + 0.5).
+HARD_SIGMOID = "keras_2_hard_sigmoid"
+FUNCTIONAL_MODULE = "keras.src.models.functional"
+_MODULES = {"Functional": FUNCTIONAL_MODULE, "Model": "keras", "Sequential": "keras"}
+_SINGLE_AXIS = frozenset(["BatchNormalization", "LayerNormalization"])
+MODELS = frozenset(["Functional", "Model", "Network", "Sequential"])
+PRUNING_WRAPPER = "PruneLowMagnitude"
+CLUSTERING_WRAPPER = "ClusterWeights"
+# Wrappers that only hold a layer while it is trained.
+TRAINING_WRAPPERS = frozenset([CLUSTERING_WRAPPER, PRUNING_WRAPPER])
+_FUNCTION_KEYS = ("activation", "recurrent_activation")
+_OLD_NAMES = {
+    "BatchNormalizationV1": "BatchNormalization",
+    "BatchNormalizationV2": "BatchNormalization",
+    "UnifiedLSTM": "LSTM",
+    "UnifiedGRU": "GRU",
+    "LSTMV1": "LSTM",
+    "GRUV1": "GRU",
+    "Network": "Model",
+}
+
+
+def unwrap_training(node: Node) -> None:
+    """The layer inside a wrapper that only training needs takes the wrapper's place."""
+    config = node["config"]
+    inner = config.get("layer") if isinstance(config, dict) and not config.get("cluster_per_channel") else None
+    if node["class_name"] in TRAINING_WRAPPERS and isinstance(inner, dict) and "class_name" in inner:
+        place = {key: node[key] for key in ("name", "inbound_nodes") if key in node}
+        shape = config.get("batch_input_shape")
+        node.clear()
+        node.update(inner | place)
+        if shape is not None and isinstance(node["config"], dict):
+            node["config"].setdefault("batch_input_shape", shape)
+
+
+def use_config_object(node: Node) -> None:
+    """The first Keras 2 releases wrote a Sequential as a bare list of layers."""
+    if node["class_name"] == "Sequential" and isinstance(node["config"], list):
+        node["config"] = {"name": "sequential", "layers": node["config"]}
+
+
+def use_new_class(node: Node) -> None:
+    """Layers that Keras 3 has under another name."""
+    node["class_name"] = _OLD_NAMES.get(node["class_name"], node["class_name"])
+    replace = _REPLACED.get(node["class_name"])
+    if replace is not None:
+        node["class_name"], config = replace(node["config"])
+        common = {key: node["config"][key] for key in ("name", "dtype", "batch_input_shape") if key in node["config"]}
+        node["config"] = common | config
+        if "module" in node:
+            node["module"] = "keras.layers"
+
+
+def _kept(config: Node, *names: str) -> Node:
+    return {name: config[name] for name in names if name in config}
+
+
+def _thresholded_relu(config: Node) -> tuple[str, Node]:
+    return "ReLU", {"threshold": config.get("theta", 1.0)}
+
+
+def _identity(_: Node) -> tuple[str, Node]:
+    return "Identity", {}
+
+
+def _random_crop(config: Node) -> tuple[str, Node]:
+    """Outside training, Keras 2 resizes to the wanted size after cutting what exceeds its aspect ratio."""
+    sizes = _kept(config, "height", "width")
+    return "Resizing", {**sizes, "interpolation": "bilinear", "crop_to_aspect_ratio": True}
+
+
+_RNN = ("units", "return_sequences", "return_state", "go_backwards", "stateful", "trainable")
+
+
+def _cudnn_lstm(config: Node) -> tuple[str, Node]:
+    return "LSTM", _kept(config, *_RNN, "unit_forget_bias") | {"activation": "tanh", "recurrent_activation": "sigmoid"}
+
+
+def _cudnn_gru(config: Node) -> tuple[str, Node]:
+    functions = {"activation": "tanh", "recurrent_activation": "sigmoid"}
+    return "GRU", _kept(config, *_RNN) | functions | {"reset_after": True}
+
+
+_REPLACED: dict[str, Callable[[Node], tuple[str, Node]]] = {
+    "ThresholdedReLU": _thresholded_relu,
+    "RandomHeight": _identity,
+    "RandomWidth": _identity,
+    "RandomCrop": _random_crop,
+    "CuDNNLSTM": _cudnn_lstm,
+    "CuDNNGRU": _cudnn_gru,
+}
+
+
+def use_own_functions(node: Node) -> None:
+    """Functions that share a name with one of Keras 3 and differ from it."""
+    config = node["config"]
+    for key in _FUNCTION_KEYS:
+        value = config.get(key)
+        own = isinstance(value, dict) and value.get("config") == "hard_sigmoid" and _is_keras(value.get("module"))
+        if value == "hard_sigmoid" or own:
+            config[key] = _function(HARD_SIGMOID)
+
+
+def _is_keras(module: Any) -> bool:
+    """Whether an object of that module is one of Keras; anything else is left for the check of the configuration."""
+    return module in (None, "builtins") or str(module).partition(".")[0] in ("keras", "tf_keras")
+
+
+def _function(name: str) -> Node:
+    return {"module": "builtins", "class_name": "function", "config": name, "registered_name": name}
+
+
+def name_defaults(node: Node) -> None:
+    """A GRU from before reset_after was written had it off; Keras 3 takes it as on."""
+    if node["class_name"] in ("GRU", "GRUCell"):
+        node["config"].setdefault("reset_after", False)
+
+
+def use_plain_initializers(node: Node) -> None:
+    """TensorFlow 1 wrote a dtype into initializers, and called the truncated normal distribution normal."""
+    for key, value in node["config"].items():
+        inner = value.get("config") if key.endswith("_initializer") and isinstance(value, dict) else None
+        if isinstance(inner, dict):
+            inner.pop("dtype", None)
+            if inner.get("distribution") == "normal":
+                inner["distribution"] = "truncated_normal"
+
+
+def use_batch_shape(node: Node) -> None:
+    """Only an InputLayer says the shape of its input: one is put before a Sequential that has none."""
+    config = node["config"]
+    if node["class_name"] == "InputLayer":
+        if "batch_input_shape" in config:
+            config.setdefault("batch_shape", config.pop("batch_input_shape"))
+        return
+    layers = config.get("layers")
+    if node["class_name"] not in MODELS or not isinstance(layers, list):
+        return
+    first = next(iter(layers), None)
+    if node["class_name"] == "Sequential" and isinstance(first, dict) and first.get("class_name") != "InputLayer":
+        inner = first.get("config")
+        shape = inner.get("batch_input_shape") if isinstance(inner, dict) else None
+        if shape is not None:
+            layers.insert(0, _input_layer(first, shape))
+    for layer in layers:
+        inner = layer.get("config") if isinstance(layer, dict) else None
+        if isinstance(inner, dict) and layer.get("class_name") != "InputLayer":
+            inner.pop("batch_input_shape", None)
+
+
+def _input_layer(first: Node, shape: Any) -> Node:
+    config = first["config"]
+    dtype = config.get("dtype")
+    made: Node = {
+        "class_name": "InputLayer",
+        "config": {
+            "batch_shape": shape,
+            "dtype": dtype if isinstance(dtype, str) else "float32",
+            "name": f"{config.get('name', 'first')}_input",
+        },
+    }
+    return made | ({"module": "keras.layers"} if "module" in first else {})
+
+
+def use_axis(node: Node) -> None:
+    """One axis as a number."""
+    axis = node["config"].get("axis")
+    if isinstance(axis, list) and len(axis) == 1 and node["class_name"] in _SINGLE_AXIS:
+        node["config"]["axis"] = axis[0]
+
+
+def use_policy_name(node: Node) -> None:
+    """Old dtype policies become their name."""
+    policy = node["config"].get("dtype")
+    if isinstance(policy, dict) and policy.get("class_name") in ("Policy", "PolicyV1"):
+        node["config"]["dtype"] = (policy.get("config") or {}).get("name", "float32")
+
+
+def use_module(node: Node) -> None:
+    """Keras 2 kept its classes in modules that Keras 3 does not have, or did not name them."""
+    node.pop("build_config", None)  # layers build themselves when they are called
+    name, module = node["class_name"], node.get("module")
+    if (
+        name in LAYERS
+        and "name" in node["config"]
+        and (module is None or str(module).startswith(("keras.", "tf_keras.")))
+    ):
+        node["module"] = _MODULES.get(name, "keras.layers")
+        node.setdefault("registered_name", None)
+    elif isinstance(module, str) and module.startswith("tf_keras."):
+        node["module"] = module.removeprefix("tf_")
+
+
+# In this order, on a node whose configuration may still be a list, and on those whose configuration is an object.
+WRAPPING_STEPS: tuple[Callable[[Node], None], ...] = (unwrap_training, use_config_object)
+STEPS: tuple[Callable[[Node], None], ...] = (
+    use_new_class,
+    use_own_functions,
+    name_defaults,
+    use_plain_initializers,
+    use_batch_shape,
+    use_axis,
+    use_policy_name,
+    use_module,
+)
+
+
+Reference = list[Any]  # [name, call, output]
+STATEFUL = frozenset(["LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Bidirectional"])
+CONSTANT = "_CONSTANT_VALUE"
+
+
+def connect(node: Node) -> None:
+    """Rewrite the calls in the configuration of a functional model; in place.
+
+    Raises UnsupportedModelError naming the layer whose inputs cannot be told.
+    """
+    config = node["config"]
+    layers = config.get("layers")
+    if node["class_name"] not in MODELS or not isinstance(layers, list) or "output_layers" not in config:
+        return
+    named = {entry["name"]: entry for entry in layers if isinstance(entry, dict) and isinstance(entry.get("name"), str)}
+    old = {name: calls for name, entry in named.items() if isinstance(calls := entry.get("inbound_nodes"), list)}
+    # Files of Keras 2.13 that were read with safe_mode hold Keras 3's form already.
+    old = {name: calls for name, calls in old.items() if all(isinstance(call, list | dict) for call in calls)}
+    first = {name: _first_call(name, calls, old, config["output_layers"]) for name, calls in old.items()}
+    for name, calls in old.items():
+        entry = named[name]
+        entry["inbound_nodes"] = [_call(entry, call, first) for call in calls]
+    config["output_layers"] = _renumbered(config["output_layers"], first, named)
+
+
+def _first_call(name: str, calls: list[Any], all_calls: dict[str, list[Any]], outputs: Any) -> int:
+    """The number that Keras 2 gave to a layer's first call: a nested model that was built by itself starts at 1."""
+    found = (
+        reference[1]
+        for source in (*all_calls.values(), outputs)
+        for reference in _references(source)
+        if reference[0] == name
+    )
+    return max(0, max(found, default=0) - (len(calls) - 1)) if calls else 0
+
+
+def _references(value: Any) -> Iterator[Reference]:
+    if is_reference(value):
+        yield value[:3]
+        value = value[3:]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _references(item)
+
+
+def is_reference(value: Any) -> bool:
+    """Whether this is [name, call, output] or the same with keywords."""
+    return (
+        isinstance(value, list)
+        and len(value) in (3, 4)
+        and isinstance(value[0], str)
+        and value[0] != CONSTANT
+        and all(type(number) is int and number >= 0 for number in value[1:3])
+        and (len(value) == 3 or isinstance(value[3], dict))
+    )
+
+
+def _call(entry: Node, call: Any, first: dict[str, int]) -> Any:
+    if isinstance(call, dict) and set(call) == {"args", "kwargs"}:
+        return call
+    keywords: Node = {}
+    given = _tensors(entry, call, first, keywords)
+    keywords = _revived(keywords, first)
+    if isinstance(given, list) and len(given) == 1 and not isinstance(given[0], list):
+        given = given[0]
+    if isinstance(given, list) and entry.get("class_name") in STATEFUL:
+        given, *states = given
+        keywords["initial_state"] = states
+    return {"args": [given], "kwargs": keywords}
+
+
+def _tensors(entry: Node, value: Any, first: dict[str, int], keywords: Node) -> Any:
+    """The first argument of a call, in its structure; the keywords, which Keras 2 put beside each tensor, apart."""
+    if is_reference(value):
+        keywords.update(value[3] if len(value) == 4 else {})
+        return _tensor(value, first)
+    if isinstance(value, dict):
+        return {key: _tensors(entry, item, first, keywords) for key, item in value.items()}
+    if isinstance(value, list) and (not value or not isinstance(value[0], str)):
+        return [_tensors(entry, item, first, keywords) for item in value]
+    raise UnsupportedModelError(
+        f"layer {entry['name']!r} ({entry.get('class_name')}) cannot be converted: one of its inputs is a constant",
+        fix="put the constant into a layer, or export a SavedModel using the Keras version that created it",
+    )
+
+
+def _revived(value: Any, first: dict[str, int]) -> Any:
+    """Keyword arguments with their tensors."""
+    if is_reference(value) and len(value) == 3 and value[0] in first:
+        return _tensor(value, first)
+    if isinstance(value, dict):
+        return {key: _revived(item, first) for key, item in value.items()}
+    return [_revived(item, first) for item in value] if isinstance(value, list) else value
+
+
+def _tensor(reference: Reference, first: dict[str, int]) -> Node:
+    """Keras looks the tensor up by its history; shape and type only have to be there."""
+    name, call, output = reference[:3]
+    history = [name, call - first.get(name, 0), output]
+    return {"class_name": "__keras_tensor__", "config": {"shape": [], "dtype": "float32", "keras_history": history}}
+
+
+def _renumbered(value: Any, first: dict[str, int], named: dict[str, Node]) -> Any:
+    """References to outputs; Keras 3 still counts from 1 there, for a nested functional model only."""
+    if is_reference(value):
+        name, call, output = value[:3]
+        nested = named.get(name, {}).get("class_name") in MODELS - {"Sequential"}
+        return [name, call - first.get(name, 0) + nested, output]
+    if isinstance(value, dict):
+        return {key: _renumbered(item, first, named) for key, item in value.items()}
+    return [_renumbered(item, first, named) for item in value] if isinstance(value, list) else value
+
 
 MIXED_POLICIES = frozenset(["mixed_float16", "mixed_bfloat16"])
 # What Keras 2.12 wrapped numbers in, where Keras 3 takes numbers.

@@ -1,23 +1,197 @@
-"""Loads .h5 and .keras files with Keras, or with tf_keras what Keras 3 cannot rebuild: in the child process only."""
+"""Loads .h5 and .keras files with Keras, or with tf_keras what Keras 3 cannot rebuild: in the child process only.
+
+Imports the user's module with a model's own classes and functions: in the child process, on code that is trusted.
+
+Loads what Keras 3 cannot rebuild with tf_keras, the Keras 2 that goes on: in the child process only.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import inspect
 import re
-from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from edgetool.convert.custom_objects import CUSTOM_OBJECTS, Code, read_code
+from edgetool.convert.config_check import check_config
 from edgetool.convert.float_model import explain
-from edgetool.convert.legacy_layers import HARD_SIGMOID
-from edgetool.convert.load_tf_keras import is_installed, load_with_tf_keras
+from edgetool.convert.legacy import HARD_SIGMOID, for_tf_keras
 from edgetool.convert.model_copy import copy_with
 from edgetool.convert.source import CONVERT_EXTRA, Source
-from edgetool.convert.tf_keras_needs import TF_KERAS, needs_tf_keras, needs_tfmot
-from edgetool.errors import ConversionError, EdgetoolError, MissingExtraError, UnsupportedModelError
+from edgetool.convert.tf_keras_needs import TF_KERAS, TFMOT, needs_tf_keras, needs_tfmot
+from edgetool.convert.user_code import Workshop, import_file, lines_of, message_of, told
+from edgetool.errors import ConversionError, EdgetoolError, MissingExtraError, UnsupportedModelError, UsageError
+
+CUSTOM_OBJECTS = "--custom-objects module.py"
+OPTION = "--custom-objects"
+INSTALL = "install the modules that it imports in edgetool's environment, or put them into the folder of"
+# A dictionary of this name in the module says what is made known; without it, all that is public in it is.
+DECLARED = "CUSTOM_OBJECTS"
+LIBRARIES = frozenset(["keras", "numpy", "tensorflow", "tf_keras", *sys.stdlib_module_names])
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a module makes known, by the name that a model file has for it, and whether it is made for tf_keras."""
+
+    objects: Mapping[str, Any] = field(default_factory=dict)
+    of_tf_keras: bool = False
+    workshop: Workshop | None = None
+
+    @contextmanager
+    def told(self, doing: str) -> Iterator[None]:
+        """Let an error inside the module's code name its file and line; others pass as they are."""
+        try:
+            yield
+        except (EdgetoolError, MemoryError):
+            raise
+        except Exception as error:
+            lines = () if self.workshop is None else lines_of(error, self.workshop)
+            if not lines:
+                raise
+            raise UnsupportedModelError(
+                f"its code fails while loading {doing}: {type(error).__name__}: {message_of(error)}",
+                where=lines[-1].partition(" in ")[0],
+                fix="load the model with it outside edgetool to find out why",
+                details=lines,
+            ) from error
+
+
+def read_code(path: Path) -> Code:
+    """Import the module from where it is, with its folder on the path for what it imports, now and when it is called.
+
+    Raises UsageError when it is not there, hides another module or defines nothing, UnsupportedModelError with file and
+    line when importing it fails.
+    """
+    workshop = _workshop(path)
+    sys.dont_write_bytecode = True  # nothing is left in the user's folder
+    sys.path.insert(0, str(workshop.folder))
+    with told(workshop, f"importing {path.name}", missing=f"{INSTALL} {path.name}"):
+        resolved = path.resolve()
+        module = import_file(resolved, resolved.stem)
+    objects = _objects(module, path)
+    return Code(objects, any(_of_tf_keras(item) for item in objects.values()), workshop)
+
+
+def _workshop(path: Path) -> Workshop:
+    try:
+        resolved = path.resolve(strict=True)
+        names = [entry.name for entry in resolved.parent.iterdir()]
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror or error}", where=f"{OPTION} {path}", fix="specify a readable Python file"
+        ) from error
+    if resolved.suffix != ".py":
+        raise UsageError("is not a Python file", where=f"{OPTION} {path}", fix="specify a .py file")
+    if resolved.stem in sys.modules or resolved.stem in sys.stdlib_module_names:
+        raise UsageError(f"has the same name as the Python module {resolved.stem}", where=str(path), fix="rename it")
+    return Workshop(resolved.parent, path, {name: path.parent / name for name in names})
+
+
+def _objects(module: ModuleType, path: Path) -> dict[str, Any]:
+    declared = getattr(module, DECLARED, None)
+    if declared is not None:
+        if not isinstance(declared, dict) or not all(isinstance(key, str) for key in declared):
+            raise UsageError(
+                f"{DECLARED} is not a dictionary with string keys", where=str(path), fix="map names to classes"
+            )
+        return dict(declared)
+    found = {name: item for name, item in vars(module).items() if not name.startswith("_") and _is_own(item)}
+    if not found:
+        raise UsageError(
+            "does not define any class or function", where=str(path), fix=f"define them, or list them in {DECLARED}"
+        )
+    return found
+
+
+def _is_own(item: Any) -> bool:
+    """Whether it is a class or a function of the user's and not one that the module took from a library."""
+    known = inspect.isclass(item) or inspect.isfunction(item)
+    return known and (item.__module__ or "").partition(".")[0] not in LIBRARIES
+
+
+def _of_tf_keras(item: Any) -> bool:
+    return inspect.isclass(item) and any(base.__module__.startswith("tf_keras.") for base in item.__mro__)
+
+
+LIBRARY = "tf_keras"
+OPTIMIZATION = "tensorflow_model_optimization"
+REPLACE = "replace the layer, or export a SavedModel using the Keras version that created it"
+# tensorflow-model-optimization 0.8 cannot load the .keras files of its own quantized layers.
+AS_HDF5 = "save the model as .h5, or export a SavedModel using the Keras version that created it"
+
+
+def is_installed(name: str = LIBRARY) -> bool:
+    """Whether the library could be imported."""
+    return importlib.util.find_spec(name) is not None
+
+
+def check_installed(config: Mapping[str, Any], path: Path) -> None:
+    """MissingExtraError naming the layer and what to install, where the model needs a library that is not there."""
+    layer, name, reason = next(needs_tf_keras(config))
+    if not is_installed():
+        fix = TFMOT if needs_tfmot(config) else TF_KERAS
+        raise MissingExtraError(
+            f"layer {layer!r} ({name}) requires tf-keras: {reason}",
+            where=str(path),
+            fix=f"{fix}; or {REPLACE}",
+        )
+    if needs_tfmot(config) and not is_installed(OPTIMIZATION):
+        raise MissingExtraError(
+            f"layer {layer!r} ({name}) requires the library that defines it: {reason}", where=str(path), fix=TFMOT
+        )
+
+
+def load_with_tf_keras(
+    source: Source, workdir: Path, *, trust_model_code: bool, custom_objects: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """The module tf_keras and the model.
+
+    Raises UnsupportedModelError naming the layer where tf_keras tells it or where it would run code that is not
+    trusted, MissingExtraError where a library fails.
+    """
+    assert source.config is not None  # only a SavedModel has none
+    config = for_tf_keras(source.config)
+    # What Keras 3 gets was checked before; this is another configuration, and tf_keras runs what it holds.
+    check_config(config, source.kind, trust_model_code=trust_model_code, tf_keras=True)
+    keras = _imported_extra(LIBRARY, TF_KERAS)
+    scope = _quantize_scope() if needs_tfmot(config) else nullcontext()
+    path = workdir / f"model-tf-keras.{source.kind}"
+    copy_with(source, config, path)
+    try:
+        with scope, keras.utils.custom_object_scope(dict(custom_objects)):
+            model = keras.models.load_model(str(path), compile=False, safe_mode=not trust_model_code)
+    except MemoryError:
+        raise
+    except Exception as error:
+        what, where = explain(error)
+        raise UnsupportedModelError(
+            f"tf_keras {keras.__version__} cannot load {where}: {what}",
+            where=str(source.path),
+            fix=AS_HDF5 if source.kind == "keras" and needs_tfmot(config) else REPLACE,
+        ) from error
+    finally:
+        path.unlink(missing_ok=True)
+    return keras, model
+
+
+def _quantize_scope() -> AbstractContextManager[Any]:
+    scope: AbstractContextManager[Any] = _imported_extra(OPTIMIZATION, TFMOT).quantization.keras.quantize_scope()
+    return scope
+
+
+def _imported_extra(name: str, fix: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(f"{name} cannot be imported: {error}", fix=fix) from error
+
 
 MINIMUM_KERAS = (3, 15)
 

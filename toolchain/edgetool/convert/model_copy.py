@@ -1,18 +1,254 @@
-"""Writes a copy of a model file with another configuration and, where Keras 2 wrote it, weights for Keras 3."""
+"""Writes a copy of a model file with another configuration and, where Keras 2 wrote it, weights for Keras 3.
+
+Copies the weights of a Keras 2 file into the places where Keras 3 looks for them; the user's file stays as it is.
+
+What differs: the groups of .keras files (Keras 2.12 to 2.14 counted layers with weights twice), wrappers that only
+training needs, and the layout of the weights of CuDNN layers.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.legacy_weights import convert_groups, copy_tree
+import numpy as np
+
+from edgetool.convert.legacy import CLUSTERING_WRAPPER, MODELS, PRUNING_WRAPPER, TRAINING_WRAPPERS
 from edgetool.convert.source import Source, link
+from edgetool.errors import UnsupportedModelError
+
+Node = dict[str, Any]
+Group = Any  # h5py.Group
+Array = Any
+LAYERS, OLD_LAYERS = "layers", "_layer_checkpoint_dependencies"
+OWN = "vars"
+# Weights that a pruning wrapper adds to those of its layer.
+PRUNING_WEIGHTS = re.compile(r"(?:^|/)(?:mask|threshold|pruning_step)(?:_\d+)?(?::\d+)?$")
+MASK = re.compile(r"(?:^|/)mask(?:_\d+)?(?::\d+)?$")
+# The values that a clustered weight may have; of RNN cells and attention the name says more.
+CENTROIDS = re.compile(r"(?:^|/)cluster_centroids_(?P<weight>[a-z_]+?)(?:_\d+)?:\d+$")
+# The order in which Keras has a layer's weights; a clustering wrapper moves those that it clusters to the end.
+WEIGHT_ORDER = ("kernel", "depthwise_kernel", "pointwise_kernel", "recurrent_kernel", "embeddings", "bias")
+STRIP_CLUSTERING = "save tfmot.clustering.keras.strip_clustering(model)"
+# Class -> gates of a layer whose weights are laid out for CuDNN.
+CUDNN_GATES = {"CuDNNLSTM": 4, "CuDNNGRU": 3}
+
+
+# ---- .keras: a tree of groups named after classes
+
+
+def copy_tree(old: Group, new: Group, before: Node, after: Node) -> None:
+    """Copy the weights of the model `before` in `old` to where Keras 3 expects those of `after`, into the empty `new`.
+
+    before, after: the configuration as the file has it and as modernise rewrote it.
+    """
+    config = _inside(before)
+    for name in old:
+        if name in (LAYERS, OLD_LAYERS) and before.get("class_name") in MODELS:
+            _copy_layers(old[name], new.create_group(LAYERS), before, after)
+        elif isinstance(config.get(name), dict) and "class_name" in config[name] and name in _inside(after):
+            copy_tree(old[name], new.create_group(name), config[name], _inside(after)[name])
+        else:
+            old.copy(name, new)
+
+
+def _copy_layers(old: Group, new: Group, before: Node, after: Node) -> None:
+    places = _places(old, _layers(before))
+    numbers: dict[str, int] = {}
+    for one, other, place in zip(_layers(before), _layers(after), places, strict=True):
+        kind = snake_case(str(other["class_name"]))
+        number = numbers[kind] = numbers.get(kind, -1) + 1
+        if place is None:
+            continue
+        if one["class_name"] == CLUSTERING_WRAPPER:
+            name = _inside(one).get("name", CLUSTERING_WRAPPER)
+            raise UnsupportedModelError(
+                f"layer {name!r} ({CLUSTERING_WRAPPER}) is clustered, but a .keras file does not name its weights",
+                fix=STRIP_CLUSTERING,
+            )
+        target = new.create_group(f"{kind}_{number}" if number else kind)
+        if one["class_name"] not in TRAINING_WRAPPERS:
+            copy_tree(old[place], target, one, other)
+        elif "layer" in old[place]:
+            copy_tree(old[place]["layer"], target, one["config"]["layer"], other)
+            _apply_masks(old[place], target)
+
+
+def _places(old: Group, layers: Sequence[Node]) -> list[str | None]:
+    """The group of each layer: those of one class follow each other by number, whatever was left out between them."""
+    waiting: dict[str, Iterator[str]] = {}
+    for kind in {snake_case(str(layer["class_name"])) for layer in layers}:
+        numbered = [(int(found[1] or 0), name) for name in old if (found := re.fullmatch(rf"{kind}(?:_(\d+))?", name))]
+        waiting[kind] = iter([name for _, name in sorted(numbered)])
+    return [next(waiting[snake_case(str(layer["class_name"]))], None) for layer in layers]
+
+
+def _layers(model: Node) -> list[Node]:
+    """The layers of a model but for its inputs, which have no weights and may have been added."""
+    return [layer for layer in _inside(model).get("layers", ()) if layer.get("class_name") != "InputLayer"]
+
+
+def _inside(node: Node) -> Node:
+    config = node.get("config")
+    return config if isinstance(config, dict) else {"layers": config or []}
+
+
+def snake_case(class_name: str) -> str:
+    """The name that Keras gives to the group of a layer of this class."""
+    name = re.sub(r"\W+", "", class_name)
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def _apply_masks(wrapper: Group, layer: Group) -> None:
+    """Multiply pruned weights by their masks, as the wrapper does in every call.
+
+    The wrapper's own weights have no names: a mask is what holds zeros and ones only.
+    """
+    own = [wrapper[OWN][name][()] for name in wrapper[OWN]] if OWN in wrapper else []
+    masks = [array for array in own if array.ndim > 1 and np.isin(array, (0, 1)).all()]
+    weights = [layer[OWN][name] for name in layer[OWN]] if OWN in layer else []
+    for weight, mask in _matched(weights, masks):
+        weight[...] = weight[()] * mask
+
+
+def _matched(weights: Sequence[Any], masks: Sequence[Array]) -> Iterator[tuple[Any, Array]]:
+    """Each mask with the first weight of its shape that has none yet."""
+    free = list(weights)
+    for mask in masks:
+        found = next((weight for weight in free if weight.shape == mask.shape), None)
+        if found is not None:
+            free.remove(found)
+            yield found, mask
+
+
+# ---- .h5: a group per layer that lists its weights by name
+
+
+def convert_groups(weights: Group, before: Node) -> None:
+    """Change the weights of training wrappers and CuDNN layers of the model `before`, in a copy of its file."""
+    layers = dict(_named(before))
+    pruned = {name for name, kind in layers.items() if kind == PRUNING_WRAPPER}
+    clustered = {name for name, kind in layers.items() if kind == CLUSTERING_WRAPPER}
+    cudnn = {name: CUDNN_GATES[kind] for name, kind in layers.items() if kind in CUDNN_GATES}
+    if not pruned and not clustered and not cudnn:
+        return
+    for name in [_text(name) for name in weights.attrs.get("layer_names", ())]:
+        group = weights[name]
+        names = [_text(weight) for weight in group.attrs["weight_names"]]
+        if pruned:
+            names = _without_wrappers(group, names, pruned)
+        if clustered:
+            names = _without_clusters(group, names, clustered)
+        _from_cudnn(group, names, cudnn)
+        group.attrs["weight_names"] = np.array([weight.encode() for weight in names], dtype=bytes)
+
+
+def _named(node: Any) -> Iterator[tuple[str, str]]:
+    """The name and class of every layer, however deep."""
+    if isinstance(node, dict):
+        config = node.get("config")
+        if isinstance(config, dict) and isinstance(config.get("name"), str):
+            yield config["name"], str(node.get("class_name"))
+        for value in node.values():
+            yield from _named(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _named(item)
+
+
+def _without_wrappers(group: Group, names: list[str], wrapped: set[str]) -> list[str]:
+    """The weights that remain when pruning wrappers are taken off; masks are applied."""
+    added = [name for name in names if PRUNING_WEIGHTS.search(name) and wrapped & set(name.split("/")[:-1])]
+    masks: dict[str, list[Array]] = {}
+    for name in added:
+        if MASK.search(name):
+            masks.setdefault(_owner(name, wrapped), []).append(group[name][()])
+    kept = [name for name in names if name not in added]
+    for wrapper, own in masks.items():
+        inner = wrapper.removeprefix("prune_low_magnitude_")
+        candidates = [group[name] for name in kept if {wrapper, inner} & set(name.split("/"))]
+        for weight, mask in _matched(candidates, own):
+            weight[...] = weight[()] * mask
+    return kept
+
+
+def _without_clusters(group: Group, names: list[str], wrapped: set[str]) -> list[str]:
+    """The weights that remain when clustering wrappers are taken off: each element is the centroid nearest to it."""
+    added = [name for name in names if "cluster_centroids_" in name or "pulling_indices_" in name]
+    kept = [name for name in names if name not in added]
+    for name in (name for name in added if "cluster_centroids_" in name):
+        wrapper, found = _owner(name, wrapped), CENTROIDS.search(name)
+        places = [place for place, weight in enumerate(kept) if {wrapper, _unclustered(wrapper)} & _parts(weight)]
+        own = sorted((kept[place] for place in places), key=_rank)
+        clustered = [weight for weight in own if found is not None and _base(weight) == found["weight"]]
+        if len(clustered) != 1:
+            raise UnsupportedModelError(
+                f"layer {_unclustered(wrapper)!r} is clustered, but the file does not say which of its weights are",
+                fix=STRIP_CLUSTERING,
+            )
+        (weight,) = (group[weight] for weight in clustered)
+        centroids = group[name][()]
+        weight[...] = centroids[np.abs(weight[()][..., None] - centroids).argmin(axis=-1)]
+        for place, other in zip(places, own, strict=True):
+            kept[place] = other
+    return kept
+
+
+def _rank(name: str) -> int:
+    return WEIGHT_ORDER.index(_base(name)) if _base(name) in WEIGHT_ORDER else len(WEIGHT_ORDER)
+
+
+def _unclustered(wrapper: str) -> str:
+    return wrapper.removeprefix("cluster_")
+
+
+def _parts(name: str) -> set[str]:
+    return set(name.split("/")[:-1])
+
+
+def _base(name: str) -> str:
+    """A weight's own name: "kernel" of "dense/kernel:0"."""
+    return re.sub(r"(?:_\d+)?:\d+$", "", name.rpartition("/")[2])
+
+
+def _owner(name: str, layers: set[str]) -> str:
+    return next(part for part in reversed(name.split("/")) if part in layers)
+
+
+def _from_cudnn(group: Group, names: Sequence[str], gates: Mapping[str, int]) -> None:
+    """Lay out the weights of CuDNN layers as those of plain LSTM and GRU layers.
+
+    CuDNN keeps each gate's matrices transposed, and one bias for the input and one for the state: a plain LSTM has
+    their sum, a plain GRU with reset_after both.
+    """
+    for name in names:
+        parts = [re.sub("^(?:forward|backward)_", "", part) for part in name.split("/")[:-1]]
+        owner = next((part for part in reversed(parts) if part in gates), None)
+        if owner is None:
+            continue
+        count = gates[owner]
+        value = group[name][()]
+        if value.ndim == 1:
+            changed = value.reshape(2, -1).sum(axis=0) if count == 4 else value.reshape(2, -1)
+        elif "recurrent_kernel" in name:
+            changed = np.hstack([gate.T for gate in np.hsplit(value, count)])
+        else:
+            changed = np.hstack([gate.T.reshape(gate.shape, order="F") for gate in np.hsplit(value, count)])
+        del group[name]
+        group[name] = changed
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
 
 CONFIG, WEIGHTS = "config.json", "model.weights.h5"
-Node = dict[str, Any]
 
 
 def copy_with(source: Source, config: Node, path: Path, *, convert_weights: bool = False) -> None:

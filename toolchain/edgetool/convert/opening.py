@@ -1,8 +1,13 @@
-"""What every child process does before a model file is loaded: look at it, refuse what carries code, start Keras."""
+"""What every child process does before a model file is loaded: look at it, refuse what carries code, start Keras.
+
+Sums of Keras 3 that are right in a batch of one: in the child process only.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import os
 import platform
 import warnings
@@ -11,13 +16,35 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.convert.config_check import check_config
-from edgetool.convert.keras_sums import mend_sums
 from edgetool.convert.legacy import for_tf_keras, modernise
-from edgetool.convert.load_keras import import_libraries
-from edgetool.convert.load_tf_keras import LIBRARY, check_installed
+from edgetool.convert.load_keras import LIBRARY, check_installed, import_libraries
 from edgetool.convert.source import Source
 from edgetool.convert.tf_keras_needs import needs_tf_keras
 from edgetool.errors import InvalidModelError, ModelError
+
+
+def mend_sums(tf: Any, keras: Any) -> None:
+    """Let keras.ops.add broadcast where its second tensor ends in a dimension of 1.
+
+    Keras 3.15 takes whatever has one dimension above 1 for a bias of that many channels. In a batch of one, (1, n, 1)
+    looks so, and is added along the last axis or refused: other sums than in any larger batch.
+    """
+    backend: Any = importlib.import_module("keras.src.backend.tensorflow.numpy")
+    original = backend.add
+    if hasattr(original, "broadcasts"):
+        return
+
+    @functools.wraps(original)
+    def add(x1: Any, x2: Any) -> Any:
+        shape = getattr(x2, "shape", None)
+        if shape is None or len(shape) < 2 or shape[-1] != 1 or any(isinstance(x, tf.SparseTensor) for x in (x1, x2)):
+            return original(x1, x2)
+        dtype = keras.backend.result_type(getattr(x1, "dtype", type(x1)), x2.dtype)
+        return tf.add(keras.ops.convert_to_tensor(x1, dtype), keras.ops.convert_to_tensor(x2, dtype))
+
+    vars(add)["broadcasts"] = True
+    backend.add = add
+
 
 # TensorFlow reads these when it starts its first operation.
 ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}

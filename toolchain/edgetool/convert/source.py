@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edgetool.convert.archive_check import check_entries
-from edgetool.convert.hdf5_check import ARRAY_LIMIT_BYTES, check_hdf5
+from edgetool.convert.file_checks import ARRAY_LIMIT_BYTES, check_entries, check_hdf5
 from edgetool.errors import (
     ConversionError,
     EdgetoolError,

@@ -1,11 +1,88 @@
-"""Which layers of a Keras 2 file only tf_keras can load, and why. Pure."""
+"""Which layers of a Keras 2 file only tf_keras can load, and why. Pure.
+
+TensorFlow functions that a Keras 2 model may call outside a layer, each named: mathematics on tensors and no more.
+
+What reads or writes files, calls Python, prints, keeps state or draws random numbers is left out on purpose.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from edgetool.convert.tensorflow_calls import FUNCTIONS, OPERATIONS
+
+def _named(prefix: str, names: str) -> set[str]:
+    return {f"{prefix}{name}" for name in names.split()}
+
+
+_ARRAYS = """
+    abs acos add add_n argmax argmin argsort batch_to_space boolean_mask broadcast_to cast clip_by_norm clip_by_value
+    concat convert_to_tensor cos cumsum divide einsum ensure_shape equal exp expand_dims eye fill floor gather gather_nd
+    greater greater_equal identity less less_equal linspace logical_and logical_not logical_or matmul maximum meshgrid
+    minimum multiply negative norm not_equal one_hot ones ones_like pad pow range rank realdiv reduce_all reduce_any
+    reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod reduce_sum repeat reshape reverse roll round
+    saturate_cast scalar_mul scatter_nd sequence_mask shape sigmoid sign sin size slice sort space_to_batch split sqrt
+    square squeeze stack stop_gradient strided_slice subtract tan tanh tensordot tile transpose truediv unstack where
+    zeros zeros_like
+"""
+_MATH = """
+    abs accumulate_n acos acosh add add_n argmax argmin asin asinh atan atan2 atanh ceil cos cosh count_nonzero cumprod
+    cumsum divide divide_no_nan equal erf exp expm1 floor floordiv floormod greater greater_equal in_top_k is_finite
+    is_inf is_nan l2_normalize less less_equal log log1p log_sigmoid log_softmax logical_and logical_not logical_or
+    logical_xor maximum minimum mod multiply multiply_no_nan negative not_equal pow reciprocal reciprocal_no_nan
+    reduce_all reduce_any reduce_euclidean_norm reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod
+    reduce_std reduce_sum reduce_variance rint round rsqrt scalar_mul sigmoid sign sin sinh softmax softplus softsign
+    sqrt square squared_difference subtract tan tanh top_k truediv xdivy xlogy
+"""
+_NETS = """
+    atrous_conv2d avg_pool avg_pool1d avg_pool2d avg_pool3d batch_normalization bias_add conv1d conv1d_transpose conv2d
+    conv2d_transpose conv3d conv3d_transpose convolution crelu depth_to_space depthwise_conv2d elu embedding_lookup
+    gelu l2_loss l2_normalize leaky_relu local_response_normalization log_softmax max_pool max_pool1d max_pool2d
+    max_pool3d moments pool relu relu6 selu separable_conv2d sigmoid silu softmax softplus softsign space_to_depth swish
+    tanh top_k
+"""
+_LINEAR = """
+    adjoint band_part cross diag diag_part einsum eye l2_normalize matmul matrix_transpose matvec norm normalize
+    tensor_diag tensor_diag_part tensordot trace
+"""
+_IMAGES = """
+    adjust_brightness adjust_contrast central_crop convert_image_dtype crop_to_bounding_box extract_patches
+    flip_left_right flip_up_down grayscale_to_rgb pad_to_bounding_box per_image_standardization resize
+    resize_with_crop_or_pad resize_with_pad rgb_to_grayscale rot90 transpose
+"""
+_SIGNALS = "dct fft fft2d frame hamming_window hann_window idct ifft irfft overlap_and_add rfft rfft2d stft"
+_OPERATORS = "add eq getitem ne"  # the others are under tf.math
+_V1 = """
+    argmax argmin concat expand_dims gather math.reduce_max math.reduce_mean math.reduce_min math.reduce_sum
+    math.log_softmax math.softmax nn.avg_pool nn.conv2d nn.depthwise_conv2d nn.leaky_relu nn.log_softmax nn.max_pool
+    nn.softmax ones_like pad reduce_max reduce_mean reduce_min reduce_sum reverse shape size squeeze transpose where
+    zeros_like image.resize_bilinear image.resize_nearest_neighbor
+"""
+# Names as tf.* has them, without the "tf.".
+FUNCTIONS = frozenset(
+    _named("", _ARRAYS)
+    | _named("math.", _MATH)
+    | _named("nn.", _NETS)
+    | _named("linalg.", _LINEAR)
+    | _named("image.", _IMAGES)
+    | _named("signal.", _SIGNALS)
+    | _named("__operators__.", _OPERATORS)
+    | _named("compat.v1.", _V1)
+)
+# Operations of a graph, as TensorFlow 2.0 to 2.3 kept them in a TensorFlowOpLayer.
+OPERATIONS = frozenset(
+    """
+    Abs Acos Add AddN AddV2 All Any ArgMax ArgMin AvgPool BatchMatMul BatchMatMulV2 BiasAdd BroadcastTo Cast Ceil
+    ClipByValue Concat ConcatV2 Conv2D Cos Cumsum DepthToSpace DepthwiseConv2dNative DivNoNan Einsum Elu Equal Erf Exp
+    ExpandDims Fill Floor FloorDiv FloorMod Gather GatherNd GatherV2 Greater GreaterEqual Identity L2Loss LeakyRelu Less
+    LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul Max MaxPool Maximum Mean Min Minimum MirrorPad
+    Mul Neg NotEqual OneHot OnesLike Pack Pad PadV2 Pow Prod RealDiv Reciprocal Relu Relu6 Reshape
+    ResizeBilinear ResizeNearestNeighbor ReverseV2 Round Rsqrt Select SelectV2 Selu Shape Sigmoid Sign Sin Size Slice
+    Softmax Softplus Softsign SpaceToDepth Split SplitV Sqrt Square SquaredDifference Squeeze StopGradient StridedSlice
+    Sub Sum Tan Tanh Tile TopKV2 Transpose Unpack Where ZerosLike
+    """.split()
+)
+
 
 Node = dict[str, Any]
 TF_KERAS = "pip install --no-deps tf-keras"

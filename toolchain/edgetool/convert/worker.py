@@ -1,9 +1,12 @@
-"""The child process that turns a model file into .tflite bytes; started by convert.convert_model."""
+"""The child process that turns a model file into .tflite bytes; started by convert.convert_model.
+
+Converts a loaded model with its recurrent layers in the form that works: in the child process only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +14,73 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert import files
+from edgetool.convert.calibrated import LayerMap
 from edgetool.convert.calibration import read_evaluation, read_samples
-from edgetool.convert.float_model import FloatModel
-from edgetool.convert.float_run import check_traced, output_shape, run_float_model
+from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
 from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
-from edgetool.convert.forms import Converted, convert_loaded
 from edgetool.convert.loaded import Loaded, load
+from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.lowering.lower import Lowering
 from edgetool.convert.opening import checked_config, library_versions, located, start_keras
 from edgetool.convert.quality import class_indices
 from edgetool.convert.request import INTEGER, NORMALISATION, TFLITE_SUFFIX
-from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store
+from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store, synthetic_samples
 from edgetool.convert.source import read_source
-from edgetool.convert.synthetic import synthetic_samples
-from edgetool.convert.tflite import Options, Order
+from edgetool.convert.tflite import Options, Order, convert, order_of
+from edgetool.errors import ConversionError, UnsupportedModelError
 from edgetool.model.reader import read_model
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A .tflite, the loaded model in the form that it was made of, and what is known of it.
+
+    layers: by scope, and what makes each output. fused: the scopes of recurrent layers that became one operator.
+    """
+
+    content: bytes
+    loaded: Loaded
+    order: Order
+    layers: LayerMap
+    fused: tuple[str, ...]
+    debug: dict[str, Any] | None
+    notes: tuple[str, ...]
+
+
+def convert_loaded(
+    tf: Any, loaded: Loaded, samples: Sequence[Any], options: Options, workdir: Path, progress: child.Progress
+) -> Converted:
+    """Convert; where recurrent layers were to be one operator each and that fails, with a copy for each time step.
+
+    Only where the form is ours to choose. Raises as tflite.convert does, the first error where both forms fail.
+    """
+    try:
+        return _converted(tf, loaded, samples, options, workdir, progress)
+    except (ConversionError, UnsupportedModelError) as error:
+        if loaded.unrolled is None or not loaded.lowering.cuts.lstms:
+            raise
+        refused = error
+    progress("unrolling recurrent layers")
+    try:
+        found = _converted(tf, loaded.unrolled(), samples, options, workdir, progress)
+    except (ConversionError, UnsupportedModelError):
+        raise refused from None
+    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {refused.what}"
+    return replace(found, notes=(told, *found.notes))
+
+
+def _converted(
+    tf: Any, loaded: Loaded, samples: Sequence[Any], options: Options, workdir: Path, progress: child.Progress
+) -> Converted:
+    model, lowering = loaded.model, loaded.lowering
+    makers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # of a SavedModel none is known
+    layers = LayerMap(lowering.layers, makers)
+    with lowering.active():
+        opened = open_cuts(tf, model, lowering.cuts, samples, options.quantize, progress)
+        made = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
+        content = opened.join(made.content)
+    order = order_of(content, model)
+    return Converted(content, loaded, order, layers, opened.fused, made.debug, (*opened.notes, *made.notes))
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:

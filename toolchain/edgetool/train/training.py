@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgetool import child
+from edgetool.convert.convert import check_exists, run_on_model
 from edgetool.convert.request import METHODS, NORMALISATION, Value, check_normalisation
-from edgetool.convert.run_child import check_exists, run_on_model
 from edgetool.errors import CalibrationError, UsageError
 
 WORKER = "edgetool.train.training_worker"

@@ -1,14 +1,73 @@
-"""What a lowering is told, and what it returns."""
+"""What a lowering is told, and what it returns.
+
+Every layer and operation of a Keras model with the name scope that it gets; Keras 3 and tf_keras.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from edgetool.convert.lowering.cuts import Cuts
 from edgetool.errors import UnsupportedModelError
-from edgetool.model.scopes import layer_of
+from edgetool.model.scopes import layer_of, sanitised
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A layer, or an operation of keras.ops in a functional model, and its scope ("outer/inner")."""
+
+    layer: Any
+    scope: str
+
+
+def places(model: Any) -> tuple[Place, ...]:
+    """Every layer below the model once, outer before inner; a layer in two models has the scope of the first."""
+    return tuple(_below(model, "", {id(model)}, set()))
+
+
+def _below(owner: Any, prefix: str, seen: set[int], scopes: set[str]) -> Iterator[Place]:
+    for layer in children(owner):
+        if id(layer) in seen:
+            continue
+        seen.add(id(layer))
+        scope = plain = prefix + sanitised(str(layer.name))
+        number = 1
+        while scope in scopes:
+            scope, number = f"{plain}_{number}", number + 1
+        scopes.add(scope)
+        yield Place(layer, scope)
+        yield from _below(layer, f"{scope}/", seen, scopes)
+
+
+def children(owner: Any) -> list[Any]:
+    """The layers that a layer holds, and the operations of a functional model's graph."""
+    flatten = getattr(owner, "_flatten_layers", None)
+    layers = list(flatten(include_self=False, recursive=False)) if flatten else []
+    # A Sequential runs through a functional model of its own, which holds the same layers.
+    layers = [layer for layer in layers if layer is not getattr(owner, "_functional", None)]
+    return [*layers, *(getattr(owner, "operations", None) or ())]
+
+
+def output_scopes(model: Any, scopes: dict[int, str]) -> tuple[str, ...]:
+    """The scope of the layer that makes each output of the model, in Keras's order; "" where it cannot be told.
+
+    scopes: by the id of the layer.
+    """
+    return tuple(scopes.get(id(_maker(tensor)), "") for tensor in getattr(model, "outputs", None) or ())
+
+
+def _maker(tensor: Any) -> Any:
+    """What computes a symbolic tensor: a model inside is followed to the layer that makes its output."""
+    history = getattr(tensor, "_keras_history", None)
+    if history is None:
+        return None
+    layer, node, position = history
+    inner = getattr(layer, "outputs", None)
+    if children(layer) and inner and position < len(inner) and node >= 0 and inner[position] is not tensor:
+        return _maker(inner[position])
+    return layer
 
 
 @dataclass(frozen=True, slots=True)

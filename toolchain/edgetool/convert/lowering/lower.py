@@ -1,4 +1,7 @@
-"""The plan of what is traced instead of a model's own calls, and the block in which it holds."""
+"""The plan of what is traced instead of a model's own calls, and the block in which it holds.
+
+Augmentation that draws random numbers outside training too, and uses none of them: no counter in the graph.
+"""
 
 from __future__ import annotations
 
@@ -9,57 +12,72 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgetool.convert.lowering import (
-    activations,
-    copies,
-    lookup,
-    masks,
-    normalization,
-    pooling,
-    recurrent,
-    reductions,
-    resizing,
-    spectrogram,
-    time_distributed,
-    volumes,
+from edgetool.convert.lowering import activations, lookup, masks, normalization, recurrent, spatial, spectrogram
+from edgetool.convert.lowering.activations import keep_gelu
+from edgetool.convert.lowering.context import (
+    FunctionContext,
+    Lower,
+    LowerContext,
+    LowerFunction,
+    LoweringOptions,
+    output_scopes,
+    places,
 )
-from edgetool.convert.lowering.channels import normalize_by_channel
-from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction, LoweringOptions
 from edgetool.convert.lowering.cuts import Cuts
-from edgetool.convert.lowering.gelu import keep_gelu
+from edgetool.convert.lowering.normalization import normalize_by_channel
 from edgetool.convert.lowering.own_scales import give_own_scales
-from edgetool.convert.lowering.seeds import still_seeds
-from edgetool.convert.lowering.walk import output_scopes, places
 from edgetool.convert.request import INTEGER
 from edgetool.model.scopes import sanitised
+
+# Layers from elsewhere may use what they draw: there the counter stays, and with it the refusal of random operators.
+AUGMENTATION = "keras.src.layers.preprocessing."
+
+
+def still_seeds(layer: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """The seed generators of Keras's augmentation layers in a layer of Keras 3, each with a `next` that does not count.
+
+    Keras 3.15 moves their state forward in every call, for which TFLM would need variables of int64.
+    """
+    for part in layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ():
+        if type(part).__module__.startswith(AUGMENTATION):
+            for generator in part._seed_generators:
+                yield generator, _standing(generator)
+
+
+def _standing(generator: Any) -> Callable[..., Any]:
+    def following(ordered: bool = True) -> Any:
+        return generator.state.value * 1
+
+    return following
+
 
 # By the class of Keras whose `call` the layer runs: Keras 3's layers and operations.
 LOWERINGS: dict[str, Lower] = {
     **activations.RULES,
-    **copies.RULES,
+    **spatial.COPY_RULES,
     **lookup.RULES,
     **masks.RULES,
     **normalization.RULES,
-    **pooling.RULES,
+    **spatial.POOL_RULES,
     **recurrent.RULES,
     **spectrogram.RULES,
-    **time_distributed.RULES,
-    **volumes.RULES,
+    **recurrent.TIME_DISTRIBUTED_RULES,
+    **spatial.VOLUME_RULES,
 }
 # The same for layers of tf_keras.
 TF_KERAS_LOWERINGS: dict[str, Lower] = recurrent.TF_KERAS_RULES
 # By module and name in Keras 3's TensorFlow backend: what layers, keras.ops and layers of the user's own call.
 FUNCTIONS: dict[str, LowerFunction] = {
     **activations.FUNCTIONS,
-    **copies.FUNCTIONS,
+    **spatial.COPY_FUNCTIONS,
     **lookup.FUNCTIONS,
     **masks.FUNCTIONS,
-    **pooling.FUNCTIONS,
+    **spatial.POOL_FUNCTIONS,
     **recurrent.FUNCTIONS,
-    **reductions.FUNCTIONS,
-    **resizing.FUNCTIONS,
+    **normalization.FUNCTIONS,
+    **spatial.RESIZE_FUNCTIONS,
     **spectrogram.FUNCTIONS,
-    **volumes.FUNCTIONS,
+    **spatial.VOLUME_FUNCTIONS,
 }
 BACKEND = "keras.src.backend.tensorflow"
 

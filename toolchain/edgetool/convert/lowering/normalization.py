@@ -1,12 +1,21 @@
-"""Normalizations of each sample by its own values, in a form that survives int8: RSQRT of a wide range does not."""
+"""Normalizations and reductions in operators that TFLM has, in a form that survives int8.
+
+A batch normalization that no convolution before it takes in, as a depthwise convolution of size 1.
+
+As a product and a sum its factors have one scale for all channels, and the values are rounded twice; a convolution
+has a scale for each channel, rounds once, and takes in an activation that follows.
+
+Reductions that TFLM has no operator for, in those that it has.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from edgetool.convert.lowering.context import Lower, LowerContext
+from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
 
 # L2_NORMALIZATION squares, sums and divides without rounding in between, but its results are 128ths: n values are
 # each about 1/sqrt(n). Measured, it is worth it up to so many values.
@@ -95,4 +104,127 @@ RULES: dict[str, Lower] = {
     "LayerNormalization": _layer_normalization,
     "RMSNormalization": _rms_normalization,
     "UnitNormalization": _unit_normalization,
+}
+
+
+# What tf.nn.batch_normalization calls its last operation: x * factor + shift.
+LAST = "batchnorm/add_1"
+# The converter takes a normalization into what made its input, but not into what reads its output.
+MATRIX = frozenset(["Conv2D", "Conv2DBackpropInput", "Conv3D", "DepthwiseConv2dNative", "MatMul"])
+PASSED = frozenset(["BiasAdd", "ExpandDims", "Identity", "Reshape", "Squeeze", "BatchToSpaceND"])
+# TFLM keeps a multiplier and a shift of each channel of a convolution in the arena. All of them may take this part of
+# the largest tensor among those normalized: DenseNet121 would take more for them than for all else.
+BYTES_PER_CHANNEL = 8
+SHARE = 8
+
+
+def normalize_by_channel(tf: Any, graph: Any) -> None:
+    """Let the readers of such normalizations of images or series read convolutions, the first ones as memory allows."""
+    found = [last for last in graph.get_operations() if _is_alone(last)]
+    left = max((last.outputs[0].shape.num_elements() for last in found), default=0) // SHARE
+    for last in found:
+        left -= BYTES_PER_CHANNEL * last.outputs[0].shape[-1]
+        if left >= 0:
+            _replace(tf, last)
+
+
+def _is_alone(last: Any) -> bool:
+    if last.type != "AddV2" or not last.name.endswith(LAST) or last.inputs[0].op.type != "Mul":
+        return False
+    x, factor = last.inputs[0].op.inputs
+    read = bool(last.outputs[0].consumers())  # not by the caller alone
+    return read and not _taken_in(x) and _per_channel(factor, x) and _per_channel(last.inputs[1], x)
+
+
+def _replace(tf: Any, last: Any) -> None:
+    readers = last.outputs[0].consumers()
+    with tf.name_scope(last.name.removesuffix(LAST)):
+        x, factor = last.inputs[0].op.inputs
+        result = _convolved(tf, x, factor, last.inputs[1])
+    for reader in readers:
+        for place, tensor in enumerate(reader.inputs):
+            if tensor is last.outputs[0]:
+                reader._update_input(place, result)
+
+
+def _convolved(tf: Any, x: Any, factor: Any, shift: Any) -> Any:
+    image = x if x.shape.rank == 4 else tf.expand_dims(x, 1)
+    channels = x.shape[-1]
+    result = tf.nn.depthwise_conv2d(image, tf.reshape(factor, (1, 1, channels, 1)), (1, 1, 1, 1), "VALID")
+    result = tf.nn.bias_add(result, tf.reshape(shift, (channels,)))
+    return result if x.shape.rank == 4 else tf.squeeze(result, 1)
+
+
+def _taken_in(x: Any) -> bool:
+    maker = x.op
+    while maker.type in PASSED:
+        maker = maker.inputs[0].op
+    return maker.type in MATRIX
+
+
+def _per_channel(tensor: Any, x: Any) -> bool:
+    """Whether it is one number per channel of images or series, the last axis, and depends on no input."""
+    return (
+        x.shape.rank in (3, 4)
+        and x.shape.is_fully_defined()
+        and tensor.shape.num_elements() == x.shape[-1] == tensor.shape[-1]
+        and all(one.type != "Placeholder" or one.outputs[0].dtype.name == "resource" for one in _above(tensor))
+    )
+
+
+def _above(tensor: Any) -> Iterator[Any]:
+    waiting, seen = [tensor.op], set()
+    while waiting:
+        operation = waiting.pop()
+        if operation.name not in seen:
+            seen.add(operation.name)
+            yield operation
+            waiting += [one.op for one in operation.inputs]
+
+
+# REDUCE_PROD becomes so many multiplications at most.
+MOST_FACTORS = 64
+
+
+def _prod(context: FunctionContext) -> Callable[..., Any]:
+    tf = context.tf
+
+    def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+        x = tf.convert_to_tensor(x)
+        axes = [axis] if isinstance(axis, int) else list(range(x.shape.rank) if axis is None else axis)
+        if not x.shape.is_fully_defined() or dtype is not None or not x.dtype.is_floating:
+            return context.original(x, axis=axis, keepdims=keepdims, dtype=dtype)
+        count = math.prod(x.shape[place] for place in axes)
+        if count > MOST_FACTORS:
+            context.refuse(
+                f"multiplies {count} values with each other, for which TFLM has no operator",
+                "sum logarithms instead",
+            )
+        for place in sorted((place % x.shape.rank for place in axes), reverse=True):
+            x = functools.reduce(tf.multiply, tf.split(x, x.shape[place], place))
+        return x if keepdims else tf.squeeze(x, axes)
+
+    return prod
+
+
+def _log_sum_exp(context: FunctionContext) -> Callable[..., Any]:
+    """Without the branch for infinite values, whose constants stop TFLM."""
+    tf = context.tf
+
+    def log_sum_exp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        x = tf.convert_to_tensor(x)
+        largest = tf.reduce_max(x, axis, keepdims=True)
+        total = tf.math.log(tf.reduce_sum(tf.exp(x - largest), axis, keepdims=True)) + largest
+        if keepdims:
+            return total
+        return (
+            tf.reshape(total, tf.reduce_max(x, axis).shape) if x.shape.is_fully_defined() else tf.squeeze(total, axis)
+        )
+
+    return log_sum_exp
+
+
+FUNCTIONS: dict[str, LowerFunction] = {
+    "math.logsumexp": _log_sum_exp,
+    "numpy.prod": _prod,
 }

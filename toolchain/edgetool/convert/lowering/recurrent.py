@@ -1,4 +1,9 @@
-"""Recurrent layers: one operator where the runtime has it, a copy for each time step elsewhere; never a loop."""
+"""Recurrent layers: one operator where the runtime has it, a copy for each time step elsewhere; never a loop.
+
+States that outlive a call: of Keras's layers, and as variable tensors of a .tflite.
+
+TimeDistributed: Keras unrolls it into slices of any rank and a PACK; steps can be a batch instead.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,76 @@ from typing import Any
 
 import numpy as np
 
-from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
+from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction, children, places
 from edgetool.convert.lowering.cuts import LstmCut, StateCut
-from edgetool.convert.lowering.stateful import stored_states
 from edgetool.convert.request import INTEGER
+
+
+def stored_states(layer: Any) -> list[Any]:
+    """The variables in which a stateful layer keeps its states, in Keras's order; none before it is built."""
+    return _flat(getattr(layer, "states", None))
+
+
+def _flat(states: Any) -> list[Any]:
+    if isinstance(states, list | tuple):
+        return [variable for state in states for variable in _flat(state)]
+    return [] if states is None else [states]
+
+
+def reset_of(model: Any) -> Callable[[], None] | None:
+    """What puts the stateful layers of a keras.Model back to their start, zeros; None for a model without any."""
+    layers = [place.layer for place in places(model) if getattr(place.layer, "stateful", False)]
+    variables = [variable for layer in layers for variable in stored_states(layer)]
+    if not variables:
+        return None
+
+    def reset() -> None:
+        for variable in variables:
+            variable.assign(variable * 0)
+
+    return reset
+
+
+# What TFLM runs with a batch of one only, or what keeps state from call to call.
+ONE_AT_A_TIME = frozenset(
+    "RNN SimpleRNN LSTM GRU Bidirectional ConvLSTM1D ConvLSTM2D ConvLSTM3D StackedRNNCells TimeDistributed".split()
+)
+
+
+def _time_distributed(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
+    tf, inner = context.tf, layer.layer
+    as_batch = not ONE_AT_A_TIME & set(_classes(inner))
+
+    def call(inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        masked = mask is not None and getattr(inner, "_call_has_mask_arg", False)
+        if masked or not inputs.shape.is_fully_defined():
+            return context.original(inputs, training=training, mask=mask)
+        batch, steps, *rest = inputs.shape.as_list()
+        options = {"training": training} if getattr(inner, "_call_has_training_arg", False) else {}
+        if as_batch:
+            return _unmerged(tf, inner.call(tf.reshape(inputs, (batch * steps, *rest)), **options), batch, steps)
+        flat = tf.reshape(inputs, (batch, steps, -1))
+        outputs = [
+            tf.expand_dims(inner.call(tf.reshape(flat[:, step], (batch, *rest)), **options), 1) for step in range(steps)
+        ]
+        return tf.concat(outputs, 1)
+
+    return call
+
+
+def _unmerged(tf: Any, outputs: Any, batch: int, steps: int) -> Any:
+    return tf.reshape(outputs, (batch, steps, *outputs.shape[1:]))
+
+
+def _classes(layer: Any) -> list[str]:
+    return [
+        *(kind.__name__ for kind in type(layer).__mro__),
+        *(name for child in children(layer) for name in _classes(child)),
+    ]
+
+
+TIME_DISTRIBUTED_RULES: dict[str, Lower] = {"TimeDistributed": _time_distributed}
+
 
 # About 16 operators and 8 KB of flash for each step of an LSTM or GRU: 2 MB, more than most microcontrollers have.
 MAX_STEPS = 256
