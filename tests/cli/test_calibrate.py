@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetool.cli.view_calibrate import calibrate_view
+from edgetool.cli.calibrate import calibrate_view
 from edgetool.report.calibration import (
     CalibratedTiming,
     CalibrationInfo,

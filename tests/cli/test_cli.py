@@ -15,7 +15,7 @@ import pytest
 
 from edgetool import __version__
 from edgetool.cli.main import COMMANDS
-from edgetool.cli.view_targets import target_view
+from edgetool.cli.targets import target_view
 from edgetool.model.writer import write_model
 from edgetool.target.load import list_targets, load_target
 from tests.cli.program import edgetool

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetool.cli.view_compare import LABELS, compare_view
+from edgetool.cli.compare import LABELS, compare_view
 from edgetool.model.writer import write_model
 from edgetool.pipeline.compare_models import compare_models
 from edgetool.pipeline.compared_figures import FIGURES

@@ -9,12 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
+from edgetool.cli.layout import layout_view
 from edgetool.cli.output import ProgressLine
+from edgetool.cli.plan import plan_view
 from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of, sizes
-from edgetool.cli.view import finding_lines, quantization_facts, without_shared
-from edgetool.cli.view_layout import layout_view
-from edgetool.cli.view_plan import plan_view
-from edgetool.cli.view_verdict import closing, verdict_of
+from edgetool.cli.view import closing, finding_lines, quantization_facts, verdict_of, without_shared
 from edgetool.estimate.bandwidth import rates
 from edgetool.gate import github, junit, sarif
 from edgetool.gate.said import NOT_ANNOTATED

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.cli.view_fit import fit_view
+from edgetool.cli.fit import fit_view
 from edgetool.model.writer import write_model
 from edgetool.pipeline.fit import FitRequest, fit_model
 from edgetool.report.fit import fit_csv

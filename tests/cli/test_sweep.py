@@ -16,8 +16,7 @@ import click
 import pytest
 
 from edgetool.cli.main import cli
-from edgetool.cli.sweep import COMMANDS
-from edgetool.cli.sweep_options import axes_help
+from edgetool.cli.sweep import COMMANDS, axes_help
 from edgetool.sweep.front import AXES
 from edgetool.sweep.spec import TargetSpec
 from edgetool.sweep.store import open_store

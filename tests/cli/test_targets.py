@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetool.cli.view_targets import target_table, target_view
+from edgetool.cli.targets import target_table, target_view
 from edgetool.errors import TargetError
 from edgetool.pipeline.targets import describe, selected_targets
 from edgetool.target.load import list_boards, list_cores, list_targets, load_target

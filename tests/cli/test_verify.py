@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetool.cli.view_verify import verify_view
+from edgetool.cli.verify import verify_view
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.writer import write_model

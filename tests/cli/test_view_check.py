@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetool.cli.view_check import check_view
+from edgetool.cli.check import check_view
 from edgetool.gate.limits import Limits, parse_budget
 from edgetool.pipeline.check import check_models
 from edgetool.pipeline.check_request import CheckRequest

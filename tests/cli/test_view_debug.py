@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from edgetool.cli.view_debug import LEVELS, bars, layer_lines
+from edgetool.cli.view import LEVELS, bars, layer_lines
 from edgetool.report.document import Histogram, LayerLoss
 
 BINS = Histogram(-114.0, 135.25, (1, 3, 0, 5) * 7 + (10000, 0, 1, 2))

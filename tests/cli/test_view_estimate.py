@@ -7,8 +7,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from edgetool.cli.view_comparison import comparison_view
-from edgetool.cli.view_estimate import estimate_view
+from edgetool.cli.estimate import comparison_view, estimate_view
 from edgetool.cli.view_latency import counted, operator_table, percent
 from edgetool.report.document import Band, EstimateInfo, FindingInfo, MemoryInfo, Report
 from tests.cli.estimates import FACTOR, MEASURED, estimate, operator, report

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.cli.view_explain import explain_view
-from edgetool.cli.view_plan import tensor_map
+from edgetool.cli.plan import explain_view, tensor_map
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.plan import plan_model

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetool.cli.view_sweep import numbers_text, sweep_view
-from edgetool.cli.view_sweep_pareto import pareto_view
-from edgetool.cli.view_sweep_progress import progress_text, time_text
-from edgetool.cli.view_sweep_table import savings, variant_text
+from edgetool.cli.sweep_pareto import pareto_view
+from edgetool.cli.sweep_run import progress_text, time_text
+from edgetool.cli.view_sweep import numbers_text, savings, sweep_view, variant_text
 from edgetool.report.document import Band
 from edgetool.sweep.executor import Advance
 from edgetool.sweep.front import AXES

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from edgetool.cli.view_tradeoffs import constraint_lines, precision_lines
+from edgetool.cli.estimate import constraint_lines, precision_lines
 
 
 def row(precision: str, scale: int, *, fits: bool | None = True, stock: bool = True) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.cli.view_compare import compare_view
+from edgetool.cli.compare import compare_view
 from edgetool.errors import ModelError, UsageError
 from edgetool.model.writer import write_model
 from edgetool.pipeline.compare_models import compare_models

@@ -1,27 +1,423 @@
-"""edgetool check."""
+"""edgetool check.
+
+Options of `edgetool check`: limits, on the command line or in edgetool.toml.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgetool.cli.check_options import limit_options, lock_options
 from edgetool.cli.command import Command, option
-from edgetool.cli.options import PATH, custom_operators_option, force_option, json_option, quiet_options, target_options
+from edgetool.cli.options import (
+    PATH,
+    SIZE,
+    custom_operators_option,
+    force_option,
+    json_option,
+    quiet_options,
+    stacked,
+    target_options,
+)
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.settings import read_by_name
-from edgetool.cli.text import printable
+from edgetool.cli.text import duration, printable, short_size, table, width, wrapped
+from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
+from edgetool.gate.lock_judgement import GUARDED
+from edgetool.gate.plain import exact
+from edgetool.gate.said import NO_LIMIT, gate_of, unjudged, usage, usage_matrix
+from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 if TYPE_CHECKING:
     from edgetool.gate.limits import Allowance, Budget
     from edgetool.report.document import Report
+
+
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A value that a function reads; it is imported when the option is used."""
+
+    def __init__(self, name: str, reader: Callable[[], Callable[[Any], Any]]) -> None:
+        self.name, self._reader = name, reader
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What the function makes of it, or a usage error with its words."""
+        try:
+            return self._reader()(value)
+        except UsageError as error:
+            self.fail(error.what, param, ctx)
+
+
+def _time() -> Callable[[Any], Any]:
+    from edgetool.target.quantity import parse_time
+
+    return lambda value: parse_time(str(value))
+
+
+def _percent() -> Callable[[Any], Any]:
+    from edgetool.gate.limits import parse_percent
+
+    return lambda value: parse_percent(str(value))
+
+
+def _allowance() -> Callable[[Any], Any]:
+    from edgetool.gate.limits import parse_allowance
+
+    return lambda value: parse_allowance(str(value))
+
+
+def _budget() -> Callable[[Any], Any]:
+    from edgetool.gate.limits import parse_budget
+
+    return parse_budget
+
+
+BUDGET = Parsed("budget", _budget)
+limit = partial(option, group="Limits")
+size_limits = stacked(
+    limit("--reserve", type=SIZE, default=0, metavar="SIZE", help="RAM reserved for stack and application."),
+    limit("--reserve-flash", type=SIZE, default=0, metavar="SIZE", help="Flash reserved for code."),
+    limit("--max-arena", type=SIZE, metavar="SIZE", help="Largest arena allowed, whatever memory the target has."),
+    limit("--max-latency", type=Parsed("time", _time), metavar="TIME", help="Longest inference allowed, e.g. 50ms."),
+)
+limit_options = stacked(
+    size_limits,
+    limit(
+        "--max-accuracy-loss",
+        type=Parsed("percent", _percent),
+        metavar="PERCENT",
+        help="Largest accuracy loss due to quantization, in percentage points, e.g. 1%, according to the report.",
+    ),
+    limit(
+        "--report",
+        type=PATH,
+        multiple=True,
+        metavar="FILE",
+        help="Report written by 'edgetool convert', if it is not NAME.json next to the model; repeatable.",
+    ),
+    limit(
+        "--memory-budget",
+        "memory_budgets",
+        type=BUDGET,
+        multiple=True,
+        metavar="SIZE[:arena|ram|flash]",
+        help="Budget to track: exceeding it is reported, but does not fail the check; repeatable.",
+    ),
+    limit(
+        "--active-memory-budget",
+        type=BUDGET,
+        metavar="SIZE[:arena|ram|flash]",
+        help="Budget to enforce: the check fails if it is exceeded.",
+    ),
+)
+lock_options = stacked(
+    limit("--lock", type=PATH, default="edgetool.lock", show_default=True, metavar="FILE", help="The lock file."),
+    limit("--update", is_flag=True, help="Write the current figures to the lock file."),
+    limit("--locked", is_flag=True, help="Fail if anything differs from the lock file."),
+    limit(
+        "--allow-growth",
+        type=Parsed("growth", _allowance),
+        multiple=True,
+        metavar="PERCENT|SIZE",
+        help="Allowed growth over the locked figures, e.g. 2% or 4KiB; repeatable: the larger value applies.",
+    ),
+)
+
+
+LONGEST = 600
+LEAST_PATH = 20
+LEAST_FILE = 32
+LONGEST_NAME = 60
+COLUMN_NAME = 24
+RULE_COLUMNS = 15  # the longest rules
+INDENT = RULE_COLUMNS + 11
+MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("?", "yellow")}
+LOCK_STATES = {
+    "equal": "matches the lock file",
+    "changed": "differs from the lock file",
+    "updated": "the lock file was updated with these figures",
+    "missing": "there is no lock file",
+    "not-in-lock": "the model is not in it",
+    "other-target": "it contains the model only for other targets",
+}
+VIOLATED = {True: "yes", False: "no", None: "unknown"}
+
+
+def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[str]:
+    """Every report, then for several a matrix of the memory used and a verdict.
+
+    A passing report of several takes one line, and in a failing one the passing rules do; everything: all of them in
+    full, and notes too. What several reports have in common is printed once, after them.
+    """
+    several = len(reports) > 1
+    common = _Common.of(reports, everything=everything) if several else _Common()
+    lines: list[str] = []
+    for report in reports:
+        shown = _collapsed(report, common) if several and not everything and gate_of(report).passed else None
+        if shown is None:
+            shown = [*([""] if lines else []), *_report(report, common, everything), *([""] if several else [])]
+        lines += shown
+    if not several:
+        verdict = _verdict(reports[0], gate_of(reports[0])) if reports else ""
+        is_repeated = reports and (not gate_of(reports[0]).passed or len(lines) > SCREEN_LINES)
+        return [*lines, "", verdict] if is_repeated else lines
+    failed = sum(not gate_of(report).passed for report in reports)
+    count = f"{failed} of {len(reports)} fail" if failed else f"all {len(reports)} pass"
+    lines += [*common.lines(reports), "", *_matrix(reports), ""]
+    lines.append(click.style(count, fg="red" if failed else "green", bold=True))
+    return [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What more than one report says: open judgements, and findings of one model on several targets."""
+
+    judgements: dict[JudgementInfo, int] = field(default_factory=dict)
+    findings: dict[tuple[str, FindingInfo], int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reports: Sequence[Report], *, everything: bool) -> _Common:
+        judgements = Counter(item for report in reports for item in dict.fromkeys(map(_unvalued, _open(report))))
+        findings = Counter(
+            (gate_of(report).path, item)
+            for report in reports
+            for item in dict.fromkeys(_findings(report, everything=everything))
+        )
+        return cls(
+            {item: count for item, count in judgements.items() if count > 1},
+            {item: count for item, count in findings.items() if count > 1},
+        )
+
+    def lines(self, reports: Sequence[Report]) -> list[str]:
+        """Return the open judgements with the number of reports, then the findings with their model."""
+        lines = [""] if self.judgements else []
+        for item, count in self.judgements.items():
+            number = "" if count == len(reports) else f"{count} of {len(reports)}: "
+            lines += _judgement(replace(item, message=f"{number}{item.message}"), set())
+        several = len({gate_of(report).path for report in reports}) > 1
+        findings = [
+            replace(item, where=f"{path}{f', {item.where}' if item.where else ''}") if several else item
+            for path, item in self.findings
+        ]
+        return lines + finding_lines(findings, everything=True)
+
+
+def _unvalued(item: JudgementInfo) -> JudgementInfo:
+    return replace(item, value=None, limit=None, over=None)
+
+
+def _open(report: Report) -> list[JudgementInfo]:
+    """The judgements that neither fail nor simply pass."""
+    return [item for item in gate_of(report).judgements if item.passed is not False and not _passes(item)]
+
+
+def _passes(item: JudgementInfo) -> bool:
+    return bool(item.passed) and item.level != "warning"
+
+
+def _findings(report: Report, *, everything: bool) -> list[FindingInfo]:
+    return [item for item in unjudged(report) if everything or item.level != "note"]
+
+
+def _collapsed(report: Report, common: _Common) -> list[str]:
+    """A passing report in one line, and what it alone leaves open."""
+    target = "" if report.target is None else f" on {printable(report.target.name)}"
+    mark, _ = MARKS[True]
+    figures = ", ".join(_figures(report))
+    path = _short_path(gate_of(report).path, width() - len(f"{mark}  {target}: {figures}"))
+    lines = wrapped(f"{path}{target}: {figures}", " " * (len(mark) + 2), f"{mark}  ")
+    lines[0] = click.style(mark, fg="green") + lines[0].removeprefix(mark)
+    for item in _open(report):
+        if _unvalued(item) not in common.judgements:
+            lines += _judgement(item, set())
+    lock = gate_of(report).lock
+    if lock is not None and (lock.changes or lock.inputs):
+        lines += _lock(lock, gate_of(report).judgements)
+    findings = [
+        item for item in _findings(report, everything=False) if (gate_of(report).path, item) not in common.findings
+    ]
+    return [*lines, *finding_lines(findings)[1:]]
+
+
+def _short_path(path: str, room: int) -> str:
+    """The path if it has the room, otherwise its last part; the middle of a longer one is cut."""
+    return printable(path if len(path) <= room else path.rpartition("/")[2], max(room, LEAST_FILE))
+
+
+def _figures(report: Report) -> list[str]:
+    """Arena and model with the share of their limits or in bytes, and the latency if it is limited."""
+    used, memory, arena = usage(report), report.memory, report.arena
+    parts = []
+    if used.arena != NO_LIMIT:
+        region = (memory.region if memory is not None else None) or "SRAM"
+        parts.append(f"arena {used.arena} of {printable(region, 20)}")
+    elif arena is not None:
+        least = "at least " if arena.bytes is None or arena.is_lower_bound else ""
+        parts.append(f"arena {least}{short_size(arena.layout_bytes if arena.bytes is None else arena.bytes)}")
+    parts.append(f"model {short_size(report.model.bytes) if used.flash == NO_LIMIT else f'{used.flash} of flash'}")
+    limited = any(item.rule == "max-latency" for item in gate_of(report).judgements)
+    latency = report.estimate.latency_ms if limited and report.estimate is not None else None
+    return parts if latency is None else [*parts, f"about {duration(latency.value)}"]
+
+
+def _matrix(reports: Sequence[Report]) -> list[str]:
+    """The share of memory used: models by targets, in as many tables as the terminal's width requires.
+
+    A single model has a row for each target.
+    """
+    matrix = usage_matrix(reports)
+    names, columns, cells = matrix.models, matrix.targets, [list(row) for row in matrix.cells]
+    corner = "model"
+    if len(names) == 1:
+        corner, names, columns = "target", columns, (names[0].rpartition("/")[2],)
+        cells = [[cell] for cell in cells[0]]
+    texts = [["" if cell is None else f"{cell}{'' if cell.passed else ' FAIL'}" for cell in row] for row in cells]
+    heads = [printable(name, COLUMN_NAME) for name in columns]
+    room = max(LEAST_PATH, width() - 4 - max(len(text) for row in (heads, *texts) for text in row))
+    folder = names[0][: names[0].rfind("/") + 1]
+    is_common = len(names) > 1 and all(name.startswith(folder) for name in names)
+    where = f", models in {printable(folder)}" if is_common and folder else ""
+    rows = [printable(name.removeprefix(folder) if is_common else name, min(room, LONGEST_NAME)) for name in names]
+    lines = wrapped(f"Memory used: arena (share of SRAM) / model (share of flash){where}", "  ", "")
+    lines[0] = lines[0].replace("Memory used:", click.style("Memory used:", bold=True), 1)
+    left = 2 + max(len(name) for name in (corner, *rows))
+    start = 0
+    while start < len(heads):
+        end, used = start, left
+        while end < len(heads):
+            used += 2 + max(len(text) for text in (heads[end], *(row[end] for row in texts)))
+            if used > width() and end > start:
+                break
+            end += 1
+        block = [(name, *row[start:end]) for name, row in zip(rows, texts, strict=True)]
+        shown = table((corner, *heads[start:end]), block, "<" + ">" * (end - start))
+        lines += [*([""] if start else []), *(f"  {_marked(line)}" for line in shown)]
+        start = end
+    return lines
+
+
+def _marked(line: str) -> str:
+    return line.replace("FAIL", click.style("FAIL", fg="red", bold=True)) if "% FAIL" in line else line
+
+
+def _report(report: Report, common: _Common, everything: bool) -> list[str]:
+    gate = gate_of(report)
+    lines = [_verdict(report, gate), *_device(report), ""]
+    shown: set[tuple[str, ...]] = set()
+    collapses = not everything and not gate.passed
+    for item in sorted(gate.judgements, key=lambda item: item.passed is not False):
+        if not (collapses and _passes(item)) and _unvalued(item) not in common.judgements:
+            lines += _judgement(item, shown)
+    passing = [printable(item.rule) for item in gate.judgements if _passes(item)]
+    if collapses and passing:
+        mark, color = MARKS[True]
+        found = wrapped(", ".join(passing), " " * 8, f"  {mark:<4}  ")
+        found[0] = found[0].replace(mark, click.style(mark, fg=color), 1)
+        lines += found
+    if report.memory is not None:
+        lines += _budgets(report.memory)
+    if gate.lock is not None:
+        lines += _lock(gate.lock, gate.judgements)
+    findings = [item for item in _findings(report, everything=everything) if (gate.path, item) not in common.findings]
+    return lines + finding_lines(findings, everything=everything)
+
+
+def _verdict(report: Report, gate: GateInfo) -> str:
+    """Path and target, and what failed if it fits the line."""
+    target = "" if report.target is None else f" on {printable(report.target.name)}"
+    word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
+    room = width() - len(f"{target} {word}")
+    line = f"{click.style(printable(gate.path, max(room, LEAST_PATH)), bold=True)}{target} "
+    line += click.style(word, fg=color, bold=True)
+    failed = [item.rule for item in gate.judgements if item.passed is False]
+    rules = f": {', '.join(dict.fromkeys(failed))}"
+    return line + rules if failed and len(click.unstyle(line + rules)) <= width() else line
+
+
+def _device(report: Report) -> list[str]:
+    """What the figures are for."""
+    target = report.target
+    if target is None:
+        return []
+    board = f"{printable(target.board)}, " if target.board else ""
+    return wrapped(f"{board}{target.core}, {target.kernels} kernels, {target.runtime}", "  ")
+
+
+def _judgement(item: JudgementInfo, shown: set[tuple[str, ...]]) -> list[str]:
+    """One judgement; causes and advice of an earlier one are not repeated."""
+    mark, color = MARKS[item.passed]
+    if item.passed and item.level == "warning":
+        mark, color = "warn", "yellow"
+    start = f"  {mark:<4}  {item.rule:<{RULE_COLUMNS}} "
+    lines = wrapped(printable(item.message, LONGEST), " " * len(start), start)
+    lines[0] = lines[0].replace(mark, click.style(mark, fg=color, bold=item.passed is False), 1)
+    if item.causes and item.causes not in shown:
+        lines += _listed(item.causes, "cause")
+    if item.advice and item.advice not in shown:
+        lines += _listed(item.advice, "suggestions")
+    shown |= {item.causes, item.advice}
+    return lines
+
+
+def _listed(texts: Sequence[str], title: str) -> list[str]:
+    lines: list[str] = []
+    for text in texts:
+        label = title if not lines else ""
+        start = f"        {label:<{RULE_COLUMNS}} "
+        if title == "suggestions":
+            start += "- "
+        lines += wrapped(printable(text, LONGEST), " " * INDENT, start)
+    return lines
+
+
+def _budgets(memory: MemoryInfo) -> list[str]:
+    lines: list[str] = []
+    for budget in memory.budgets:
+        start = f"        {'budgets' if not lines else '':<{RULE_COLUMNS}} "
+        verdict = VIOLATED[budget.violated]
+        lines += wrapped(f"{budget.name}: {verdict} ({budget.of}, {budget.bytes:,} B)", " " * len(start), start)
+    return lines
+
+
+def _lock(lock: LockInfo, judgements: Sequence[JudgementInfo]) -> list[str]:
+    """The state, what else differs, and the changes with their causes."""
+    told = {item.rule for item in judgements}
+    if lock.state in ("missing", "not-in-lock", "other-target") and "lock" in told:
+        return []
+    start = f"        {'lock':<{RULE_COLUMNS}} "
+    lines = wrapped(LOCK_STATES[lock.state], " " * len(start), start)
+    indent = " " * len(start)
+    for text in lock.inputs:
+        lines += wrapped(printable(text, LONGEST), f"{indent}  ", f"{indent}- ")
+    grown = {item.causes for item in judgements if item.rule == "growth" and item.passed is False}
+    others = []
+    for change in lock.changes:
+        if change.figure not in GUARDED:
+            others.append(change)
+            continue
+        lines += wrapped(_change(change), f"{indent}  ", indent)
+        if change.causes not in grown:
+            for cause in change.causes:
+                lines += wrapped(printable(cause, LONGEST), f"{indent}    ", f"{indent}  ")
+    if others:
+        named = ", ".join(_change(change) for change in others if not change.figure.endswith(("_low", "_high")))
+        lines += wrapped(f"also {named}" if named else "", f"{indent}  ", indent) if named else []
+    return lines
+
+
+def _change(change: ChangeInfo) -> str:
+    before = "unknown" if change.before is None else exact(change.before, change.unit)
+    after = "unknown" if change.after is None else exact(change.after, change.unit)
+    return f"{printable(change.figure)} {before} to {after}"
+
 
 JUDGED_AND_FAILED = 1
 # Forms for other programs: the module whose text() makes them.
@@ -99,7 +495,6 @@ def command(
     the file if there is one. Without MODEL, the models are taken from the key "models" in the table [check] of
     edgetool.toml. Exits with 1 if a model fails.
     """
-    from edgetool.cli.view_check import check_view
     from edgetool.gate.limits import Allowance, Limits
     from edgetool.pipeline.check import check_models
     from edgetool.pipeline.check_request import CheckRequest

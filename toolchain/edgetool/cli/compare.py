@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,228 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, print_lines
+from edgetool.cli.text import ENERGY_UNITS, RATE_UNITS, TIME_UNITS, in_common_unit, printable, table, wrapped
+from edgetool.cli.view import finding_lines
+from edgetool.figure import significant
+from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
+
+NAME_COLUMNS = 48
+OPERATOR_COLUMNS = 24
+SHOWN = 8
+# The rows that answer whether B is better.
+BOLD = ("arena_bytes", "model_bytes", "latency_ms", "accuracy")
+# The change of figures that differ by less than they are shown to.
+ABOUT_NONE = "about 0"
+# From here on digits tell less than the order of magnitude.
+LARGE = 10**12
+LABELS = {
+    "arena_bytes": "arena",
+    "head_bytes": "  head",
+    "tail_bytes": "  tail",
+    "layout_bytes": "layout",
+    "stock_arena_bytes": "arena, stock plan",
+    "model_bytes": "flash (model)",
+    "parameters": "parameters",
+    "operators": "operators",
+    "macs": "MACs",
+    "bytes_moved": "bytes moved",
+    "bandwidth_gbps": "bandwidth",
+    "bandwidth_utilization": "  share used",
+    "latency_ms": "latency",
+    "stream_utilization": "busy",
+    "energy_uj": "energy",
+    "accuracy": "accuracy",
+    "float_accuracy": "  float accuracy",
+    "sqnr_db": "SQNR",
+    "cosine": "cosine",
+    "top1_agreement": "same top-1",
+}
+UNITS = {"ms": (TIME_UNITS, 2), "uJ": (ENERGY_UNITS, 2), "GB/s": (RATE_UNITS, 3)}
+FORMATS: dict[str, Callable[[float], str]] = {
+    "B": lambda value: f"{_count(value)} B",
+    "share": lambda value: f"{_points(value)} %",
+    "dB": lambda value: f"{value:.1f} dB",
+    "": lambda value: _count(value),
+}
+
+
+def compare_view(report: CompareReport, *, everything: bool) -> list[str]:
+    """What is compared, what else than the models differs, the figures, and where the time or the bytes changed."""
+    compared = report.compare
+    lines = [*_side("A", compared.a), *_side("B", compared.b), *finding_lines(report.findings), ""]
+    lines += _figures(compared, everything=everything)
+    if compared.operator_kinds is not None:
+        lines += _kinds(compared.operator_kinds, everything=everything)
+    if compared.operators is not None:
+        lines += ["", *_operators(compared.operators, everything=everything)]
+    return lines
+
+
+def _side(letter: str, side: SideInfo) -> list[str]:
+    """The model, the target, and how its figures came about."""
+    target = "no target" if side.target is None else f"{side.target.name}, {side.target.kernels} kernels"
+    name = click.style(printable(side.name, NAME_COLUMNS), bold=True)
+    if side.kind == "report":
+        command = "edgetool" if side.command is None else f"'edgetool {printable(side.command, 20)}'"
+        told = f"as reported by {command}"
+    else:
+        told = (
+            "the arena with the plan in the file"
+            if side.planner == "file"
+            else "no plan in the file: TFLM plans the arena"
+        )
+    return [f"  {letter}  {name}", *wrapped(f"{printable(target, 60)}; {told}", "     ")]
+
+
+def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
+    """A line per figure that either side has, and one for its band; what neither has is named below."""
+    rows, bold = [], set[int]()
+    for change in compared.figures:
+        if (change.a is None and change.b is None) or (not everything and _goes_without_saying(change, compared)):
+            continue
+        rows.append((LABELS[change.figure], *_values(change), *_changes(change)))
+        bold |= {len(rows)} if change.figure in BOLD else set()
+        if change.figure in ("latency_ms", "energy_uj"):
+            rows.append(_band_row(change))
+    names = [[printable(side.target.name if side.target else "no target", 16)] for side in (compared.a, compared.b)]
+    differ = names[0] != names[1]
+    if differ:
+        rows.insert(0, ("", names[0][0], names[1][0], "", ""))
+    lines = [f"  {line}" for line in table(("", "A", "B", "change", ""), rows, "<>>>>")]
+    lines = [click.style(line, bold=True) if i - differ in bold else line for i, line in enumerate(lines)]
+    if differ:
+        lines[1] = click.style(lines[1], bold=True)
+    if any(_from_below(change) for change in compared.figures):
+        lines += ["", *wrapped(">=: a lower bound only, so the change is uncertain.", "  ")]
+    missing = [LABELS[item.figure].strip() for item in compared.figures if item.a is None and item.b is None]
+    return [*lines, "", *wrapped(f"Not available for either: {', '.join(missing)}.", "  ")] if missing else lines
+
+
+def _goes_without_saying(change: FigureChange, compared: CompareInfo) -> bool:
+    """The arena by TFLM's own planner, where that is the arena."""
+    arena = next(item for item in compared.figures if item.figure == "arena_bytes")
+    return change.figure == "stock_arena_bytes" and (change.a, change.b) == (arena.a, arena.b)
+
+
+def _values(change: FigureChange) -> tuple[str, str]:
+    shown = _format(change)
+    cells = []
+    for value, band in ((change.a, change.a_band), (change.b, change.b_band)):
+        below = ">= " if band is not None and band[1] is None else ""
+        cells.append("-" if value is None else f"{below}{shown(value)}")
+    return cells[0], cells[1]
+
+
+def _changes(change: FigureChange) -> tuple[str, str]:
+    """The change in its unit and in percent."""
+    if change.change is None:
+        return "-", ""
+    if change.change == 0:
+        return "=", ""
+    sign = "+" if change.change > 0 else "-"
+    first, second = _values(change)
+    if first == second:
+        return ABOUT_NONE, _percent(change.change_percent)
+    if change.unit == "share":
+        return f"{sign}{_points(abs(change.change))} points", _percent(change.change_percent)
+    return f"{sign}{_format(change)(abs(change.change))}", _percent(change.change_percent)
+
+
+def _percent(percent: float | None) -> str:
+    if percent is None:
+        return "new"
+    if abs(percent) < 0.05:
+        return "<0.1 %"
+    if abs(percent) >= 1e6:
+        return ">999,999 %"
+    return f"{percent:+.1f} %" if abs(percent) < 1000 else f"{'+' if percent > 0 else '-'}{significant(abs(percent))} %"
+
+
+def _band_row(change: FigureChange) -> tuple[str, str, str, str, str]:
+    """Between what both lie, and whether the difference is more than what is not known."""
+    shown = _format(change)
+    cells = [
+        "-" if band is None or band[1] is None else f"{shown(band[0]).partition(' ')[0]} to {shown(band[1])}"
+        for band in (change.a_band, change.b_band)
+    ]
+    judged = {True: ("certain", ""), False: ("uncertain", ""), None: ("", "")}[change.certain]
+    return ("  band", cells[0], cells[1], *judged)
+
+
+def _from_below(change: FigureChange) -> bool:
+    return any(band is not None and band[1] is None for band in (change.a_band, change.b_band))
+
+
+def _format(change: FigureChange) -> Callable[[float], str]:
+    """What formats every figure of the row, all in one unit."""
+    if change.figure == "cosine":
+        return _cosine
+    if change.unit in UNITS:
+        units, digits = UNITS[change.unit]
+        return in_common_unit([change.a, change.b], units, digits)
+    return FORMATS[change.unit]
+
+
+def _cosine(value: float) -> str:
+    """To four decimals, of which none is rounded up: 1.0000 is equal."""
+    return f"{floor(value * 1e4) / 1e4:.4f}"
+
+
+def _points(share: float) -> str:
+    """A share in percent: two decimals where one would tell too little."""
+    return f"{100 * share:.1f}" if share >= 0.0995 or not share else f"{100 * share:.2f}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,}" if abs(value) < LARGE else significant(value)
+
+
+def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
+    """Kinds of operators that one side has more of; all where everything is wanted."""
+    chosen = [kind for kind in kinds if everything or kind.a != kind.b]
+    if not chosen:
+        return []
+    rows = [
+        (printable(kind.operator, 40), str(kind.a), str(kind.b), f"{kind.b - kind.a:+,}" if kind.a != kind.b else "=")
+        for kind in chosen
+    ]
+    return ["", *(f"  {line}" for line in table(("operators by type", "A", "B", "change"), rows, "<>>>"))]
+
+
+def _operators(operators: Sequence[OperatorChange], *, everything: bool) -> list[str]:
+    """Those that changed most in time, or in bytes touched where a side tells no time."""
+    timed = all(
+        (item.a is None or item.a_ms is not None) and (item.b is None or item.b_ms is not None) for item in operators
+    )
+    what = "time" if timed else "bytes"
+    rows = []
+    for item in operators:
+        was, now = (item.a_ms, item.b_ms) if timed else (item.a_memory_bytes, item.b_memory_bytes)
+        rows.append((abs((now or 0) - (was or 0)), item, was, now))
+    changed = sorted((row for row in rows if row[0] or None in row[2:]), key=lambda row: -row[0])
+    if not changed:
+        return wrapped(f"No operator differs in {what}.", "  ")
+    times = [time for row in changed for time in row[2:]]
+    shown: Callable[[float], str] = in_common_unit(times, TIME_UNITS) if timed else _count
+    cells = [_operator_row(item, was, now, shown) for _, item, was, now in (changed if everything else changed[:SHOWN])]
+    header = ("A", "B", "operator", f"{what} A", f"{what} B", "change", "")
+    lines = [f"  {line}" for line in table(header, cells, ">><>>>>")]
+    left = len(changed) - len(cells)
+    return [*lines, f"  ... and {left:,} more with smaller changes (-v shows all)"] if left else lines
+
+
+def _operator_row(
+    item: OperatorChange, was: float | None, now: float | None, shown: Callable[[float], str]
+) -> tuple[str, ...]:
+    name = printable(item.operator, OPERATOR_COLUMNS)
+    places = [("-" if place is None else place.removeprefix("0:")) for place in (item.a, item.b)]
+    cells = ["-" if value is None else shown(value) for value in (was, now)]
+    if was is None or now is None:
+        return (*places, name, *cells, "gone" if now is None else "new", "")
+    difference = now - was
+    percent = "new" if not was else _percent(100 * difference / was)
+    told = ABOUT_NONE if cells[0] == cells[1] else f"{'+' if difference > 0 else '-'}{shown(abs(difference))}"
+    return (*places, name, *cells, told, percent)
 
 
 @click.command(
@@ -59,7 +283,6 @@ def command(
     evaluated unchanged on --target: with the memory plan in the file, or else with TFLM's own. Its accuracy comes from
     the report that convert wrote next to it. If a document contains several reports, --target chooses one of them.
     """
-    from edgetool.cli.view_compare import compare_view
     from edgetool.pipeline.compare_models import compare_models
     from edgetool.report.comparison import comparison_document
     from edgetool.report.json import to_json

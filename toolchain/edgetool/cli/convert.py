@@ -238,8 +238,7 @@ def command(
     memory plan, a C header, the model as C data, the C++ files for TFLM, and the report NAME.json.
     """
     from edgetool.child import Limits
-    from edgetool.cli.view import summary, written
-    from edgetool.cli.view_verdict import closing, verdict_of
+    from edgetool.cli.view import closing, summary, verdict_of, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.pipeline.convert import convert_file
     from edgetool.pipeline.depfile import write_depfile

@@ -11,8 +11,68 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import PATH, SIZE, force_option, json_option, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
-from edgetool.cli.text import printable
+from edgetool.cli.text import fact, kib, printable, table, width
+from edgetool.cli.view import PROOFS, Verdict, closing, finding_lines
 from edgetool.errors import FailedCheckError
+from edgetool.figure import significant
+from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
+
+SHOWN = 40
+LEAST_NAME_COLUMNS = 12
+
+
+def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
+    """Height, what it saves, how good it is, and where each buffer lies."""
+    layout = report.layout
+    count = f"{len(layout.buffers):,} buffer{'' if len(layout.buffers) == 1 else 's'}"
+    lines = [f"{click.style(printable(report.instance.name), bold=True)}: {count}", ""]
+    if layout.fits is not None:
+        yes = {"fg": "green" if layout.fits else "red", "bold": True}
+        lines += fact("Fits", f"{'yes' if layout.fits else 'no'}, in {kib(layout.capacity)}", style=yes)
+    lines += fact("Height", kib(layout.height))
+    ratio = "" if layout.ratio is None else f", {significant(layout.ratio)} times the height"
+    lines += fact("Naive sum", f"{kib(layout.naive_bytes)}{ratio}")
+    lines += fact("Lower bound", kib(layout.lower_bound))
+    lines += fact("Proof", _proof(layout))
+    if layout.shared is None:
+        lines += fact("Strategy", layout.strategy)
+    else:
+        lines += fact("Sharing", f"{layout.strategy}, {len(layout.shared):,} shared buffers")
+    lines += ["", *_buffers(layout.buffers, len(layout.buffers) if everything else SHOWN)]
+    lines += finding_lines(report.findings)
+    return [*lines, *closing(_verdict(layout), lines)]
+
+
+def _verdict(layout: LayoutInfo) -> Verdict:
+    if layout.fits is None or layout.capacity is None:
+        return Verdict(f"Height {kib(layout.height)}: {_proof(layout)}", negative=False)
+    judged = "Fits" if layout.fits else "Does not fit"
+    return Verdict(f"{judged}: height {layout.height:,} of {layout.capacity:,} B", negative=not layout.fits)
+
+
+def _proof(layout: LayoutInfo) -> str:
+    if layout.optimal:
+        return f"optimal ({PROOFS[layout.proof]})"
+    gap = layout.height - layout.lower_bound
+    percent = f" ({significant(100 * gap / layout.lower_bound, 2)} %)" if layout.lower_bound else ""
+    return f"none: {gap:,} B{percent} above the lower bound"
+
+
+def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
+    """The first so many buffers in the file's order: the bytes from start to before end, alive from lower to upper."""
+    if not buffers:
+        return ["  no buffer needs memory"]
+    header = ("start", "end", "size", "lower", "upper")
+    rows = [
+        (f"{b.offset:,}", f"{b.offset + b.size:,}", f"{b.size:,}", str(b.lower), str(b.upper)) for b in buffers[:shown]
+    ]
+    used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
+    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    named = [(*row, printable(buffer.id, room)) for row, buffer in zip(rows, buffers, strict=False)]
+    lines = [f"  {line}" for line in table((*header, "id"), named, ">>>>><")]
+    if shown < len(buffers):
+        lines.append(f"  ... and {len(buffers) - shown:,} more (-v shows all)")
+    return lines
 
 
 @click.command(
@@ -81,7 +141,6 @@ def command(
     result states whether the layout is proven optimal. Ctrl-C ends the search with the best layout so far. Exits with 1
     if the layout does not fit the capacity.
     """
-    from edgetool.cli.view_layout import layout_view
     from edgetool.pipeline.layout import layout_instance
     from edgetool.report.json import to_json
     from edgetool.report.layout import layout_document

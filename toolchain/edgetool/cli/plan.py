@@ -19,14 +19,264 @@ from edgetool.cli.options import (
     target_options,
 )
 from edgetool.cli.output import deliver, notice, print_lines
-from edgetool.cli.text import printable
+from edgetool.cli.text import fact, kib, printable, table, width, wrapped
+from edgetool.cli.view import (
+    arena_facts,
+    finding_lines,
+    fits_fact,
+    heading,
+    layout_proof,
+    order_facts,
+    runs_fact,
+    sharing_facts,
+)
 from edgetool.errors import UsageError
+from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
 
 if TYPE_CHECKING:
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.report.document import Report
+
+NAME_COLUMNS = 48
+LEAST_PART_COLUMNS = 16
+
+
+def explain_view(report: Report, *, everything: bool = False) -> list[str]:
+    """The sizes, then moments, tail and head."""
+    arena = report.arena
+    assert arena is not None
+    lines = [heading(report), "", *arena_facts(arena, report.memory), ""]
+    if arena.bytes is None:
+        text = "--explain needs a target: specify one with --target."
+        return [*lines, *wrapped(text, "  "), *finding_lines(report.findings, everything=everything)]
+    parts = {part: [entry for entry in arena.breakdown if entry.part == part] for part in ("transient", "tail", "head")}
+    return [
+        *lines,
+        *_moments(arena, parts["transient"]),
+        "",
+        *_tail(report, parts["tail"]),
+        "",
+        *_head(arena, parts["head"]),
+        *finding_lines(report.findings, everything=everything),
+    ]
+
+
+def _moments(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
+    top = max(entries, key=lambda entry: entry.bytes)
+    lines = wrapped(f"The arena size is set by {_moment(top)}: {top.bytes:,} B, more than any other phase.", "  ")
+    rows = [(f"{entry.bytes:,}", _moment(entry)) for entry in sorted(entries, key=lambda e: -e.bytes)]
+    return [*lines, "", *_indented(table(("arena", "taken by"), rows, "><"))]
+
+
+def _moment(entry: BreakdownEntry) -> str:
+    return entry.where if entry.operator is None else f"Prepare of {_operator(entry)}"
+
+
+def _tail(report: Report, entries: list[BreakdownEntry]) -> list[str]:
+    """TFLM's own structures, then each operator with what it keeps and the scratch that it asks for."""
+    assert report.arena is not None
+    own = [entry for entry in entries if entry.operator is None]
+    by_operator: dict[tuple[int, int], list[BreakdownEntry]] = {}
+    for entry in entries:
+        if entry.operator is not None:
+            by_operator.setdefault((entry.subgraph or 0, entry.operator), []).append(entry)
+    scratch = _scratch(report)
+    named = [(entry.bytes, _place(entry) + entry.where, _times(entry)) for entry in own]
+    named += [
+        (sum(item.bytes for item in items), _operator(items[0]), _listed(items) + scratch.get(key, ""))
+        for key, items in sorted(by_operator.items())
+    ]
+    sizes = max([len(f"{size:,}") for size, _, _ in named] + [len("tail")])
+    names = max(len(name) for _, name, _ in named)
+    title = f"  {'tail':>{sizes}}  of {report.arena.tail_bytes:,} B, persistent"
+    lines = [click.style(title, bold=True)]
+    for size, name, detail in named:
+        start = f"  {size:>{sizes},}  {name:<{names}}  "
+        lines += wrapped(detail, " " * len(start), start)
+    return [line.rstrip() for line in lines]
+
+
+def _scratch(report: Report) -> dict[tuple[int, int], str]:
+    """What to say of the scratch buffers of each (subgraph, operator)."""
+    assert report.plan is not None
+    found: dict[tuple[int, int], str] = {}
+    for item in report.plan.scratch:
+        key = (item.subgraph, item.index)
+        start = f"{found[key]}," if key in found else "; head:"
+        found[key] = f"{start} {item.bytes:,} B scratch ({printable(item.name, 40)})"
+    return found
+
+
+def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
+    asked = [_asked_by(entry) for entry in entries]
+    taken = 2 + len(f"{arena.head_bytes:,}") + 2 + max((2 + len(name) for name in asked if name), default=0)
+    room = min(NAME_COLUMNS, max(LEAST_PART_COLUMNS, width() - taken))
+    names = [
+        printable(entry.where if name else _place(entry) + entry.where, room)
+        for entry, name in zip(entries, asked, strict=True)
+    ]
+    rows = [(f"{entry.bytes:,}", name, by) for entry, name, by in zip(entries, names, asked, strict=True)]
+    header = ("head", f"of {arena.head_bytes:,} B, at its peak", "")
+    gap = arena.layout_bytes - arena.lower_bound_bytes
+    verdict = (
+        f"No layout for this operator order is smaller than {arena.lower_bound_bytes:,} B: this one is optimal."
+        if arena.optimal
+        else f"The layout is {gap:,} B above the lower bound of {arena.lower_bound_bytes:,} B."
+    )
+    return [*_indented(table(header, rows, "><<")), *wrapped(verdict, "  ")]
+
+
+def _asked_by(entry: BreakdownEntry) -> str:
+    return "" if entry.operator is None else _operator(entry)
+
+
+def _operator(entry: BreakdownEntry) -> str:
+    assert entry.operator is not None
+    return f"{_place(entry)}operator {entry.operator} {printable(entry.label or '', 30)}".rstrip()
+
+
+def _place(entry: BreakdownEntry) -> str:
+    return f"subgraph {entry.subgraph}: " if entry.subgraph else ""
+
+
+def _listed(entries: list[BreakdownEntry]) -> str:
+    """As in "60 B OpData, 128 B per-channel multipliers, 4 B padding"."""
+    words = []
+    for entry in entries:
+        asked = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
+        times = f"{entry.count} x " if entry.count > 1 else ""
+        words.append(f"{times}{asked // entry.count:,} B {entry.where}")
+    padding = sum(entry.bytes - (entry.requested_bytes or 0) for entry in entries)
+    if padding:
+        words.append(f"{padding} B padding")
+    return ", ".join(words)
+
+
+def _times(entry: BreakdownEntry) -> str:
+    asked = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
+    words = [f"{entry.count} x {asked // entry.count:,} B"] if entry.count > 1 else []
+    if entry.bytes > asked:
+        words.append(f"{entry.bytes - asked} B padding")
+    return ", ".join(words)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+MAP_COLUMNS = 20
+LEAST_MAP_COLUMNS = 8
+LEAST_NAME_COLUMNS = 24
+MIN_NAME_COLUMNS = 12
+ALIGNMENT = 16
+SHOWN = 40
+
+
+def plan_view(report: Report, *, everything: bool) -> list[str]:
+    """Sizes, what fits, and the planned tensors by offset, each with its life as a bar over the operators."""
+    assert report.arena is not None
+    assert report.plan is not None
+    lines = [heading(report), ""]
+    lines += [*runs_fact(report), *fits_fact(report)]
+    if report.plan.constants_in_ram:
+        lines += fact("Layout", f"with constants {kib(report.arena.layout_bytes)}, {layout_proof(report.arena)}")
+    else:
+        lines += arena_facts(report.arena, report.memory)
+    lines += order_facts(report.plan, report.arena)
+    if report.plan.sharing is not None:
+        lines += sharing_facts(report.plan.sharing)
+    everyone = len(report.plan.tensors) + len(report.plan.scratch)
+    lines += ["", *tensor_map(report.plan, everyone if everything else SHOWN)]
+    return lines + finding_lines(report.findings, everything=everything)
+
+
+def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
+    """A table of tensors and scratch buffers by offset, with the largest `shown` of them.
+
+    Each has a bar over the run, filled while it is alive. Those alive at the peak are marked, and always in the table,
+    as is the buffer that ends highest, where the head ends.
+    """
+    buffers = [*((item, False) for item in plan.tensors), *((item, True) for item in plan.scratch)]
+    if not buffers:
+        return ["  there are no tensors in the arena"]
+    head = max(_end(item) for item, _ in buffers)
+    last = max(item.last_op for item, _ in buffers)
+    chosen = sorted(
+        buffers, key=lambda entry: (_end(entry[0]) < head and not _at_peak(entry[0], plan), -entry[0].bytes)
+    )[: max(shown, 1)]
+    several = any(item.subgraph for item, _ in buffers)
+    listed = sorted(chosen, key=lambda entry: (entry[0].offset, entry[0].first_op))
+    rows = [
+        (
+            "*" if _at_peak(item, plan) else "",
+            f"{item.offset:,}",
+            f"{_end(item):,}",
+            f"{item.bytes:,}",
+            "scratch" if is_scratch else f"{item.subgraph}:{item.index}" if several else str(item.index),
+            f"{item.first_op}-{item.last_op}" if item.last_op >= 0 else "never",
+        )
+        for item, is_scratch in listed
+    ]
+    header = ("", "offset", "end", "bytes", "tensor", "at" if plan.moved else "ops")
+    used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
+    span = _span(plan, last)
+    columns = min(MAP_COLUMNS, max(LEAST_MAP_COLUMNS, width() - used - 2 - LEAST_NAME_COLUMNS), max(last + 1, 1))
+    room = max(MIN_NAME_COLUMNS, width() - used - 2 - max(columns, len(span)))
+    cells = [
+        (*row, _bar(item, last, columns), _name(item, plan, is_scratch, several, room))
+        for row, (item, is_scratch) in zip(rows, listed, strict=True)
+    ]
+    lines = table((*header, span, "name"), cells, ">>>>>><<")
+    if len(chosen) < len(buffers):
+        lines.append(f"  ... and {len(buffers) - len(chosen):,} more (-v shows all)")
+    return lines + _peak_lines(plan)
+
+
+def _peak_lines(plan: PlanInfo) -> list[str]:
+    """What the marks mean: the operator with which most is alive."""
+    peak = plan.peak
+    if peak is None:
+        return []
+    if peak.operator is None:
+        moment = "before the first operator"
+    else:
+        place = f"{peak.subgraph}:" if peak.subgraph else ""
+        moved = f" (position {peak.position})" if plan.moved else ""
+        moment = f"at operator {place}{peak.operator} {printable(peak.label or '', 30)}{moved}"
+    return ["", *wrapped(f"* live {moment}, the peak: {peak.bytes:,} B are live at once", "    ", "  ")]
+
+
+def _at_peak(item: PlannedTensor, plan: PlanInfo) -> bool:
+    """Whether the buffer is alive at the peak; an input is at operator 0 as well as before it."""
+    return plan.peak is not None and item.first_op <= max(plan.peak.position, 0) <= item.last_op
+
+
+def _end(item: PlannedTensor) -> int:
+    """Where the buffer ends in TFLM's planner, which rounds sizes up to 16."""
+    return item.offset + -(-item.bytes // ALIGNMENT) * ALIGNMENT
+
+
+def _name(item: PlannedTensor, plan: PlanInfo, is_scratch: bool, several: bool, room: int) -> str:
+    if not is_scratch:
+        return printable(item.name.partition(";")[0], room)
+    place = f"{item.subgraph}:{item.index}" if several else str(item.index)
+    return printable(f"op {place} {item.name}", room)
+
+
+def _span(plan: PlanInfo, last: int) -> str:
+    """What the bars run over; in another order than the file's, a position is not an operator's index."""
+    what = "position" if plan.moved else "op"
+    return f"{what} 0 to {last}" if last >= 0 else f"no {what}"
+
+
+def _bar(item: PlannedTensor, last: int, columns: int) -> str:
+    if item.last_op < 0:
+        return "." * columns
+    start = item.first_op * columns // (last + 1)
+    end = max(item.last_op * columns // (last + 1), start)
+    return "." * start + "#" * (end - start + 1) + "." * (columns - end - 1)
 
 
 @click.command(
@@ -101,10 +351,7 @@ def command(
 
     Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
     """
-    from edgetool.cli.view import finding_lines, without_shared
-    from edgetool.cli.view_explain import explain_view
-    from edgetool.cli.view_plan import plan_view
-    from edgetool.cli.view_verdict import closing, joint_verdict
+    from edgetool.cli.view import closing, finding_lines, joint_verdict, without_shared
     from edgetool.pipeline.effort import watched
     from edgetool.pipeline.plan import plan_model
     from edgetool.pipeline.plan_request import PlanRequest

@@ -1,4 +1,9 @@
-"""edgetool sweep run."""
+"""edgetool sweep run.
+
+The line that shows how far a sweep is, and its summary at the end.
+
+What a run of a sweep did, in a line.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,54 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.errors import Terminated
 from edgetool.cli.options import PATH, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
-from edgetool.cli.sweep_options import json_option
-from edgetool.cli.sweep_source import read_rows, spec_path, store_option, store_path
-from edgetool.cli.text import printable
+from edgetool.cli.sweep import json_option, read_rows, spec_path, store_option, store_path
+from edgetool.cli.text import printable, width, wrapped
 from edgetool.errors import ConversionError, UsageError
+from edgetool.sweep.executor import Advance
+from edgetool.sweep.run import RunResult
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it
+
+
+def progress_text(advance: Advance) -> str:
+    """12/36 jobs, 1 failed, about 3 min left: convert level 0.25 int8; of the jobs that run those that fit one line."""
+    room = max(width() - CLOCK_COLUMNS, 1)
+    count = f"{advance.done}/{advance.total}"
+    failed = [f"{advance.failed} failed"] if advance.failed else []
+    is_timed = advance.seconds_left is not None and advance.done < advance.total
+    left = [time_text(advance.seconds_left or 0.0)] if is_timed else []
+    long = ", ".join([f"{count} jobs", *failed, *(f"about {text} left" for text in left)])
+    short = ", ".join([count, *failed, *left])
+    running = [printable(name, 400) for name in advance.running]
+    some = [
+        f"{', '.join(running[:shown])}{f', +{len(running) - shown}' if shown < len(running) else ''}"
+        for shown in range(len(running), 0, -1)
+    ]
+    choices = [*(f"{long}: {names}" for names in some), *(f"{short}: {names}" for names in some[-1:]), long, short]
+    return next((text for text in choices if len(text) <= room), short[:room])
+
+
+def time_text(seconds: float) -> str:
+    """A stretch of time to two parts at most: 45 s, 3 min, 1 h 20 min, 2 d 3 h."""
+    whole = max(round(seconds), 1)
+    if whole < MINUTE:
+        return f"{whole} s"
+    minutes = round(whole / MINUTE)
+    if minutes < 60:
+        return f"{minutes} min"
+    if whole < DAY:
+        return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    hours = round(whole / HOUR)
+    return f"{hours // 24} d" + (f" {hours % 24} h" if hours % 24 else "")
+
+
+def run_summary(result: RunResult, store: Path) -> list[str]:
+    """Jobs computed, found done and failed, the time, and where all is kept."""
+    parts = [f"{result.computed} jobs computed", f"{result.reused} reused"]
+    if result.failed:
+        parts.append(f"{result.failed} failed (--retry-failed tries again)")
+    return wrapped(f"{', '.join(parts)}; {time_text(result.seconds)}; saved in {printable(str(store), 400)}", "  ")
 
 
 @click.command(
@@ -65,8 +114,6 @@ def command(
     wanted = read_spec(path, trust_model_code=trust_model_code)
     try:
         with ProgressLine(quiet=quiet or as_json) as line:
-            from edgetool.cli.view_sweep_progress import progress_text
-
             result = run_sweep(
                 wanted,
                 kept,
@@ -89,7 +136,6 @@ def command(
         deliver(to_json(rows_json(record, rows)), None)
     elif not quiet:
         from edgetool.cli.view_sweep import sweep_view
-        from edgetool.cli.view_sweep_run import run_summary
 
         print_lines([*sweep_view(record, rows, everything=verbose > 0), "", *run_summary(result, kept)])
     failed = [row for row in rows if row.status == "failed"]

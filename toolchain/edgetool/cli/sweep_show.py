@@ -10,8 +10,7 @@ import click
 from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, quiet_options
 from edgetool.cli.output import deliver, print_lines
-from edgetool.cli.sweep_options import csv_option, json_option, one_form
-from edgetool.cli.sweep_source import find_store, of_targets, read_rows, source_options
+from edgetool.cli.sweep import csv_option, find_store, json_option, of_targets, one_form, read_rows, source_options
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:

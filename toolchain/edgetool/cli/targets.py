@@ -1,7 +1,11 @@
-"""edgetool targets."""
+"""edgetool targets.
+
+The views of `edgetool targets`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -9,6 +13,180 @@ import click
 from edgetool.cli.command import Command, Group, option
 from edgetool.cli.options import PATH, SIZE, complete_target, json_option
 from edgetool.cli.output import deliver, print_lines
+from edgetool.cli.text import fact, printable, table, wrapped
+from edgetool.figure import significant
+from edgetool.target.quantity import format_size
+from edgetool.target.types import MemoryRegion, Target, Timing
+
+MHZ = 1e6
+KIB = 2**10
+MAX_TEXT = 400  # of a line from a profile
+STATUSES = {
+    "calibrated": "measured on the board itself",
+    "extrapolated": "measured on another board with the same core",
+    "unvalidated": "not compared with any measurement",
+    "bandwidth": "only the memory bandwidth is known",
+    "none": "no estimate",
+}
+VENDOR_COLUMNS, MCU_COLUMNS = 12, 11
+
+
+def target_table(targets: Sequence[Target]) -> list[str]:
+    """Return one line per profile, boards first, and below them how well the time of each is known.
+
+    The names of cores lose "cortex-" and "xtensa-", so that a line has at most 80 columns.
+    """
+    if not targets:
+        return ["no target matches; 'edgetool targets list' shows all"]
+    rows = [
+        (
+            target.name,
+            _cut(target.vendor, VENDOR_COLUMNS),
+            _cut((target.mcu or "").partition(" (")[0], MCU_COLUMNS),
+            target.core.name.removeprefix("cortex-").removeprefix("xtensa-"),
+            f"{target.clock_hz / MHZ:g}",
+            _kib(target.sram_bytes),
+            _kib(target.flash_bytes),
+        )
+        for target in targets
+    ]
+    lines = table(("name", "vendor", "MCU", "core", "MHz", "SRAM", "flash"), rows, "<<<<>>>")
+    lines += ["", "SRAM for the arena and flash for the model, in KiB. Timing:"]
+    by_status = {status: [target.name for target in targets if _status(target) == status] for status in STATUSES}
+    present = {status: names for status, names in by_status.items() if names}
+    largest = max(present, key=lambda status: len(present[status]))
+    for status, names in present.items():
+        shown = ", ".join(names)
+        if status == largest:
+            shown = "all others" if len(present) > 1 else "all"
+        lines += wrapped(shown, "    ", f"  {status} ({STATUSES[status]}): ")
+    return lines
+
+
+def target_view(target: Target) -> list[str]:
+    """Return everything that a profile states, and where each figure comes from."""
+    core = target.core
+    lines = [click.style(printable(target.name), bold=True), ""]
+    if target.board:
+        lines += fact("Board", f"{printable(target.board)}, {printable(target.mcu or 'unknown MCU')}")
+    if target.vendor:
+        lines += fact("Vendor", printable(target.vendor))
+    features = [name for name, present in (("DSP", core.dsp), ("MVE", core.mve)) if present]
+    fpu = {"none": "no FPU", "sp": "single-precision FPU", "dp": "double-precision FPU"}[core.fpu]
+    lines += fact("Core", ", ".join(dict.fromkeys([core.name, core.isa, *features, fpu])))
+    lines += fact("Clock", f"{target.clock_hz / MHZ:g} MHz ({printable(target.clock_source, 200)})")
+    lines += fact("Runtime", f"{target.runtime.name}, {target.kernels} kernels{_unmodelled(target)}")
+    abi = target.runtime.abi(core.abi)
+    basis = "checked by measurement" if target.kernels in abi.measured else "derived, not measured,"
+    lines += fact("Arena", f"sizes {basis} for the {abi.name} ABI")
+    for label, text in (*_speed(target), *_power(target)):
+        lines += fact(label, text)
+    lines += _memory(target)
+    lines += _other_runtimes(target)
+    lines += ["", "  Sources of the figures"]
+    for source in dict.fromkeys((*target.sources, *core.sources)):
+        state = "checked" if source.verified else "NOT CHECKED"
+        note = f" ({printable(source.note, 200)})" if source.note else ""
+        lines += fact(state, f"{', '.join(source.covers)}: {printable(source.document, 200)}{note}")
+    return lines
+
+
+def _speed(target: Target) -> Iterator[tuple[str, str]]:
+    if target.bandwidth_gbps is not None:
+        yield "Bandwidth", f"{target.bandwidth_gbps:g} GB/s; nothing else is known about the speed of this device"
+        return
+    core = target.core
+    own = {timing.kernels for timing in target.timings}
+    timings = (*target.timings, *(timing for timing in core.timings if timing.kernels not in own))
+    for timing in timings:
+        yield "Timing", _timing(timing)
+    if not timings:
+        yield "Timing", "none: no measurement of this core is known"
+    if core.instructions is not None:
+        substitute = "" if core.instructions == core.name else ", as a substitute for this core"
+        yield "Counts", f"instructions counted on {core.instructions}{substitute}"
+    least, most = core.cpi_limits
+    yield "Bounds", f"{least:g} to {most:g} cycles per instruction; {core.bus_bytes} bytes per cycle from memory"
+
+
+def _timing(timing: Timing) -> str:
+    return (
+        f"{timing.status}: {timing.cpi:g} cycles per instruction with {timing.kernels} kernels; a model takes"
+        f" {timing.low:g} to {timing.high:g} times the estimate, an operator {timing.operator_low:g} to"
+        f" {timing.operator_high:g} times ({printable(timing.basis, MAX_TEXT)})"
+    )
+
+
+def _power(target: Target) -> Iterator[tuple[str, str]]:
+    power = target.power
+    if power is not None:
+        spread = f"{significant(power.low_mw)} to {significant(power.high_mw)} mW"
+        yield "Power", f"{significant(power.active_mw)} mW, range {spread} ({printable(power.basis, MAX_TEXT)})"
+
+
+def _other_runtimes(target: Target) -> list[str]:
+    """How other runtimes compare, as published; no estimate uses it."""
+    if not target.factors:
+        return []
+    rows = [
+        (printable(item.runtime, 34), f"{item.factor:g}", f"{item.low:g} to {item.high:g}", str(item.rows))
+        for item in target.factors
+    ]
+    header = ("other runtime", "time (TFLM = 1)", "range", "results")
+    lines = ["", *(f"  {line}" for line in table(header, rows, "<>>>")), ""]
+    for basis in dict.fromkeys(item.basis for item in target.factors):
+        lines += wrapped(printable(basis, MAX_TEXT), "  ")
+    return lines
+
+
+def _unmodelled(target: Target) -> str:
+    if not target.usual_kernels:
+        return ""
+    return f"; {target.usual_kernels} kernels, common on this core, are not modelled"
+
+
+def _cut(text: str | None, columns: int) -> str:
+    """The text in at most this many columns, "-" for none."""
+    shown = printable(text or "-")
+    return shown if len(shown) <= columns else f"{shown[: columns - 2]}.."
+
+
+def _memory(target: Target) -> list[str]:
+    if not target.regions:
+        return []
+    rows = [
+        (
+            printable(region.name, 24),
+            region.kind,
+            format_size(region.size_bytes),
+            "-" if region.bytes_per_cycle is None else significant(region.bytes_per_cycle, 2),
+            format_size(region.cache_bytes) if region.cache_bytes else "-",
+            "-" if region.stall_cycles_per_byte is None else f"{region.stall_cycles_per_byte:g}",
+            _role(region, target),
+        )
+        for region in target.regions
+    ]
+    header = ("region", "kind", "size", "B/cycle", "cache", "stall/B", "used for")
+    lines = ["", *(f"  {line}" for line in table(header, rows, "<<>>>><")), ""]
+    for region in target.regions:
+        if region.note:
+            lines += fact(printable(region.name, 12), printable(region.note, 200))
+    return lines
+
+
+def _role(region: MemoryRegion, target: Target) -> str:
+    chosen = (("arena", target.arena_region), ("model", target.flash_region))
+    return ", ".join(role for role, held in chosen if region == held)
+
+
+def _status(target: Target) -> str:
+    if target.bandwidth_gbps is not None:
+        return "bandwidth"
+    return target.timing.status if target.timing is not None else "none"
+
+
+def _kib(size_bytes: int | None) -> str:
+    return "-" if size_bytes is None else f"{round(size_bytes / KIB, 1):g}"
 
 
 @click.group(
@@ -58,7 +236,6 @@ def list_command(
     TEXT selects those with this text in their name, board, MCU, core or vendor. Case, spaces and punctuation do not
     matter.
     """
-    from edgetool.cli.view_targets import target_table
     from edgetool.pipeline.targets import selected_targets
     from edgetool.report.json import to_json
 
@@ -83,7 +260,6 @@ def show_command(name: str, as_json: bool) -> None:
 
     NAME is a board, an MCU, a core, or the path of a profile.
     """
-    from edgetool.cli.view_targets import target_view
     from edgetool.pipeline.targets import describe, resolve_target
     from edgetool.report.json import to_json
 

@@ -1,22 +1,26 @@
-"""What the commands print for a person, from the report alone."""
+"""What the commands print about a report.
+
+The verdict of a report in one sentence: whether the model runs on the target, and whether it fits.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from math import floor
+from dataclasses import dataclass, replace
+from math import ceil, floor, log2
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from edgetool.cli.text import fact, grouped, kib_of, printable, width, wrapped
-from edgetool.cli.view_debug import layer_lines
-from edgetool.cli.view_latency import latency_facts, slowest_facts
-from edgetool.cli.view_verdict import fits_fact, model_bytes, runs_fact
+from edgetool.cli.text import duration, fact, grouped, kib, kib_of, printable, size_of, table, width, wrapped
+from edgetool.cli.view_latency import latency_facts, percent, slowest_facts
 from edgetool.report.document import (
     ArenaInfo,
     FindingInfo,
+    Histogram,
+    LayerLoss,
     MemoryInfo,
     OutputQuality,
     PlanInfo,
@@ -24,6 +28,260 @@ from edgetool.report.document import (
     Report,
     SharingInfo,
 )
+
+MOST_LAYERS = 12
+DRAWN = 3  # layers whose histogram is drawn
+EXACT_DB = 100.0  # what is left is float32's own rounding
+LEVELS = " .:-=+*#%@"
+NAME_COLUMNS = 40
+LEAST_NAME_COLUMNS = 12
+
+
+def layer_lines(layers: Sequence[LayerLoss]) -> list[str]:
+    """A table of the worst layers, and histograms of the very worst; nothing where none was measured."""
+    if not layers:
+        return []
+    shown = layers[:MOST_LAYERS]
+    rows = [
+        (_db(layer.sqnr_db), f"{layer.rmse_over_scale:.2f}", _range(layer), layer.operator, _name(layer, shown))
+        for layer in shown
+    ]
+    header = ("SQNR dB", "error in steps", "range", "operator", "layer")
+    lines = [
+        "",
+        *wrapped(
+            "Loss per layer, worst first (30 to 45 dB is usual; an error of 0.3 steps is due to rounding alone):",
+            "  ",
+        ),
+        *_indented(table(header, rows, ">>>" + "<<")),
+    ]
+    if len(layers) > len(shown):
+        lines.append(f"  and {len(layers) - len(shown):,} more layers in the JSON report")
+    for layer in shown[:DRAWN]:
+        lines += [
+            "",
+            *wrapped(f"Values of {_called(layer)} by quantization step (256 steps):", "  "),
+            *bars(layer.histogram),
+        ]
+    return lines
+
+
+def bars(histogram: Histogram) -> list[str]:
+    """The histogram as one line of shades, logarithmic, between the ends of its range."""
+    most = max(histogram.counts, default=0)
+    shades = "".join(_shade(count, most) for count in histogram.counts)
+    low, high = (f"{value:.4g}" for value in (histogram.low, histogram.high))
+    return [f"  {low} |{shades}| {high}"]
+
+
+def _shade(count: int, most: int) -> str:
+    """The darkest for the fullest bin; any value at all shows."""
+    if count == 0:
+        return LEVELS[0]
+    top = len(LEVELS) - 1
+    return LEVELS[max(1, ceil(top * log2(1 + count) / log2(1 + most)))]
+
+
+def _name(layer: LayerLoss, shown: Sequence[LayerLoss]) -> str:
+    others = (
+        2
+        + 7
+        + 2
+        + 14
+        + 2
+        + max(len(_range(item)) for item in shown)
+        + 2
+        + max(len(item.operator) for item in shown)
+        + 2
+    )
+    room = min(NAME_COLUMNS, max(LEAST_NAME_COLUMNS, width() - others))
+    return printable(layer.name or "?", room)
+
+
+def _called(layer: LayerLoss) -> str:
+    kind = f" ({printable(layer.layer_class, 30)})" if layer.layer_class else ""
+    return f"{printable(layer.name or layer.operator, 40)}{kind}"
+
+
+def _range(layer: LayerLoss) -> str:
+    return f"{layer.minimum:.3g} to {layer.maximum:.3g}"
+
+
+def _db(value: float | None) -> str:
+    return "exact" if value is None or value > EXACT_DB else f"{value:.1f}"
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+SCREEN_LINES = 24  # a longer output repeats its verdict at the end
+LONGEST = 400
+# The part of a finding's message, split at its first colon, that completes the sentence "Does not run: ...".
+RUNS: dict[str, Literal["before", "after", "whole"]] = {
+    "operator-not-in-runtime": "before",
+    "kernel-refuses": "after",
+    "operator-type-not-in-runtime": "before",
+    "operator-limit-in-runtime": "before",
+    "unsettled-shapes": "whole",
+    "written-constants": "whole",
+}
+# What the other problems begin with; they do not keep the model from running.
+OTHERS = {
+    "operator-scales-in-runtime": "Wrong results",
+    "kernel-gives-up": "Wrong results",
+    "conversion-differs": "Wrong results",
+    "interval-too-short": "Too slow",
+    "program-not-written": "Incomplete",
+}
+TOO_LARGE = ("arena-too-large", "model-too-large")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A sentence without a full stop; negative: the model does not fit, does not run or does not do what it should."""
+
+    text: str
+    negative: bool
+
+
+def verdict_of(report: Report) -> Verdict:
+    """The gravest problem first; without any, what fits or why that is not known."""
+    problems = [*_problems(report.findings), *_misfits(report)]
+    if problems:
+        first, *rest = problems
+        return Verdict("; ".join([first, *(item[0].lower() + item[1:] for item in rest)]), negative=True)
+    return Verdict(_favourable(report), negative=False)
+
+
+def runs_fact(report: Report) -> list[str]:
+    """Why the model does not run or computes something else, red; nothing if it does."""
+    lines: list[str] = []
+    for text in _problems(report.findings):
+        kind, _, reason = text.partition(": ")
+        label, said = ("Runs", f"no: {reason}") if kind == "Does not run" else ("Problem", text)
+        lines += fact(label, said, style={"fg": "red", "bold": True})
+    return lines
+
+
+def fits_fact(report: Report) -> list[str]:
+    """Whether arena and model fit: yes, no, or what is missing to judge it; nothing without a target."""
+    memory = report.memory
+    if memory is None:
+        return []
+    too_large = _too_large(memory)
+    if too_large:
+        verb = "is" if len(too_large) == 1 else "are"
+        text = f"no: the {' and the '.join(too_large)} {verb} too large"
+        return fact("Fits", text, style={"fg": "red", "bold": True})
+    if memory.arena_fits and memory.model_fits:
+        return fact("Fits", "yes", style={"fg": "green", "bold": True})
+    if memory.sram_bytes is None and memory.flash_bytes is None:
+        return fact("Fits", f"not checked: {NO_LIMITS}")
+    return fact("Fits", _partly(memory), style={"fg": "yellow"})
+
+
+NO_LIMITS = "no memory limits are known (use --sram and --flash, or a board)"
+
+
+def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
+    """The verdict as the last lines of an output; nothing if it is favourable and still on the screen."""
+    height = sum(line.count("\n") + 1 for line in printed)
+    if not verdict.negative and height <= SCREEN_LINES:
+        return []
+    lines = wrapped(printable(verdict.text, LONGEST), "    ", "  ")
+    colour = "red" if verdict.negative else None
+    return ["", *(click.style(line, fg=colour, bold=True) for line in lines)]
+
+
+def joint_verdict(reports: Sequence[Report]) -> Verdict:
+    """The verdict on several targets: what is wrong on each, or that it fits all."""
+    if len(reports) == 1:
+        return verdict_of(reports[0])
+    verdicts = [(report.target.name if report.target else "?", verdict_of(report)) for report in reports]
+    negative = [(printable(name), verdict.text) for name, verdict in verdicts if verdict.negative]
+    if negative:
+        listed = ". ".join(f"{name}: {text[0].lower()}{text[1:]}" for name, text in negative)
+        return Verdict(f"{len(negative)} of {len(reports)} targets fail. {listed}", negative=True)
+    judged = [report.memory for report in reports if report.memory is not None]
+    fitting = sum(bool(memory.arena_fits and memory.model_fits) for memory in judged)
+    text = (
+        f"Fits all {len(reports)} targets" if fitting == len(reports) else f"Fits {fitting} of {len(reports)} targets"
+    )
+    return Verdict(text if fitting == len(reports) else f"{text}; not checked on the others", negative=False)
+
+
+def _problems(findings: Sequence[FindingInfo]) -> list[str]:
+    """A sentence for each problem but a lack of memory, of which the fit knows more."""
+    errors = [item for item in findings if item.level == "error" and item.rule not in TOO_LARGE]
+    sentences = []
+    for item in sorted(errors, key=lambda item: item.rule not in RUNS):
+        before, _, after = printable(item.message, LONGEST).partition(": ")
+        if item.rule in RUNS:
+            text = {"before": before, "after": after or before, "whole": item.message}[RUNS[item.rule]]
+            sentences.append(f"Does not run: {printable(text, LONGEST)}")
+        else:
+            sentences.append(f"{OTHERS.get(item.rule, 'Problem')}: {before}")
+    return list(dict.fromkeys(sentences))
+
+
+def _misfits(report: Report) -> list[str]:
+    memory, arena = report.memory, report.arena
+    if memory is None or arena is None:
+        planner_limit = [item.message for item in report.findings if item.rule == "arena-too-large"]
+        return [f"Does not fit: {printable(text, LONGEST)}" for text in planner_limit]
+    parts = []
+    if memory.arena_fits is False and memory.sram_bytes is not None:
+        needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
+        least = "at least " if arena.is_lower_bound else ""
+        region = printable(memory.region or "SRAM", 30)
+        parts.append(f"arena {least}{size_of(needed, memory.sram_bytes)} in {region}")
+    if memory.model_fits is False and memory.flash_bytes is not None:
+        parts.append(f"model {size_of(model_bytes(report), memory.flash_bytes)} in flash")
+    return [f"Does not fit: {', '.join(parts)}"] if parts else []
+
+
+def _favourable(report: Report) -> str:
+    memory, arena = report.memory, report.arena
+    latency = report.estimate.latency_ms if report.estimate is not None else None
+    time = "" if latency is None else f"; about {duration(latency.value)}".replace("about under", "under")
+    if arena is None:
+        return f"No problem found{time}"
+    size = arena.bytes if arena.bytes is not None else arena.layout_bytes
+    least = "more than " if arena.bytes is None else "at least " if arena.is_lower_bound else ""
+    if memory is None or (memory.sram_bytes is None and memory.flash_bytes is None):
+        why = "its exact size depends on the target (--target)" if memory is None else "no memory limits are known"
+        return f"Arena {least}{kib(size)}: {why}{time}"
+    parts = []
+    if memory.sram_bytes is not None:
+        parts.append(f"arena {least}{_share(size, memory.sram_bytes)}")
+    if memory.flash_bytes is not None:
+        parts.append(f"model {_share(model_bytes(report), memory.flash_bytes)}")
+    judged = "Fits" if memory.arena_fits and memory.model_fits else _partly(memory).capitalize()
+    return f"{judged}: {', '.join(parts)}{time}"
+
+
+def model_bytes(report: Report) -> int:
+    """The bytes of the .tflite that goes into the flash: the converted one where there is one."""
+    return report.model.output.bytes if report.model.output is not None else report.model.bytes
+
+
+def _share(size_bytes: int, limit_bytes: int) -> str:
+    share = f" ({percent(size_bytes / limit_bytes)})" if limit_bytes else ""
+    return f"{size_of(size_bytes, limit_bytes)}{share}"
+
+
+def _too_large(memory: MemoryInfo) -> list[str]:
+    judged = (("arena", memory.arena_fits), ("model", memory.model_fits))
+    return [name for name, fits in judged if fits is False]
+
+
+def _partly(memory: MemoryInfo) -> str:
+    model = "the model fits in flash" if memory.model_fits else "no flash limit is known"
+    if memory.sram_bytes is None:
+        return f"{model}; no SRAM limit is known"
+    return f"{model}; {'the arena fits' if memory.arena_fits else 'only a lower bound on the arena size is known'}"
+
 
 LEVEL_STYLES = {"error": ("red", "problem"), "warning": ("yellow", "warning"), "note": ("cyan", "note")}
 SYNTHETIC = ", on the same synthetic samples: says nothing about real data"

@@ -1,22 +1,299 @@
-"""The view of a sweep: what was asked for, a table per target with the front marked, and what to know of the rows."""
+"""The view of a sweep: what was asked for, a table per target with the front marked, and what to know of the rows.
+
+The table of a sweep's variants: its columns, and which of them there is room for.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Literal
 
 import click
 
-from edgetool.cli.text import duration, energy, fact, printable, width, wrapped
-from edgetool.cli.view_sweep_table import Layout, layout, plain, same_everywhere, share, table_lines
+from edgetool.cli.text import (
+    COUNT_UNITS,
+    ENERGY_UNITS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    duration,
+    energy,
+    fact,
+    in_common_unit,
+    printable,
+    table,
+    width,
+    wrapped,
+)
+from edgetool.figure import significant
 from edgetool.gate.limits import WHAT
-from edgetool.sweep.front import default_axes
-from edgetool.sweep.metrics import Row
+from edgetool.report.document import Band
+from edgetool.sweep.front import accuracy_of, default_axes, sqnr_of
+from edgetool.sweep.metrics import Cause, Cost, Quality, Row
 from edgetool.sweep.spec import SweepLimits
 from edgetool.sweep.store import SweepRecord
-from edgetool.sweep.table import cautions
+from edgetool.sweep.table import cautions, saved
+from edgetool.sweep.variant import Variant
 from edgetool.target.quantity import format_size
+
+UNKNOWN = "-"
+GAP = 2  # as text.table has it
+LONGEST_NAME = 16
+LEAST_VERDICT, MOST_VERDICT = 14, 28  # the first while columns can go in its favour, the second with all of them
+SAVED = ("arena_bytes", "model_bytes", "macs")  # as the legend says
+ALWAYS = 100  # a column's rank that never goes
+CAUSES: Mapping[Cause, str] = {
+    "runtime": "TFLM",
+    "arena unknown": "arena unknown",
+    "memory": "SRAM",
+    "flash": "flash",
+    "budget": "budget",
+    "latency": "latency",
+    "energy": "energy",
+    "accuracy": "accuracy",
+}
+STYLES: Mapping[str, dict[str, Any]] = {
+    "front": {"bold": True},
+    "rejected": {"dim": True},
+    "pending": {"dim": True},
+    "failed": {"fg": "red"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """key: its name in --csv. rank: where there is no room for all, the least goes first. legend: what it shows."""
+
+    key: str
+    header: str
+    align: Literal["<", ">"]
+    cell: Callable[[Row], str]
+    rank: int
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns that there is room for, and the headers of those left out for want of it."""
+
+    columns: tuple[Column, ...]
+    verdict_width: int
+    left_out: tuple[str, ...] = ()
+
+
+def accuracy_word(rows: Sequence[Row]) -> str:
+    """What the column of accuracy holds: right answers, or without evaluation data those that the original gives."""
+    known = any(row.metrics is not None and row.metrics.quality.accuracy is not None for row in rows)
+    return "accuracy" if known else "agreement"
+
+
+def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = False) -> Layout:
+    """The columns for these rows of all that there are; everything: however wide."""
+    less = savings(every)
+    said = {} if everything else same_everywhere(every)
+    told = [column for column in _columns(rows, less) if column.key not in said and _tells(column, rows)]
+    needed = max((len(verdict(row)) for row in rows), default=0)
+    if everything:
+        return Layout(tuple(told), MOST_VERDICT)
+    widths = {column.key: _width(column, rows) for column in told}
+    least = min(needed, LEAST_VERDICT)
+    left_out: list[Column] = []
+
+    def room() -> int:
+        return width() - sum(widths[column.key] + GAP for column in told if column not in left_out)
+
+    for column in sorted(told, key=lambda column: column.rank):
+        if room() >= least or column.rank == ALWAYS:
+            break
+        left_out.append(column)
+    kept = tuple(column for column in told if column not in left_out)
+    shown = max(room(), least)
+    return Layout(kept, shown, tuple(column.header for column in told if column in left_out))
+
+
+def same_everywhere(rows: Sequence[Row]) -> dict[str, str]:
+    """By column, the settings that all variants share, in words: they take no column."""
+    precisions = {row.variant.precision for row in rows}
+    levels = {row.variant.level for row in rows}
+    said = {"precision": precisions.pop()} if len(precisions) == 1 else {}
+    return {**said, **({"level": pruned_text(levels.pop())} if len(levels) == 1 else {})}
+
+
+def table_lines(rows: Sequence[Row], chosen: Layout) -> list[str]:
+    """The table; the front bold, rejected and pending variants dim, failed ones red."""
+    header = [column.header for column in chosen.columns]
+    cells = [
+        [*(column.cell(row) for column in chosen.columns), _within(verdict(row), chosen.verdict_width)] for row in rows
+    ]
+    align = "".join(column.align for column in chosen.columns)
+    head, *lines = table([*header, "verdict"], cells, f"{align}<")
+    return [head, *(click.style(line, **STYLES.get(state(row), {})) for line, row in zip(lines, rows, strict=True))]
+
+
+def state(row: Row) -> str:
+    """ "front", "accepted", "rejected", "failed" or "pending"."""
+    if row.judged is None:
+        return row.status
+    if row.on_front:
+        return "front"
+    return "accepted" if row.judged.accepted else "rejected"
+
+
+def verdict(row: Row) -> str:
+    """Accepted, or the limits that it does not keep."""
+    if row.status == "failed":
+        return f"failed {plain((row.reason or '').partition(':')[0])}".rstrip()  # the reason is told below
+    if row.judged is None:
+        return row.status
+    if row.judged.accepted:
+        return "accepted"
+    return ", ".join(CAUSES[cause] for cause in row.judged.causes)
+
+
+def plain(text: str, limit: int = 400) -> str:
+    """A reason or note in one line of printable characters."""
+    return printable(" ".join(text.split()), limit)
+
+
+def value_text(value: object) -> str:
+    """A parameter as a table shows it."""
+    return printable(
+        significant(value, 6).rstrip("0").rstrip(".")
+        if isinstance(value, float) and value % 1
+        else f"{value:.0f}"
+        if isinstance(value, float) and abs(value) < 1e15
+        else str(value),
+        LONGEST_NAME,
+    )
+
+
+def level_text(level: float) -> str:
+    """25 %; 12.5 %."""
+    return f"{100 * level:.4g} %"
+
+
+def variant_text(variant: Variant) -> str:
+    """A variant in words, without its target: width 0.5, pruned 25 %, int8."""
+    parameters = [f"{printable(name, LONGEST_NAME)} {value_text(value)}" for name, value in variant.parameters]
+    return ", ".join([*parameters, pruned_text(variant.level), variant.precision])
+
+
+def pruned_text(level: float) -> str:
+    """In words: pruned 25 %; not pruned."""
+    return f"pruned {level_text(level)}" if level else "not pruned"
+
+
+def share(value: float | None) -> str:
+    """97.0 %."""
+    return UNKNOWN if value is None else f"{100 * value:.1f} %"
+
+
+def savings(rows: Sequence[Row]) -> dict[int, str]:
+    """By row number, what it needs less than the same at level 0: arena, model and MACs in percent."""
+    return {
+        number: "/".join(f"{100 * shares[name]:.0f}" if name in shares else UNKNOWN for name in SAVED)
+        for number, shares in saved(rows).items()
+    }
+
+
+def _columns(rows: Sequence[Row], less: Mapping[int, str]) -> list[Column]:
+    names = list(dict.fromkeys(name for row in rows for name, _ in row.variant.parameters))
+    word = accuracy_word(rows)
+    costs = [row.metrics.cost for row in rows if row.metrics is not None]
+    time = in_common_unit([cost.latency_ms.value for cost in costs if cost.latency_ms is not None], TIME_UNITS)
+    power = in_common_unit([cost.energy_uj.value for cost in costs if cost.energy_uj is not None], ENERGY_UNITS)
+    arena = in_common_unit([_arena_bytes(cost) for cost in costs], SIZE_UNITS, 3)
+    model = in_common_unit([cost.model_bytes for cost in costs], SIZE_UNITS, 3)
+    parameters = in_common_unit([cost.parameters for cost in costs], COUNT_UNITS, 3)
+    macs = in_common_unit([cost.macs for cost in costs], COUNT_UNITS, 3)
+    return [
+        Column("on_front", "", "<", lambda row: "*" if row.on_front else "", ALWAYS),
+        Column("number", "no", ">", lambda row: str(row.number), ALWAYS),
+        *(_parameter(name) for name in names),
+        Column("level", "pruned", ">", lambda row: level_text(row.variant.level), ALWAYS),
+        Column("precision", "precision", "<", lambda row: row.variant.precision, ALWAYS),
+        Column("accuracy", word, ">", _of_quality(lambda quality: share(accuracy_of(quality))), 90, _ACCURACY[word]),
+        Column("sqnr_db", "SQNR dB", ">", _of_quality(_sqnr), 4),
+        Column("arena_bytes", "arena", ">", _of_cost(lambda cost: _arena(cost, arena)), 80),
+        Column("model_bytes", "model", ">", _of_cost(lambda cost: model(cost.model_bytes)), 60),
+        Column("latency_ms", "latency", ">", _of_cost(lambda cost: _middle(cost.latency_ms, time)), 70),
+        Column("latency_low_ms", "band ms", ">", _of_cost(lambda cost: _band(cost.latency_ms)), 2),
+        Column("energy_uj", "energy", ">", _of_cost(lambda cost: _middle(cost.energy_uj, power)), 3),
+        Column("model_parameters", "params", ">", _of_cost(lambda cost: parameters(cost.parameters)), -1),
+        Column("macs", "MACs", ">", _of_cost(lambda cost: macs(cost.macs)), -2),
+        Column("saved", "saved %", ">", lambda row: less.get(row.number, ""), 5, _SAVED_LEGEND),
+    ]
+
+
+_ACCURACY = {
+    "accuracy": "accuracy: the fraction of correct predictions on the evaluation data",
+    "agreement": "agreement: the fraction of samples with the same prediction as the original float model",
+}
+_SAVED_LEGEND = "saved: reduction in arena/model/MACs compared with the unpruned variant"
+
+
+def _parameter(name: str) -> Column:
+    def cell(row: Row) -> str:
+        return value_text(dict(row.variant.parameters).get(name, UNKNOWN))
+
+    return Column(f"param_{name}", printable(name, LONGEST_NAME), ">", cell, ALWAYS)
+
+
+def _of_quality(cell: Callable[[Quality], str]) -> Callable[[Row], str]:
+    return lambda row: UNKNOWN if row.metrics is None else cell(row.metrics.quality)
+
+
+def _of_cost(cell: Callable[[Cost], str]) -> Callable[[Row], str]:
+    return lambda row: UNKNOWN if row.metrics is None else cell(row.metrics.cost)
+
+
+def _sqnr(quality: Quality) -> str:
+    value = sqnr_of(quality)
+    if value is None:
+        return UNKNOWN
+    return "equal" if value == float("inf") else f"{value:.1f}"
+
+
+def _arena(cost: Cost, shown: Callable[[float], str]) -> str:
+    return f"{'>=' if cost.arena_bytes is None else ''}{shown(_arena_bytes(cost))}"
+
+
+def _arena_bytes(cost: Cost) -> int:
+    return cost.arena_least_bytes if cost.arena_bytes is None else cost.arena_bytes
+
+
+def _middle(band: Band | None, said: Callable[[float], str]) -> str:
+    return UNKNOWN if band is None else said(band.value)
+
+
+def _band(band: Band | None) -> str:
+    return UNKNOWN if band is None else f"{significant(band.low, 2)}-{significant(band.high, 2)}"
+
+
+def _tells(column: Column, rows: Sequence[Row]) -> bool:
+    return column.rank == ALWAYS or any(column.cell(row) not in ("", UNKNOWN) for row in rows)
+
+
+def _width(column: Column, rows: Sequence[Row]) -> int:
+    return max([len(column.header), *(len(column.cell(row)) for row in rows)])
+
+
+def _within(text: str, limit: int) -> str:
+    """Of a longer list the items that there is room for, and how many more there are; of other texts the beginning."""
+    items = text.split(", ")
+    for kept in range(len(items), 0, -1):
+        short = ", ".join([*items[:kept], *([f"+{len(items) - kept}"] if kept < len(items) else [])])
+        if len(short) <= limit:
+            return short
+    return cut(text, limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, its end left out where it is longer."""
+    return text if len(text) <= limit else f"{text[: max(limit - 3, 1)].rstrip()}..."
+
 
 MOST_NOTES = 6
 STATUSES = ("done", "failed", "pending")
