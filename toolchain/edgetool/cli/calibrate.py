@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,8 +16,17 @@ from edgetool.cli.text import duration, fact, printable, table, width, wrapped
 from edgetool.cli.view import finding_lines
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.figure import significant
-from edgetool.pipeline.targets import is_path
-from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport, DeviceInfo, MeasuredModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgetool.report.calibration import (
+        CalibratedTiming,
+        CalibrationInfo,
+        CalibrationReport,
+        DeviceInfo,
+        MeasuredModel,
+    )
 
 HEADER = ("measured", "before", "now", "off by")
 LEAST_NAME_COLUMNS = 20
@@ -101,6 +109,8 @@ def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -
 
 def _argument(written: Path) -> str:
     """The profile's path as a shell takes it, and as --target tells it from a name."""
+    from edgetool.pipeline.targets import is_path
+
     name = str(written)
     return printable(shlex.quote(name if is_path(name) else f"./{name}"), 400)
 

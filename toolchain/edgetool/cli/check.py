@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,14 +31,14 @@ from edgetool.cli.settings import read_by_name
 from edgetool.cli.text import duration, printable, short_size, table, width, wrapped
 from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
-from edgetool.gate.lock_judgement import GUARDED
 from edgetool.gate.plain import exact
 from edgetool.gate.said import NO_LIMIT, gate_of, unjudged, usage, usage_matrix
-from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from edgetool.gate.limits import Allowance, Budget
-    from edgetool.report.document import Report
+    from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -389,6 +388,8 @@ def _budgets(memory: MemoryInfo) -> list[str]:
 
 def _lock(lock: LockInfo, judgements: Sequence[JudgementInfo]) -> list[str]:
     """The state, what else differs, and the changes with their causes."""
+    from edgetool.gate.lock_judgement import GUARDED
+
     told = {item.rule for item in judgements}
     if lock.state in ("missing", "not-in-lock", "other-target") and "lock" in told:
         return []

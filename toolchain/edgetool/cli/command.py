@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The sections of a command's --help, in this order; an option without a group is in the last one.
 GROUPS = ("Target", "Model", "Quantization", "Memory plan", "Limits", "Output", "Other")

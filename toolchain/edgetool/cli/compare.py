@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import floor
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -24,7 +22,19 @@ from edgetool.cli.output import deliver, print_lines
 from edgetool.cli.text import ENERGY_UNITS, RATE_UNITS, TIME_UNITS, in_common_unit, printable, table, wrapped
 from edgetool.cli.view import finding_lines
 from edgetool.figure import significant
-from edgetool.report.comparison import CompareInfo, CompareReport, FigureChange, KindChange, OperatorChange, SideInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from edgetool.report.comparison import (
+        CompareInfo,
+        CompareReport,
+        FigureChange,
+        KindChange,
+        OperatorChange,
+        SideInfo,
+    )
 
 NAME_COLUMNS = 48
 OPERATOR_COLUMNS = 24

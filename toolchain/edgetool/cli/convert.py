@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +27,8 @@ from edgetool.cli.settings import read_by_name
 from edgetool.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgetool.codegen.program import Data
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,13 +24,16 @@ from edgetool.cli.settings import read_by_name
 from edgetool.cli.text import duration, fact, grouped, kib, printable, table
 from edgetool.cli.view import TOO_LARGE, Verdict, finding_lines
 from edgetool.errors import UsageError
-from edgetool.report.document import Report, SharedArenaInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from edgetool.codegen.program import Data
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.pipeline.emit import ArenaStyle
     from edgetool.pipeline.firmware import Project
+    from edgetool.report.document import Report, SharedArenaInfo
 
 
 def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list[str]:

@@ -6,9 +6,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from types import FrameType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -16,6 +14,10 @@ from edgetool.cli.command import command_name, long_name
 from edgetool.cli.text import color, printable
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.gate.plain import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
 
 MOST_CHARACTERS = 4000  # of a message
 TAB_COLUMNS = 4  # in lines of details

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -55,9 +55,10 @@ from edgetool.cli.view_latency import (
     unmodelled_fact,
     work_facts,
 )
-from edgetool.estimate.bandwidth import rates
 from edgetool.figure import significant
-from edgetool.report.document import Band, EstimateInfo, FactorInfo, MeasuredInfo, MemoryInfo, Report
+
+if TYPE_CHECKING:
+    from edgetool.report.document import Band, EstimateInfo, FactorInfo, MeasuredInfo, MemoryInfo, Report
 
 Section = Mapping[str, Any]
 
@@ -205,6 +206,8 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
     """A real run beside the estimate."""
     if measured is None:
         return []
+    from edgetool.estimate.bandwidth import rates
+
     lines = fact("Measured", f"{significant(measured.latency_ms)} ms, {printable(measured.source, 200)}")
     used, limit = measured.bandwidth_utilization, ""
     share = "" if used is None else f" ({percent(used)} of the memory bandwidth)"

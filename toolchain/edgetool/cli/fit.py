@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,7 +19,12 @@ from edgetool.cli.text import printable, short_size, width, wrapped
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
 from edgetool.pipeline.files import check_writable
-from edgetool.report.fit import BoardFit, FitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from edgetool.report.fit import BoardFit, FitReport
 
 GAP = "  "
 PERCENT_COLUMNS = 5

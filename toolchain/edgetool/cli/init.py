@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -12,7 +12,11 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, complete_target, force_option, quiet_options
 from edgetool.cli.output import notice, print_lines
 from edgetool.cli.text import fact, printable, wrapped
-from edgetool.pipeline.init import HOOKS, SETTINGS, WORKFLOW, InitPlan, PlannedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgetool.pipeline.init import InitPlan, PlannedFile
 
 SHOWN = 5  # models by name
 LONGEST = 400
@@ -57,6 +61,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _described(file: PlannedFile) -> str:
+    from edgetool.pipeline.init import HOOKS, SETTINGS, WORKFLOW
+
     purpose = {
         SETTINGS: "target and models; limits as comments",
         WORKFLOW: "runs 'edgetool check' in GitHub Actions",
@@ -66,6 +72,8 @@ def _described(file: PlannedFile) -> str:
 
 
 def _by_hand(plan: InitPlan) -> list[str]:
+    from edgetool.pipeline.init import HOOKS
+
     if plan.by_hand is None:
         return []
     text = f"{HOOKS} is not in a form that init can extend. Add this to its list 'repos':"
@@ -73,6 +81,8 @@ def _by_hand(plan: InitPlan) -> list[str]:
 
 
 def _steps(plan: InitPlan) -> list[str]:
+    from edgetool.pipeline.init import HOOKS, SETTINGS, WORKFLOW
+
     paths = {file.path for file in plan.files}
     steps = [
         "Run 'edgetool check --update': it checks the models and writes edgetool.lock, the reference for later checks."

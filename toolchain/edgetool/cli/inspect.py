@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,11 +12,15 @@ from edgetool.cli.output import deliver, print_lines
 from edgetool.cli.text import fact, grouped, kib, printable, table
 from edgetool.cli.view import finding_lines
 from edgetool.figure import significant
-from edgetool.report.document import FindingInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def inspection(inspected: dict[str, Any], *, tensors: bool) -> list[str]:
     """Totals, inputs and outputs, operators, and with `tensors` every tensor."""
+    from edgetool.report.document import FindingInfo
+
     model, totals = inspected["model"], inspected["totals"]
     lines = [click.style(printable(model["name"]), bold=True), ""]
     lines += fact("File", f"{kib(model['bytes'])}, sha256 {model['sha256'][:16]}...")

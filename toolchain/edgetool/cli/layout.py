@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +14,11 @@ from edgetool.cli.text import fact, kib, printable, table, width
 from edgetool.cli.view import PROOFS, Verdict, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
-from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgetool.report.layout import LayoutInfo, LayoutReport, PlacedBuffer
 
 SHOWN = 40
 LEAST_NAME_COLUMNS = 12

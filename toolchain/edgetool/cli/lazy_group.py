@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from edgetool.cli.command import Group
 from edgetool.cli.errors import PipeClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import click
 
 
 class LazyGroup(Group):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetool.cli.text import color, is_dumb, printable
-from edgetool.pipeline.files import write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
 
 
 def print_lines(lines: Sequence[str]) -> None:
@@ -28,6 +30,8 @@ def deliver(
     if output is None:
         click.echo(text, nl=False)
         return
+    from edgetool.pipeline.files import write_file
+
     write_file(output, text.encode("utf-8"), force=force, inputs=inputs)
     if not quiet:
         notice(f"wrote {printable(str(output), 400)}")

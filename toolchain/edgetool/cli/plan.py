@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,13 +30,14 @@ from edgetool.cli.view import (
     sharing_facts,
 )
 from edgetool.errors import UsageError
-from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
-    from edgetool.report.document import Report
+    from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
 
 NAME_COLUMNS = 48
 LEAST_PART_COLUMNS = 16

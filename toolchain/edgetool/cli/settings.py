@@ -14,8 +14,6 @@ import click
 
 from edgetool.cli.options import Numbers
 from edgetool.errors import SettingsError
-from edgetool.pipeline.files import read_file
-from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
 
 SETTINGS_NAME = "edgetool.toml"
 SETTINGS_TABLE = b"edgetool"
@@ -125,6 +123,9 @@ def _read() -> tuple[Path, str, dict[str, Any]] | None:
         path = Path(name)
         if not path.is_file():
             continue
+        from edgetool.pipeline.files import read_file
+        from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
+
         blob = read_file(path, what="settings", most_bytes=MAX_FILE_BYTES)
         if name != SETTINGS_NAME and SETTINGS_TABLE not in blob:
             continue  # somebody else's file; its own tools report what is wrong with it

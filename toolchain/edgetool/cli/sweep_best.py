@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,11 +16,14 @@ from edgetool.cli.view_sweep import AXIS_WORDS, accuracy_word, layout, table_lin
 from edgetool.errors import UsageError
 from edgetool.sweep.best import best_row
 from edgetool.sweep.front import AXES, INSTEAD
-from edgetool.sweep.metrics import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from edgetool.codegen.program import Data
     from edgetool.pipeline.firmware import Project
+    from edgetool.sweep.metrics import Row
     from edgetool.sweep.store import SweepRecord
 
 RUNNERS_UP = 3

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -48,8 +47,13 @@ from edgetool.cli.view_sweep import (
 )
 from edgetool.errors import UsageError
 from edgetool.sweep.front import AXES
-from edgetool.sweep.metrics import Row
-from edgetool.sweep.store import SweepRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from edgetool.sweep.metrics import Row
+    from edgetool.sweep.store import SweepRecord
 
 GAP = 2
 LEAST_VARIANT = 20

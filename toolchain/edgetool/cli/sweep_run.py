@@ -7,7 +7,7 @@ What a run of a sweep did, in a line.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,8 +18,12 @@ from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
 from edgetool.cli.sweep import json_option, read_rows, spec_path, store_option, store_path
 from edgetool.cli.text import printable, width, wrapped
 from edgetool.errors import ConversionError, UsageError
-from edgetool.sweep.executor import Advance
-from edgetool.sweep.run import RunResult
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgetool.sweep.executor import Advance
+    from edgetool.sweep.run import RunResult
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it

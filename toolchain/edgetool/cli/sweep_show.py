@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +13,8 @@ from edgetool.cli.sweep import csv_option, find_store, json_option, of_targets, 
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgetool.sweep.metrics import Row
     from edgetool.sweep.store import SweepRecord
 

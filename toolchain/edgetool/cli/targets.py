@@ -5,8 +5,7 @@ The views of `edgetool targets`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +15,12 @@ from edgetool.cli.output import deliver, print_lines
 from edgetool.cli.text import fact, printable, table, wrapped
 from edgetool.figure import significant
 from edgetool.target.quantity import format_size
-from edgetool.target.types import MemoryRegion, Target, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from edgetool.target.types import MemoryRegion, Target, Timing
 
 MHZ = 1e6
 KIB = 2**10

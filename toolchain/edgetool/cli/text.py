@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetool.figure import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 MAX_WIDTH = 100
 LABEL_COLUMNS = 12

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +13,11 @@ from edgetool.cli.text import fact, grouped, printable
 from edgetool.cli.view import Verdict, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
-from edgetool.report.document import OutputDistance, Report, RuntimeInfo, VerifyInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgetool.report.document import OutputDistance, Report, RuntimeInfo, VerifyInfo
 
 # What the document's checks are called here.
 LABELS = {

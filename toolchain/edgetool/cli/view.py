@@ -6,28 +6,31 @@ The verdict of a report in one sentence: whether the model runs on the target, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log2
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from edgetool.cli.text import duration, fact, grouped, kib, kib_of, printable, size_of, table, width, wrapped
 from edgetool.cli.view_latency import latency_facts, percent, slowest_facts
-from edgetool.report.document import (
-    ArenaInfo,
-    FindingInfo,
-    Histogram,
-    LayerLoss,
-    MemoryInfo,
-    OutputQuality,
-    PlanInfo,
-    QuantizationInfo,
-    Report,
-    SharingInfo,
-)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from edgetool.report.document import (
+        ArenaInfo,
+        FindingInfo,
+        Histogram,
+        LayerLoss,
+        MemoryInfo,
+        OutputQuality,
+        PlanInfo,
+        QuantizationInfo,
+        Report,
+        SharingInfo,
+    )
 
 MOST_LAYERS = 12
 DRAWN = 3  # layers whose histogram is drawn

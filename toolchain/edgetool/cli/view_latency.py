@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetool.cli.text import (
     duration,
@@ -18,10 +17,13 @@ from edgetool.cli.text import (
     table,
     width,
 )
-from edgetool.estimate.bandwidth import rates
 from edgetool.figure import significant
-from edgetool.report.document import Band, EstimateInfo, OperatorInfo
 from edgetool.target.quantity import format_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgetool.report.document import Band, EstimateInfo, OperatorInfo
 
 SLOWEST_SHOWN = 3
 ADVICE_SHOWN = 2
@@ -92,6 +94,8 @@ def energy_facts(estimate: EstimateInfo) -> list[str]:
 
 def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
     """MACs, instructions, cycles at a clock, and bytes."""
+    from edgetool.estimate.bandwidth import rates
+
     parts = [f"{grouped(estimate.macs)} MACs"]
     if estimate.instructions:
         parts.append(f"{counted(estimate.instructions)} instructions")

@@ -6,10 +6,9 @@ The table of a sweep's variants: its columns, and which of them there is room fo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -29,14 +28,18 @@ from edgetool.cli.text import (
 )
 from edgetool.figure import significant
 from edgetool.gate.limits import WHAT
-from edgetool.report.document import Band
 from edgetool.sweep.front import accuracy_of, default_axes, sqnr_of
-from edgetool.sweep.metrics import Cause, Cost, Quality, Row
-from edgetool.sweep.spec import SweepLimits
-from edgetool.sweep.store import SweepRecord
 from edgetool.sweep.table import cautions, saved
-from edgetool.sweep.variant import Variant
 from edgetool.target.quantity import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from edgetool.report.document import Band
+    from edgetool.sweep.metrics import Cause, Cost, Quality, Row
+    from edgetool.sweep.spec import SweepLimits
+    from edgetool.sweep.store import SweepRecord
+    from edgetool.sweep.variant import Variant
 
 UNKNOWN = "-"
 GAP = 2  # as text.table has it

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from edgetool.figure import in_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MESSAGE_LENGTH = 2000
 NAME_LENGTH = 200

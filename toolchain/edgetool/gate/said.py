@@ -7,11 +7,15 @@ The share of memory that each model uses on each target, as a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from edgetool.gate.plain import NAME_LENGTH, visible
-from edgetool.report.document import FindingInfo, GateInfo, JudgementInfo, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgetool.report.document import FindingInfo, GateInfo, JudgementInfo, Report
 
 # Findings that say again what a judgement says, and that judgement.
 JUDGED_AS = {
@@ -79,6 +83,8 @@ def to_tell(report: Report) -> tuple[JudgementInfo, ...]:
 
 def findings(report: Report) -> tuple[JudgementInfo, ...]:
     """The findings that no judgement repeats, in the form of one."""
+    from edgetool.report.document import JudgementInfo
+
     known = {None, "", report.target.name if report.target else None}  # the target is named beside each message
     return tuple(
         JudgementInfo(
