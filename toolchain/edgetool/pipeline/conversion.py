@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetool.child import Progress
+from edgetool import child
 from edgetool.convert.alternatives import alternative_to
 from edgetool.convert.convert import convert_model
 from edgetool.convert.request import Conversion, ConvertRequest
@@ -46,7 +46,7 @@ def convert_for(
     workdir: Path,
     kernels: Kernels | None = None,
     custom: Mapping[str, OperatorEntry] | None = None,
-    progress: Progress | None = None,
+    progress: child.Progress | None = None,
 ) -> Made:
     """Convert, and rewrite what the runtime lacks. `workdir` is an empty directory that outlives the arrays' use.
 

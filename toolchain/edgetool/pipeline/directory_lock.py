@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgetool.errors import OutputError
+
 try:
     import fcntl
 except ImportError:  # a system without it
     fcntl = None  # type: ignore[assignment]
-
-from edgetool.errors import OutputError
 
 WAIT_SECONDS = 60.0
 PAUSE_SECONDS = 0.02

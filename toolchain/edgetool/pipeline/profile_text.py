@@ -10,7 +10,8 @@ from typing import Any
 from edgetool.errors import InternalError
 from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, parse_target
 from edgetool.target.quantity import format_clock, format_size
-from edgetool.target.types import MemoryRegion, Source, Target, Timing
+from edgetool.target.types import MemoryRegion, Target, Timing
+from edgetool.target.types import Source as ProfileSource
 
 Table = dict[str, Any]
 COMMENT_COLUMNS = 118
@@ -123,7 +124,7 @@ def _power(target: Target) -> Table | None:
     return {"active_mw": power.active_mw, "range_mw": [power.low_mw, power.high_mw], "basis": power.basis}
 
 
-def _source(source: Source) -> Table:
+def _source(source: ProfileSource) -> Table:
     note = {"note": source.note} if source.note else {}
     return {"covers": list(source.covers), "document": source.document, "verified": source.verified, **note}
 

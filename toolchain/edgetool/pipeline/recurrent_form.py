@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetool.child import Progress
+from edgetool import child
 from edgetool.convert.request import Conversion, ConvertRequest, Rnn
 from edgetool.errors import ConversionError, UnsupportedModelError
 from edgetool.finding import Finding
@@ -41,7 +41,7 @@ def best_form(
     name: str,
     workdir: Path,
     custom: Mapping[str, OperatorEntry] | None = None,
-    progress: Progress,
+    progress: child.Progress,
 ) -> Form:
     """Convert and compare; where layers may be fused or unrolled and neither is asked for, both, and take one.
 
@@ -81,7 +81,7 @@ def _converted(
     name: str,
     workdir: Path,
     custom: Mapping[str, OperatorEntry] | None,
-    progress: Progress,
+    progress: child.Progress,
 ) -> Form:
     made = convert_for(
         request,
