@@ -26,8 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetool.pipeline.directory_lock import held
-from edgetool.pipeline.files import write_file
+from edgetool.pipeline.output import held, write_file
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OLD_MODEL = EXAMPLES / "keyword_spotting" / "keyword_spotting.tflite"

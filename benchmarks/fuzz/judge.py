@@ -23,7 +23,7 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.firmware import FirmwareRequest, SharedBuffers, firmware_files
-from edgetool.pipeline.planned import plan_findings, planned_source
+from edgetool.pipeline.planning import plan_findings, planned_source
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
 from edgetool.report.json import document

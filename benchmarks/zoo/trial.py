@@ -22,9 +22,9 @@ from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import Engine, run_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.pipeline.conversion import convert_for
+from edgetool.pipeline.convert import convert_for
 from edgetool.pipeline.plan import plan_model
-from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.planning import PlanRequest
 from edgetool.pipeline.targets import resolve_named
 
 Array = npt.NDArray[Any]

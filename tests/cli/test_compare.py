@@ -11,8 +11,7 @@ import pytest
 
 from edgetool.cli.compare import LABELS, compare_view
 from edgetool.model.writer import write_model
-from edgetool.pipeline.compare_models import compare_models
-from edgetool.pipeline.compared_figures import FIGURES
+from edgetool.pipeline.compare import FIGURES, compare_models
 from edgetool.report.document import Band
 from tests.cli.estimates import estimate, operator
 from tests.cli.program import edgetool

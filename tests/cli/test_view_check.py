@@ -10,8 +10,7 @@ import pytest
 
 from edgetool.cli.check import check_view
 from edgetool.gate.limits import Limits, parse_budget
-from edgetool.pipeline.check import check_models
-from edgetool.pipeline.check_request import CheckRequest
+from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.report.document import BudgetInfo, ChangeInfo, FindingInfo, JudgementInfo, LockInfo, Report
 from edgetool.target.load import load_target
 from tests.conftest import model_files, over_models

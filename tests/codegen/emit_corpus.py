@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from edgetool.errors import UnsupportedModelError
-from edgetool.pipeline.emit import emit_files
-from edgetool.pipeline.emit_shared import emit_shared
+from edgetool.pipeline.emit import emit_files, emit_shared
 from edgetool.pipeline.firmware import FirmwareRequest, output_name
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.targets import resolve_target

@@ -16,7 +16,7 @@ from edgetool.codegen.cycle_counters import counter_of
 from edgetool.codegen.profile_program import profile_source, word
 from edgetool.codegen.program import ProgramSpec
 from edgetool.errors import CalibrationError
-from edgetool.pipeline.profile_log import read_profile_log
+from edgetool.pipeline.device_log import read_profile_log
 from edgetool.target.load import list_targets, load_target
 from tests.codegen.c_compilers import CPP_STANDARDS, FLAGS, TFLM_API
 from tests.codegen.emitted import compile_cpp, write

@@ -13,7 +13,7 @@ from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Operator
-from edgetool.pipeline.layer_findings import layer_losses, loss_findings
+from edgetool.pipeline.quality import layer_losses, loss_findings
 from edgetool.report.document import OutputQuality, QuantizationInfo
 from tests.convert.left_by_child import leave, told
 

@@ -12,7 +12,7 @@ from edgetool.errors import ModelError, UsageError
 from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.compare import measure_quality
+from edgetool.pipeline.quality import measure_quality
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from tests.convert.conftest import Convert

@@ -26,8 +26,8 @@ from edgetool.model.edit import with_metadata
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.compare import measure_quality
 from edgetool.pipeline.convert import convert_file
+from edgetool.pipeline.quality import measure_quality
 from edgetool.target.load import load_target
 from tests.convert.conftest import Convert
 from tests.in_process import no_children

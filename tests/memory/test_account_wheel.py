@@ -20,7 +20,7 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.registry import CUSTOM_OPERATORS, PREPARE_RULES
-from edgetool.pipeline.planned import planned_source
+from edgetool.pipeline.planning import planned_source
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of

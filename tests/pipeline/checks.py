@@ -6,8 +6,7 @@ from pathlib import Path
 
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.check import Checked, check_models
-from edgetool.pipeline.check_request import CheckRequest
+from edgetool.pipeline.check import Checked, CheckRequest, check_models
 from edgetool.report.document import GateInfo, LockInfo
 from edgetool.target.load import load_target
 from edgetool.target.types import Target

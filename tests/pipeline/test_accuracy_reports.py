@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.errors import UsageError
 from edgetool.gate.limits import Limits
-from edgetool.pipeline.accuracy_reports import quantizations
+from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.source import open_tflite
 from edgetool.report.document import Accuracy, OutputInfo, QuantizationInfo, Report
 from edgetool.report.json import documents, to_json

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.pipeline.align_operators import aligned
+from edgetool.pipeline.compare import aligned
 from edgetool.report.document import OperatorInfo
 from tests.cli.estimates import operator
 

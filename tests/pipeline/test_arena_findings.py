@@ -9,7 +9,7 @@ import pytest
 from edgetool.finding import Finding
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import DType, Model
-from edgetool.pipeline.arena_findings import arena_findings, counted
+from edgetool.pipeline.analysis import arena_findings, counted
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.graphs import chain, graph, model, operator, tensor

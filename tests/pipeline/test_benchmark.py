@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from edgetool.execute.benchmark import Benchmark
-from edgetool.pipeline.benchmark import benchmark, benchmark_source, stands_for
-from edgetool.pipeline.estimate import estimate_file
-from edgetool.pipeline.estimate_request import EstimateRequest
-from edgetool.pipeline.estimate_tables import SUMMARY_NAME, estimate_tables
+from edgetool.pipeline.estimate import (
+    SUMMARY_NAME,
+    benchmark,
+    benchmark_source,
+    estimate_file,
+    estimate_tables,
+    stands_for,
+)
+from edgetool.pipeline.reporting import EstimateRequest
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.load import load_target
 from tests.model.builders import conv_model_bytes

@@ -9,7 +9,7 @@ import pytest
 from edgetool.memory.account import ArenaAccount, account_model
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.pipeline.breakdown import breakdown
+from edgetool.pipeline.reporting import breakdown
 from edgetool.report.document import BreakdownEntry
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from edgetool.cli.compare import compare_view
 from edgetool.errors import ModelError, UsageError
 from edgetool.model.writer import write_model
-from edgetool.pipeline.compare_models import compare_models
-from edgetool.pipeline.compared_figures import FIGURES, figure_changes
+from edgetool.pipeline.compare import FIGURES, compare_models, figure_changes
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.source import sha256_of

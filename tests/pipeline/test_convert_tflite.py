@@ -11,7 +11,7 @@ from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import convert_file
-from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.planning import PlanRequest
 from edgetool.target.load import load_target
 from tests.graphs import chain
 from tests.model.builders import branches_model

@@ -12,7 +12,7 @@ from edgetool.model.metadata import decode_plan, keeps_own_plan
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.firmware import firmware_files, output_name
-from edgetool.pipeline.planned import planned_source
+from edgetool.pipeline.planning import planned_source
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of

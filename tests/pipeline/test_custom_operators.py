@@ -14,10 +14,10 @@ from edgetool.errors import OutputError, UsageError
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import convert_file
-from edgetool.pipeline.custom_operators import MAX_FILE_BYTES, read_custom_operators
 from edgetool.pipeline.emit import emit_files
 from edgetool.pipeline.estimate import estimate_file
 from edgetool.pipeline.plan import plan_model
+from edgetool.pipeline.source import MAX_FILE_BYTES, read_custom_operators
 from edgetool.report.document import Report
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError
-from edgetool.pipeline.depfile import write_depfile
+from edgetool.pipeline.output import write_depfile
 from tests.hostile_names import file_names
 
 NAMES = ("model.tflite", "a model.tflite", "50$ #1.tflite", "größe.tflite", "tabs and (brackets).tflite")

@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError
-from edgetool.pipeline import directory_lock
-from edgetool.pipeline.directory_lock import held
-from edgetool.pipeline.files import check_writable, write_file, write_files
-from edgetool.pipeline.swap import MADE_MODE
+from edgetool.pipeline import output
+from edgetool.pipeline.output import MADE_MODE, check_writable, held, write_file, write_files
 from tests.pipeline.killed_writer import contents
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs flock")
@@ -25,7 +23,7 @@ NAMES = tuple(f"{letter}.h" for letter in "abcdefgh")
 WRITER = """
 import sys
 from pathlib import Path
-from edgetool.pipeline.files import check_writable, write_files
+from edgetool.pipeline.output import check_writable, write_files
 directory, tag, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for turn in range(times):
     files = {name: f"{tag} {turn}".encode() for name in sys.argv[4:]}
@@ -78,7 +76,7 @@ def test_of_two_runs_that_may_not_replace_files_one_is_told(tmp_path: Path) -> N
 
 
 def test_who_waits_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_lock, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(output, "WAIT_SECONDS", 0.1)
     with (
         held(tmp_path),
         pytest.raises(
@@ -115,7 +113,7 @@ def test_where_nothing_can_be_locked_nothing_is_tidied_away(tmp_path: Path, monk
     another = tmp_path / ".edgetool-12345678"
     another.mkdir(MADE_MODE)
     (another / "new").mkdir()
-    monkeypatch.setattr(directory_lock.fcntl, "flock", refuse)
+    monkeypatch.setattr(output.fcntl, "flock", refuse)
     with held(tmp_path) as lock:
         assert lock is None
     for force in (False, True):
@@ -125,7 +123,7 @@ def test_where_nothing_can_be_locked_nothing_is_tidied_away(tmp_path: Path, monk
 
 
 def test_a_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_lock, "fcntl", None)
+    monkeypatch.setattr(output, "fcntl", None)
     with held(tmp_path) as lock:
         assert lock is None
 

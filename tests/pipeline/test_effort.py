@@ -10,7 +10,7 @@ import pytest
 
 from edgetool.errors import UsageError
 from edgetool.memory.effort import Effort
-from edgetool.pipeline.effort import watched
+from edgetool.pipeline.planning import watched
 
 
 def test_a_deadline_ends_the_search_and_frees_the_nodes() -> None:

@@ -16,7 +16,7 @@ from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.emit_shared import EmittedShared, emit_shared
+from edgetool.pipeline.emit import EmittedShared, emit_shared
 from edgetool.pipeline.firmware import FirmwareRequest
 from edgetool.pipeline.plan import plan_model
 from edgetool.pipeline.targets import resolve_named

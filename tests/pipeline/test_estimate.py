@@ -11,7 +11,7 @@ import pytest
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.estimate import estimate_file
-from edgetool.pipeline.estimate_request import EstimateRequest
+from edgetool.pipeline.reporting import EstimateRequest
 from edgetool.report.document import Report
 from edgetool.target.load import load_target
 from tests.memory.account_net import Net

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import InternalError, OutputError
-from edgetool.pipeline.estimate_tables import NAMES, estimate_tables, write_tables
+from edgetool.pipeline.estimate import NAMES, estimate_tables, write_tables
 from edgetool.report.document import Report
 from tests.cli.estimates import MEASURED, estimate, operator, report
 

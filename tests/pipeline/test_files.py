@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError, UsageError
-from edgetool.pipeline import files
-from edgetool.pipeline.files import check_readable, check_writable, read_file, write_file, write_files
+from edgetool.pipeline import output
+from edgetool.pipeline.output import check_readable, check_writable, read_file, write_file, write_files
 
 NEW = {"a.h": b"new a", "b.c": b"new b", "c.json": b"new c"}
 
@@ -92,7 +92,7 @@ def test_a_directory_without_permission_is_told_before_any_work(
     def refuse(**_: object) -> str:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(files.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(output.tempfile, "mkdtemp", refuse)
     with pytest.raises(OutputError, match="Permission denied"):
         check_writable(tmp_path / "new" / "out", ("a.h",), force=False, inputs=())
     assert list(tmp_path.iterdir()) == []
@@ -183,7 +183,7 @@ def writes(call: ast.Call) -> bool:
 
 def test_nothing_else_of_the_library_or_the_command_line_writes_files() -> None:
     """What works in temporary directories of its own (conversion, runs, jobs of a sweep) is in other rooms."""
-    rooms = Path(files.__file__).parents[1]
+    rooms = Path(output.__file__).parents[1]
     modules = [
         path for room in ("report", "gate", "firmware", "pipeline", "cli") for path in (rooms / room).rglob("*.py")
     ]

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from edgetool.errors import InvalidModelError, TargetError, UsageError
 from edgetool.gate.limits import Limits
 from edgetool.model.writer import write_model
-from edgetool.pipeline.check import check_models
-from edgetool.pipeline.check_request import CheckRequest
+from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.pipeline.fit import FitRequest, fit_model
 from edgetool.pipeline.targets import all_targets
 from edgetool.report.fit import COLUMNS, BoardFit, fit_csv

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError, OutputError, TargetError, UsageError
 from edgetool.pipeline import init
-from edgetool.pipeline import project as finding
+from edgetool.pipeline import init as finding
 from edgetool.pipeline.check import check_models
-from edgetool.pipeline.hook_config import with_hook
-from edgetool.pipeline.init import HOOKS, SETTINGS, WORKFLOW, InitRequest, plan_init, quoted, write_init
+from edgetool.pipeline.init import HOOKS, SETTINGS, WORKFLOW, InitRequest, plan_init, quoted, with_hook, write_init
 from edgetool.pipeline.targets import resolve_target
 from tests.hostile_names import write_models
 from tests.in_process import captured

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.finding import Finding
-from edgetool.pipeline.layer_findings import layer_losses, loss_findings, usual_share
+from edgetool.pipeline.quality import layer_losses, loss_findings, usual_share
 from edgetool.report.document import Histogram, LayerLoss, OutputQuality, QuantizationInfo
 from edgetool.report.json import plain
 

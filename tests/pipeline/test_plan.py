@@ -13,10 +13,8 @@ from edgetool.model.edit import renumbered
 from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
-from edgetool.pipeline.effort import Watch
 from edgetool.pipeline.plan import plan_model
-from edgetool.pipeline.plan_request import ORDER_SHARE, PlanRequest
-from edgetool.pipeline.planned import search_findings
+from edgetool.pipeline.planning import ORDER_SHARE, PlanRequest, Watch, search_findings
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.model.builders import branches_model, conv_model

@@ -12,10 +12,10 @@ from edgetool.model.edit import renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.pipeline import planned_model
+from edgetool.pipeline import planning
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.delivery import conversion_findings
-from edgetool.pipeline.planned_model import planned_for
+from edgetool.pipeline.planning import planned_for
 from edgetool.pipeline.source import Source
 from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
@@ -60,7 +60,7 @@ def test_where_no_plan_can_be_written_the_file_is_as_it_was_and_why_is_told(monk
     def refuse(*arguments: object) -> Source:
         raise UnsupportedModelError("a field that nobody knows")
 
-    monkeypatch.setattr(planned_model, "planned_source", refuse)
+    monkeypatch.setattr(planning, "planned_source", refuse)
     source = source_of(branches_model())
     made = planned_for(source, load_target("cortex-m7"))
     assert made.source is source

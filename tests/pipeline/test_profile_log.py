@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.pipeline import profile_log
-from edgetool.pipeline.profile_log import DeviceProfile, profiles_in, read_profile_log
+from edgetool.pipeline import device_log
+from edgetool.pipeline.device_log import DeviceProfile, profiles_in, read_profile_log
 from tests.pipeline.device_logs import EVENTS, SHA256, log_of, numbered, profile_lines
 
 LINES = profile_lines()
@@ -167,7 +167,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_profile_log(tmp_path / "none.txt")
     with pytest.raises(UsageError, match="is a directory"):
         read_profile_log(tmp_path)
-    monkeypatch.setattr(profile_log, "MAX_LOG_BYTES", 100)
+    monkeypatch.setattr(device_log, "MAX_LOG_BYTES", 100)
     with pytest.raises(UsageError, match="is too large for a profile log"):
         read_profile_log(path)
 
@@ -197,7 +197,7 @@ def test_of_thousands_of_profiles_the_last_count_and_are_told() -> None:
 
 
 def test_a_profile_without_end_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_log, "MAX_EVENTS", 2)
+    monkeypatch.setattr(device_log, "MAX_EVENTS", 2)
     endless = profile_lines(events=[("ADD", 0, 1, 1)] * 50)
     with pytest.raises(CalibrationError, match=r"the profile is cut off after line 11"):
         profiles_in(log_of(endless), where="log")

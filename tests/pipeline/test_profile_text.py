@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
-from edgetool.pipeline.profile_text import profile_text
+from edgetool.pipeline.calibrate import profile_text
 from edgetool.target.load import list_boards, load_target, parse_target, validate_target
 from edgetool.target.types import Power, Target, Timing
 

@@ -15,7 +15,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
 from edgetool.operators.types import OperatorEntry
-from edgetool.pipeline.program import program_spec
+from edgetool.pipeline.firmware import program_spec
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.target.load import load_runtime, load_target
 from tests import graphs

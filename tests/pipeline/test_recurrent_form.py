@@ -10,8 +10,8 @@ import pytest
 
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import ConversionError
-from edgetool.pipeline import recurrent_form
-from edgetool.pipeline.recurrent_form import Form, best_form
+from edgetool.pipeline import convert
+from edgetool.pipeline.convert import Form, best_form
 from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
 
@@ -30,7 +30,7 @@ def form_of(request: ConvertRequest, tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise failing[wanted.rnn]
         return made
 
-    monkeypatch.setattr(recurrent_form, "_converted", converted)
+    monkeypatch.setattr(convert, "_converted", converted)
     return best_form(request, load_target("cortex-m4"), name="m.tflite", workdir=tmp_path, progress=lambda step: None)
 
 

@@ -14,7 +14,7 @@ from edgetool.model.edit import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model
-from edgetool.pipeline.rnn_price import WORSE_DB, RnnPrice, cheapest, only_finding, price_of, rnn_finding
+from edgetool.pipeline.convert import WORSE_DB, RnnPrice, cheapest, only_finding, price_of, rnn_finding
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.errors import EdgetoolError, UsageError
 from edgetool.model.types import DType, Model
-from edgetool.pipeline.samples import load_samples, raw_samples
+from edgetool.pipeline.verify import load_samples, raw_samples
 from tests.model.builders import ACTIVATION_SCALE, Builder, add_model, dense_model
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.finding import Finding
 from edgetool.model.types import DType, Model, Quantization, Signature
-from edgetool.pipeline.signal_findings import input_findings, steps_used, variation_findings
+from edgetool.pipeline.quality import input_findings, steps_used, variation_findings
 from edgetool.report.document import OutputQuality
 from tests.memory.account_net import Net
 

@@ -21,8 +21,7 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline import verify as verify_module
-from edgetool.pipeline.verify import verify_model
-from edgetool.pipeline.verify_files import Files, choose_files, host_platform
+from edgetool.pipeline.verify import Files, choose_files, host_platform, verify_model
 from edgetool.report.document import CheckInfo, VerifyInfo
 from edgetool.target.load import load_target
 from tests.execute import tiny_models

@@ -15,7 +15,7 @@ from edgetool.convert.request import Conversion, ConvertRequest
 from edgetool.errors import FailedCheckError, OutputError, UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
-from edgetool.pipeline import conversion
+from edgetool.pipeline import convert
 from edgetool.pipeline.convert import convert_file, hash_of_path
 from edgetool.pipeline.firmware import FirmwareRequest
 from edgetool.report.document import Band
@@ -234,8 +234,8 @@ def test_every_file_is_the_one_that_convert_writes(tmp_path: Path, monkeypatch: 
         converted.append(real(*arguments, **named))
         return converted[-1]
 
-    real = conversion.convert_model
-    monkeypatch.setattr(conversion, "convert_model", keep)
+    real = convert.convert_model
+    monkeypatch.setattr(convert, "convert_model", keep)
     model = EXAMPLE / "keyword_spotting.h5"
     request = ConvertRequest(model, calibration=EXAMPLE / "calibration.npz")
     expected = convert_file(request, load_target("nucleo-l4r5zi"), output=tmp_path / "convert", name="words")

@@ -15,8 +15,8 @@ from edgetool.gate.limits import parse_budget
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType
 from edgetool.model.writer import write_model
-from edgetool.pipeline.compare import classifies, measure_quality, run_quantized
 from edgetool.pipeline.convert import convert_file
+from edgetool.pipeline.quality import classifies, measure_quality, run_quantized
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.sweep.front import sqnr_of
 from edgetool.sweep.metrics import Quality

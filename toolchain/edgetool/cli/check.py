@@ -497,9 +497,8 @@ def command(
     edgetool.toml. Exits with 1 if a model fails.
     """
     from edgetool.gate.limits import Allowance, Limits
-    from edgetool.pipeline.check import check_models
-    from edgetool.pipeline.check_request import CheckRequest
-    from edgetool.pipeline.files import check_writable
+    from edgetool.pipeline.check import CheckRequest, check_models
+    from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.targets import resolve_named
 
     wanted = paths or tuple(found for path in models for found in _matching(path))

@@ -293,7 +293,7 @@ def command(
     evaluated unchanged on --target: with the memory plan in the file, or else with TFLM's own. Its accuracy comes from
     the report that convert wrote next to it. If a document contains several reports, --target chooses one of them.
     """
-    from edgetool.pipeline.compare_models import compare_models
+    from edgetool.pipeline.compare import compare_models
     from edgetool.report.comparison import comparison_document
     from edgetool.report.json import to_json
 

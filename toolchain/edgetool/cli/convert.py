@@ -242,9 +242,9 @@ def command(
     from edgetool.cli.view import closing, summary, verdict_of, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.pipeline.convert import convert_file
-    from edgetool.pipeline.depfile import write_depfile
     from edgetool.pipeline.firmware import FirmwareRequest
-    from edgetool.pipeline.plan_request import PlanRequest
+    from edgetool.pipeline.output import write_depfile
+    from edgetool.pipeline.planning import PlanRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import document, to_json
 

@@ -166,10 +166,9 @@ def command(
     and are initialized in the given order.
     """
     from edgetool.cli.view import closing, summary, verdict_of, written
-    from edgetool.pipeline.depfile import write_depfile
-    from edgetool.pipeline.emit import emit_files
-    from edgetool.pipeline.emit_shared import emit_shared
+    from edgetool.pipeline.emit import emit_files, emit_shared
     from edgetool.pipeline.firmware import FirmwareRequest
+    from edgetool.pipeline.output import write_depfile
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import document, documents, to_json
 

@@ -414,7 +414,7 @@ def command(
     """
     from edgetool.cli.view import closing, joint_verdict
     from edgetool.pipeline.estimate import estimate_file
-    from edgetool.pipeline.estimate_request import EstimateRequest
+    from edgetool.pipeline.reporting import EstimateRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import documents, to_json
 
@@ -431,7 +431,7 @@ def command(
     with ProgressLine(quiet=quiet or as_json) as progress:
         reports = estimate_file(model, targets, custom_operators=custom_operators, request=request, progress=progress)
     if csv is not None:
-        from edgetool.pipeline.estimate_tables import write_tables
+        from edgetool.pipeline.estimate import write_tables
 
         written = write_tables(reports, csv, force=force, inputs=inputs)
         if not quiet:

@@ -18,7 +18,7 @@ from edgetool.cli.sweep import one_form
 from edgetool.cli.text import printable, short_size, width, wrapped
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
-from edgetool.pipeline.files import check_writable
+from edgetool.pipeline.output import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

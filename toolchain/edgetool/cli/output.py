@@ -30,7 +30,7 @@ def deliver(
     if output is None:
         click.echo(text, nl=False)
         return
-    from edgetool.pipeline.files import write_file
+    from edgetool.pipeline.output import write_file
 
     write_file(output, text.encode("utf-8"), force=force, inputs=inputs)
     if not quiet:

@@ -352,9 +352,8 @@ def command(
     Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
     """
     from edgetool.cli.view import closing, finding_lines, joint_verdict, without_shared
-    from edgetool.pipeline.effort import watched
     from edgetool.pipeline.plan import plan_model
-    from edgetool.pipeline.plan_request import PlanRequest
+    from edgetool.pipeline.planning import PlanRequest, watched
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import documents, to_json
 

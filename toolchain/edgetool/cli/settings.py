@@ -123,7 +123,7 @@ def _read() -> tuple[Path, str, dict[str, Any]] | None:
         path = Path(name)
         if not path.is_file():
             continue
-        from edgetool.pipeline.files import read_file
+        from edgetool.pipeline.output import read_file
         from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
 
         blob = read_file(path, what="settings", most_bytes=MAX_FILE_BYTES)

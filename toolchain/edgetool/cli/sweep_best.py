@@ -133,7 +133,7 @@ def command(
             progress=progress,
         )
     if depfile is not None:
-        from edgetool.pipeline.depfile import write_depfile
+        from edgetool.pipeline.output import write_depfile
 
         write_depfile(depfile, made.files, (path, *read_by_name()))
     if as_json:

@@ -203,7 +203,7 @@ def command(
     variants that are not dominated: no other accepted variant is at least as good on every axis and better on at least
     one. They are sorted by x, and the table shows what each step costs and gains.
     """
-    from edgetool.pipeline.files import check_writable, write_file
+    from edgetool.pipeline.output import check_writable, write_file
 
     one_form(as_json, as_csv)
     axes = tuple(dict.fromkeys((x, y, *more)))

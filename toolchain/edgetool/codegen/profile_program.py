@@ -1,7 +1,7 @@
 """NAME_profile.cc: a firmware of its own that runs the model, times each operator, and prints a log.
 
 The log is lines of "edgetool-profile NUMBER KIND key=value ... *CRC": numbered from 0, so that a lost line is missed,
-each with the CRC-16 of everything before " *", so that a damaged one is. pipeline/profile_log.py reads it.
+each with the CRC-16 of everything before " *", so that a damaged one is. pipeline/device_log.py reads it.
 
 The C++ of NAME_profile.cc that is the same for every model: the profiler, the log and the program.
 

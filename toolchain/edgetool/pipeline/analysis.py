@@ -1,28 +1,155 @@
-"""Everything that follows from a model and a target."""
+"""Everything that follows from a model and a target.
+
+What is to be said of an arena's account.
+
+What is to be said of operators that the runtime has, but not as the model uses them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.estimate.latency import CountedOperator, count_operators, estimate_model, instruction_table
 from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.judge import Fit, judge_fit
+from edgetool.memory.account import ArenaAccount
 from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.findings import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import operator_costs
+from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
 from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.operators.types import OperatorEntry
-from edgetool.pipeline.arena_findings import arena_findings, counted
-from edgetool.pipeline.legality_findings import legality_findings
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
+
+NAMES_SHOWN = 6
+MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
+
+
+def arena_findings(plan: MemoryPlan, target: Target | None, *, told: Collection[tuple[int, int]] = ()) -> list[Finding]:
+    """Why the arena is not exact, where it is not, and on what the figures rest where they were not measured.
+
+    told: operators by (subgraph, index) that another finding says the device refuses.
+    """
+    account = plan.account
+    if plan.constants_in_ram:
+        return []
+    if account is None or target is None:
+        text = (
+            "the exact arena size depends on the core and its kernels: without a target, only a lower bound of "
+            f"{plan.layout.height:,} bytes is known; specify one with --target"
+        )
+        return [Finding("arena-lower-bound", "note", text)]
+    findings = _refusals(account, target, told)
+    unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
+    if unknown:
+        text = (
+            f"the allocations of {counted(unknown)} are unknown: the arena of {account.bytes:,} bytes is a lower bound"
+        )
+        findings.append(Finding("arena-lower-bound", "warning", text))
+    if account.bytes > MOST_BYTES:
+        text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner uses 32-bit sizes"
+        findings.append(Finding("arena-too-large", "error", text))
+    abi = target.runtime.abi(target.core.abi)
+    if target.kernels not in abi.measured:
+        text = (
+            f"the arena size is derived, not measured: {target.kernels} kernels were not measured on the {abi.name} ABI"
+        )
+        findings.append(Finding("arena-derived", "note", text))
+    if target.usual_kernels is not None:
+        text = (
+            f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, which "
+            f"{target.name} usually uses, scratch buffers and speed differ"
+        )
+        findings.append(Finding("kernels-not-modelled", "warning", text))
+    return findings
+
+
+def _refusals(account: ArenaAccount, target: Target, told: Collection[tuple[int, int]]) -> list[Finding]:
+    """One finding for each reason, with the operators and tensors that it concerns."""
+    refused: dict[str, list[str]] = {}
+    for item in account.unaccounted:
+        if item.refusal is not None and (item.subgraph, item.operator) not in told:
+            where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
+            if item.subgraph:
+                where += f" of subgraph {item.subgraph}"
+            refused.setdefault(item.refusal, []).append(where)
+    return [
+        Finding(
+            "kernel-refuses",
+            "error",
+            f"AllocateTensors will fail with {target.kernels} kernels: {refusal}"
+            + (f" ({len(places)} times)" if len(places) > 1 else ""),
+            places[0] if len(places) == 1 else f"{places[0]} and others",
+        )
+        for refusal, places in refused.items()
+    ]
+
+
+def counted(names: Counter[str]) -> str:
+    """As in "GELU (2x), TILE (1x) and 3 more"; names that files give to custom operators are no terminal's orders."""
+    shown = ", ".join(f"{_visible(name)} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
+    left = len(names) - NAMES_SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def _visible(name: str) -> str:
+    return name if name.isprintable() else f"{name!a}"
+
+
+NAMED = 6  # operators that a message names
+
+# What becomes of the model on the device, by kind; a missing operator is told of elsewhere.
+RULES: dict[IllegalKind, tuple[str, str]] = {
+    "type": ("operator-type-not-in-runtime", "the device will reject the model"),
+    "limit": ("operator-limit-in-runtime", "the device will reject the model, or compute nothing"),
+    "scales": ("operator-scales-in-runtime", "the outputs will be wrong on the device"),
+}
+
+
+def legality_findings(
+    model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None, account: ArenaAccount | None
+) -> tuple[list[Finding], frozenset[tuple[int, int]]]:
+    """One finding for each reason; and the operators by (subgraph, index) whose types were the reason.
+
+    Limits that the arena's account knows for a refusal of AllocateTensors are left to it.
+    """
+    refused = {
+        (item.subgraph, item.operator)
+        for item in (account.unaccounted if account is not None else ())
+        if item.refusal is not None
+    }
+    groups: dict[tuple[IllegalKind, str], list[Illegal]] = {}
+    for item in illegal_operators(model, target.runtime, custom, kernels=target.kernels):
+        known = item.kind == "limit" and (item.subgraph, item.operator.index) in refused
+        if item.kind in RULES and not known:
+            groups.setdefault((item.kind, item.why), []).append(item)
+    findings = [
+        Finding(
+            RULES[kind][0],
+            "error",
+            f"in {target.runtime.name}, {why}: {RULES[kind][1]} ({_places(items)})",
+        )
+        for (kind, why), items in groups.items()
+    ]
+    typed = frozenset(
+        (item.subgraph, item.operator.index) for (kind, _), items in groups.items() if kind == "type" for item in items
+    )
+    return findings, typed
+
+
+def _places(items: Sequence[Illegal]) -> str:
+    """As in "operators 3, 7 and 2 more"; those of other subgraphs as "1:4"."""
+    names = [f"{item.subgraph}:{item.operator.index}" if item.subgraph else str(item.operator.index) for item in items]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"operator{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,284 @@
-"""A user's own profile from times that were measured on the board."""
+"""A user's own profile from times that were measured on the board.
+
+The TOML text of a user's own profile: what differs from a packaged board, or all of a target.
+
+What a run on the device says beside its time: its arena, its operators, and how steady it was.
+"""
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from edgetool import __version__
-from edgetool.errors import TargetError, UsageError
+from edgetool.codegen.c_names import model_macro
+from edgetool.codegen.profile_program import word
+from edgetool.errors import InternalError, TargetError, UsageError
 from edgetool.estimate.calibrate import Calibration, Measurement, calibrate
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
+from edgetool.figure import in_text
 from edgetool.finding import Finding
+from edgetool.memory.planner import plan_memory
 from edgetool.model.loops import subgraph_runs
-from edgetool.pipeline.device_findings import on_device_too
-from edgetool.pipeline.device_runs import DeviceRun, at_clock_of, check_run, device_runs, run_ms
-from edgetool.pipeline.files import check_writable, write_file
-from edgetool.pipeline.profile_text import profile_text
+from edgetool.pipeline.device_log import ANY, DeviceRun, at_clock_of, check_run, device_runs, run_ms
+from edgetool.pipeline.output import check_writable, write_file
 from edgetool.pipeline.reporting import device_options, finding_infos
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.pipeline.targets import is_path, resolve_named
-from edgetool.report.calibration import CalibratedTiming, CalibrationInfo, CalibrationReport, MeasuredModel
+from edgetool.report.calibration import (
+    CalibratedTiming,
+    CalibrationInfo,
+    CalibrationReport,
+    DeviceInfo,
+    MeasuredModel,
+    MeasuredOperator,
+)
 from edgetool.report.document import Provenance, TargetInfo
-from edgetool.target.load import load_target
-from edgetool.target.quantity import format_clock
+from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_target, parse_target
+from edgetool.target.platform import platform_of
+from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.schema import MAX_TEXT, Problem, Section
+from edgetool.target.types import MemoryRegion, Target, Timing
 from edgetool.target.types import Source as Document
-from edgetool.target.types import Target
+from edgetool.target.types import Source as ProfileSource
+
+Table = dict[str, Any]
+COMMENT_COLUMNS = 118
+
+
+def profile_text(target: Target, *, base: Target | None, comments: Sequence[str] = ()) -> str:
+    """A profile that loads as the target, with comments at its head.
+
+    base: the packaged board that it extends, by which it says only what is different; without one it says everything.
+    Raises InternalError when the text does not load as the target again.
+    """
+    table = _whole(target) if base is None else {"name": target.name, "extends": base.name, **_changes(target, base)}
+    lines = [f"# {_printable(comment)[:COMMENT_COLUMNS]}" for comment in comments]
+    text = "\n".join([*lines, *_lines(table), ""])
+    _check(text, target)
+    return text
+
+
+def _check(text: str, target: Target) -> None:
+    """What is written must be read as it was meant; sources, which are told apart by board and core, aside."""
+    read = parse_target(text, where=target.name)
+    if replace(read, sources=()) != replace(target, sources=()):
+        raise InternalError("the written profile does not load back as intended", where=target.name)
+
+
+def _whole(target: Target) -> Table:
+    """Every key of a board's profile."""
+    table: Table = {
+        "name": target.name,
+        "board": target.board,
+        "vendor": target.vendor,
+        "mcu": target.mcu,
+        "core": target.core.name,
+        "fpu": target.core.fpu,
+        "clock": format_clock(target.clock_hz),
+        "clock_source": target.clock_source,
+        "kernels": target.kernels if target.usual_kernels is None else None,
+        "usual_kernels": target.usual_kernels,
+        "runtime": None if target.runtime.name == DEFAULT_RUNTIME else target.runtime.name,
+        "arena_region": target.arena_region_name,
+        "power": _power(target),
+        "bandwidth": None if target.bandwidth_gbps is None else {"gbps": target.bandwidth_gbps},
+        "region": [_region(region) for region in target.regions],
+        "timing": [_timing(timing) for timing in target.timings],
+        "source": [_source(source) for source in target.sources],
+    }
+    return {key: value for key, value in table.items() if value not in (None, [])}
+
+
+def _changes(target: Target, base: Target) -> Table:
+    """The keys of the profile that do not follow from the base; regions amend those of the base by name."""
+    here, there = _whole(target), _whole(base)
+    changed = {
+        key: value
+        for key, value in here.items()
+        if value != there.get(key) and key not in ("name", "region", "source", "usual_kernels")
+    }
+    if target.kernels != base.kernels:
+        changed["kernels"] = target.kernels
+    regions = [_region(region) for region in target.regions]
+    amend = [region.name for region in target.regions] == [region.name for region in base.regions]
+    if amend and "core" not in changed:
+        pairs = zip(target.regions, base.regions, strict=True)
+        regions = [_amendment(region, other) for region, other in pairs if region != other]
+    lost = dependent_on([*changed, *([] if amend and "core" not in changed else ["region"])])
+    changed |= {key: here[key] for key in here if key in lost and key != "usual_kernels"}
+    known = {source.document for source in base.sources}
+    sources = [_source(source) for source in target.sources if source.document not in known]
+    return {**changed, **({"region": regions} if regions else {}), **({"source": sources} if sources else {})}
+
+
+def _amendment(region: MemoryRegion, other: MemoryRegion) -> Table:
+    """The name of a region, and what is different in it."""
+    known = _region(other)
+    return {"name": region.name} | {key: value for key, value in _region(region).items() if value != known.get(key)}
+
+
+def _region(region: MemoryRegion) -> Table:
+    table: Table = {
+        "name": region.name,
+        "kind": region.kind,
+        "base": region.base_address,
+        "size": format_size(region.size_bytes),
+        "wait_states": region.wait_states,
+        "access_bytes": region.access_bytes,
+        "cache": format_size(region.cache_bytes) if region.cache_bytes else None,
+        "cold_cycles": region.cold_cycles,
+        "stall_cycles_per_byte": region.stall_cycles_per_byte,
+        "note": region.note or None,
+    }
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _timing(timing: Timing) -> Table:
+    table: Table = {
+        "kernels": timing.kernels,
+        "cpi": timing.cpi,
+        "band": [timing.low, timing.high],
+        "operator_band": [timing.operator_low, timing.operator_high],
+        "status": timing.status,
+        "basis": timing.basis,
+    }
+    return table | ({"types": list(timing.types)} if timing.types else {})
+
+
+def _power(target: Target) -> Table | None:
+    power = target.power
+    if power is None:
+        return None
+    return {"active_mw": power.active_mw, "range_mw": [power.low_mw, power.high_mw], "basis": power.basis}
+
+
+def _source(source: ProfileSource) -> Table:
+    note = {"note": source.note} if source.note else {}
+    return {"covers": list(source.covers), "document": source.document, "verified": source.verified, **note}
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    """The keys of a table, then its tables and lists of tables, each after an empty line."""
+    lines = [f"{key} = {_value(value)}" for key, value in table.items() if not _is_table(value)]
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{key}]", *_lines(value)]
+        elif _is_table(value):
+            for item in value:
+                lines += ["", f"[[{key}]]", *_lines(item)]
+    return lines
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value))
+
+
+def _value(value: Any) -> str:
+    """A number, a boolean, a text or a list of them; JSON's spelling is TOML's, for what a profile can hold."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+# The slowest inference against the fastest: beyond this something else ran as well.
+UNSTEADY = 1.1
+
+
+def on_device_too(model: MeasuredModel, run: DeviceRun, target: Target) -> tuple[MeasuredModel, tuple[Finding, ...]]:
+    """The measured model with what the device said of it, and what makes that doubtful; target: calibrated."""
+    info = _device_info(run, target)
+    return replace(model, device=info, operators=_operators(run, target)), _findings(run, info, target)
+
+
+def _device_info(run: DeviceRun, target: Target) -> DeviceInfo:
+    """What the device said, with edgetool's account of the arena beside it.
+
+    The account is None where edgetool has a bound only, and of an arena that several models share.
+    """
+    profile = run.profile
+    account = plan_memory(run.source.model, platform_of(target), wanted="as in file").account
+    known = account is not None and not account.is_lower_bound and not profile.arena_shared
+    return DeviceInfo(
+        log=run.log.name,
+        counter=profile.source,
+        runs=profile.runs,
+        min_ms=run_ms(run, profile.min_ticks, target),
+        max_ms=run_ms(run, profile.max_ticks, target),
+        arena_used_bytes=profile.arena_used_bytes,
+        account_used_bytes=account.used_bytes if account is not None and known else None,
+    )
+
+
+def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding, ...]:
+    """What makes a run doubtful: another arena than its build has, another TFLM, and times that differ."""
+    profile, findings = run.profile, []
+    expected = info.account_used_bytes
+    if expected is not None and expected != info.arena_used_bytes:
+        text = (
+            f"the device uses {info.arena_used_bytes:,} bytes of the arena, but {target.core.name} with "
+            f"{target.kernels} kernels of {target.runtime.name} uses {expected:,}: the firmware links different "
+            "kernels or a different TFLM version, and its times do not apply to this target"
+        )
+        findings.append(Finding("arena-differs", "error", text, run.source.name))
+    if profile.runtime not in (ANY, "-", word(target.runtime.name)):
+        text = f"the firmware was built for {profile.runtime}, but the target uses {target.runtime.name}"
+        findings.append(Finding("runtime-differs", "warning", text, run.source.name))
+    if profile.max_ticks > UNSTEADY * profile.min_ticks:
+        text = (
+            f"inference times vary from {in_text(info.min_ms, 4)} to {in_text(info.max_ms, 4)} ms, perhaps because of "
+            "interrupts or another task; the mean is used"
+        )
+        findings.append(Finding("runs-differ", "warning", text, run.source.name))
+    if not _comparable(run):
+        if profile.varies:
+            text = "its inferences ran different operators: only the total is used"
+        elif profile.dropped:
+            text = (
+                f"{profile.dropped} operators did not fit in the profile: build with "
+                f"-D{model_macro(profile.model)}_PROFILE_EVENTS={len(profile.events) + profile.dropped}"
+            )
+        else:
+            text = "the operators that ran are not those of the model: only the total is used"
+        findings.append(Finding("operators-not-compared", "note", text, run.source.name))
+    return tuple(findings)
+
+
+def _operators(run: DeviceRun, target: Target) -> tuple[MeasuredOperator, ...]:
+    """Each operator of the main subgraph, measured and estimated by the target; none where the log has others.
+
+    One that encloses others, as WHILE does, has no estimate of its own to compare with.
+    """
+    if not _comparable(run):
+        return ()
+    estimates = {item.index: item for item in estimate_model(run.source.model, target).operators if item.subgraph == 0}
+    events = run.profile.events
+    encloses = [following.depth > event.depth for event, following in pairwise(events)] + [False]
+    main = [(event, inner) for event, inner in zip(events, encloses, strict=True) if event.depth == 0]
+    operators = []
+    for operator, (event, inner) in zip(run.source.model.main.operators, main, strict=True):
+        measured = run_ms(run, event.mean_ticks, target)
+        estimate = None if inner else estimates[operator.index]
+        ms = None if estimate is None else estimate.ms.value
+        ratio = None if not ms else measured / ms
+        operators.append(MeasuredOperator(operator.index, operator.label, measured, ms, ratio))
+    return tuple(operators)
+
+
+def _comparable(run: DeviceRun) -> bool:
+    """Whether the operators that ran are the main subgraph's, one for one."""
+    ran = [event.name for event in run.profile.events if event.depth == 0]
+    expected = [word(operator.label) for operator in run.source.model.main.operators]
+    return not run.profile.varies and not run.profile.dropped and ran == expected
 
 
 def calibrate_target(

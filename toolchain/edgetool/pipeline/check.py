@@ -1,33 +1,200 @@
-"""The gate: models judged against targets, limits and the lock file."""
+"""The gate: models judged against targets, limits and the lock file.
+
+What the user asks of a check beside models and targets.
+
+Why an arena is as large as it is, and the smaller ones that the same model could have.
+
+edgetool.lock on disk.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgetool import __version__
-from edgetool.errors import TargetError, UsageError
-from edgetool.gate.anatomy import OperatorId
+from edgetool.errors import OutputError, TargetError, UsageError
+from edgetool.gate.anatomy import INVOKE, Anatomy, OperatorId, anatomy_of, best_saving, buffer_name
 from edgetool.gate.judge import Reasons, Subject, figures_of, judge, subject_of, used, with_reasons
-from edgetool.gate.limits import Limits, judge_budgets
-from edgetool.gate.lock_file import Entry, entry_of
+from edgetool.gate.limits import Allowance, Limits, judge_budgets
+from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Entry, Lock, entry_of, lock_text, parse_lock
 from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
-from edgetool.gate.reasons import flash_reasons, latency_reasons
-from edgetool.model.metadata import converter_of
+from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, latency_reasons
+from edgetool.memory.account import ArenaAccount
+from edgetool.memory.planner import plan_memory
+from edgetool.model.metadata import converter_of, keeps_own_plan
 from edgetool.operators.types import OperatorEntry
-from edgetool.pipeline.accuracy_reports import quantizations
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
-from edgetool.pipeline.arena_reasons import anatomy, reasons_of_arena
-from edgetool.pipeline.check_request import CheckRequest
-from edgetool.pipeline.custom_operators import file_name, read_custom_operators
-from edgetool.pipeline.lock_store import LockStore, read_lock, write_lock
-from edgetool.pipeline.planned import plan_findings
+from edgetool.pipeline.output import read_file, write_file, writing_in
+from edgetool.pipeline.planning import PlanRequest, Watch, plan_findings
+from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import report
-from edgetool.pipeline.source import Source, open_tflite
+from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import GateInfo, JudgementInfo, QuantizationInfo, Report
+from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
+
+LOCK_NAME = "edgetool.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """Limits, the lock file and how it is used, and the reports of convert that tell the accuracy.
+
+    update: write the lock. locked: nothing may differ from it. reports: without any, NAME.json beside each model.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    allowance: Allowance = field(default_factory=Allowance)
+    lock: Path = Path(LOCK_NAME)
+    update: bool = False
+    locked: bool = False
+    reports: tuple[Path, ...] = ()
+    custom_operators: Path | None = None
+
+
+PLAN_SECONDS = 2.0
+
+
+def anatomy(analysis: Analysis) -> Anatomy | None:
+    """What the arena is made of; None where it is not exact."""
+    account = analysis.plan.account
+    if account is None or account.is_lower_bound:
+        return None
+    return anatomy_of(analysis.model, account, analysis.plan.timeline)
+
+
+def reasons_of_arena(
+    report: Report, analysis: Analysis, target: Target, custom: Mapping[str, OperatorEntry], *, reserve: int
+) -> Reasons:
+    """Causes and advice for an arena that is too large, after a short search for others."""
+    account = analysis.plan.account
+    if account is None:
+        return Reasons()
+    parts = anatomy_of(analysis.model, account, analysis.plan.timeline)
+    others = _alternatives(analysis, account, target, custom)
+    return arena_reasons(report, target, parts, others, made_by=_makers(analysis, account), reserve=reserve)
+
+
+def _alternatives(
+    analysis: Analysis, account: ArenaAccount, target: Target, custom: Mapping[str, OperatorEntry]
+) -> Alternatives:
+    model = analysis.model
+    saving = best_saving(model, account, analysis.plan.timeline)
+    if account.is_lower_bound:
+        return Alternatives(saving=saving)
+    planned_bytes, proven = None, False
+    if not keeps_own_plan(model):
+        options = PlanRequest().options(Watch(PLAN_SECONDS))
+        plan = plan_memory(model, platform_of(target), custom=custom, wanted="anew", options=options)
+        planned_bytes = None if plan.account is None else plan.account.bytes
+        # Where the head does not set the arena, nothing is known of the least.
+        sets = plan.account is not None and plan.account.peak.when == INVOKE
+        proven = sets and plan.layout.optimal and plan.order_proof != "none"
+    kernels, kernels_bytes = _with_other_kernels(analysis, target, custom)
+    replan = analysis.plan.planner == "file"
+    return Alternatives(planned_bytes, proven, replan, kernels, kernels_bytes, saving)
+
+
+def _with_other_kernels(
+    analysis: Analysis, target: Target, custom: Mapping[str, OperatorEntry]
+) -> tuple[str | None, int | None]:
+    """The other kernel set that runs on the core, and the arena with it; None where there is none."""
+    if target.core.default_kernels != "cmsis-nn":
+        return None, None
+    other = "reference" if target.kernels == "cmsis-nn" else "cmsis-nn"
+    platform = platform_of(target.with_overrides(kernels=other))
+    account = plan_memory(analysis.model, platform, custom=custom, wanted="as in file").account
+    return (None, None) if account is None or account.is_lower_bound else (other, account.bytes)
+
+
+def _makers(analysis: Analysis, account: ArenaAccount) -> dict[str, str]:
+    """What makes each tensor, by its name; nothing of a name that several have."""
+    graphs = analysis.model.subgraphs
+    made = {
+        (graph.index, index): f", output of operator {operator.index} {operator.label}"
+        for graph in graphs
+        for operator in graph.operators
+        for index in operator.outputs
+    }
+    inputs = {(graph.index, index): ", an input" for graph in graphs for index in graph.inputs}
+    makers = {**inputs, **made}
+    tensors = [buffer for buffer in account.problem.buffers if not buffer.is_scratch]
+    named = Counter(buffer_name(buffer) for buffer in tensors)
+    return {
+        buffer_name(buffer): text
+        for buffer in tensors
+        if named[buffer_name(buffer)] == 1 and (text := makers.get((buffer.subgraph, buffer.tensor)))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LockStore:
+    """The file, its text and what it says; both None where there is none."""
+
+    path: Path
+    text: str | None
+    lock: Lock | None
+
+    def name_of(self, model: Path) -> str:
+        """A model's path relative to the lock's folder, with slashes. Raises UsageError on another drive."""
+        try:
+            return Path(os.path.relpath(model, self.path.parent)).as_posix()
+        except ValueError:
+            raise UsageError(
+                "is on a different drive from the lock file", where=str(model), fix="choose another --lock"
+            ) from None
+
+
+def read_lock(path: Path) -> LockStore:
+    """The lock file, if there is one. Raises UsageError naming the line or key of what is no lock."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return LockStore(path, None, None)
+    except (OSError, ValueError):  # a link to itself, say: no missing lock, which a gate would pass
+        pass
+    blob = read_file(path, what="a lock file", most_bytes=MOST_CHARACTERS)
+    try:
+        text = blob.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("is not a UTF-8 text file", where=str(path), fix=ANEW) from None
+    return LockStore(path, text, parse_lock(text, where=str(path)))
+
+
+def write_lock(
+    store: LockStore, entries: Mapping[str, Mapping[str, Entry]], *, inputs: tuple[Path, ...]
+) -> tuple[bool, tuple[str, ...]]:
+    """Put the entries into the file, and keep all others, those that another program has written meanwhile too.
+
+    Whether it was written, as a file that would stay the same is not, and what is to be said of entries whose model is
+    gone. A link stays one. Raises OutputError where it cannot be written.
+    """
+    path = Path(os.path.realpath(store.path))
+    try:
+        with writing_in(path.parent):
+            newest = read_lock(path)
+            merged = {name: dict(targets) for name, targets in (newest.lock or {}).items()}
+            for name, targets in entries.items():
+                merged.setdefault(name, {}).update(targets)
+            text = lock_text(merged)
+            if text != newest.text:
+                write_file(path, text.encode("ascii"), force=True, inputs=inputs, alone=True)
+    except OutputError as error:
+        raise OutputError(error.what, where=str(store.path), fix="choose another --lock") from error
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
+        raise OutputError(what, where=str(store.path), fix="choose another --lock") from error
+    gone = [name for name in sorted(merged) if name not in entries and not (store.path.parent / name).exists()]
+    return text != newest.text, tuple(
+        f"{store.path} still lists {name}, which does not exist: to remove it, delete the lock file and recreate it "
+        "for all models"
+        for name in gone
+    )
+
 
 NAMED = 8  # operators of a kind that nothing runs
 OBVIOUS_HERE = frozenset(["plan-in-file", "plan-not-needed"])

@@ -11,12 +11,9 @@ from edgetool.finding import Finding
 from edgetool.memory.plan_options import Wanted
 from edgetool.memory.planner import MemoryPlan
 from edgetool.operators.types import OperatorEntry
-from edgetool.pipeline.effort import Watch
-from edgetool.pipeline.files import check_writable, write_files
 from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, own_arena_findings
-from edgetool.pipeline.plan_request import PlanRequest
-from edgetool.pipeline.planned import NO_PLAN, plan_findings, search_findings
-from edgetool.pipeline.planned_model import planned_for
+from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.planning import NO_PLAN, PlanRequest, Watch, plan_findings, planned_for, search_findings
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
 from edgetool.report.document import ModelInfo, OutputInfo, QuantizationInfo, Report

@@ -1,25 +1,144 @@
-"""The estimate of a .tflite on targets."""
+"""The estimate of a .tflite on targets.
+
+An estimate's tables as CSV files: one set of three for a target, in a folder each for several.
+
+How long LiteRT takes for a model on this machine.
+"""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetool.child import Progress
-from edgetool.errors import UsageError
+from edgetool.errors import InternalError, OutputError, UsageError
 from edgetool.estimate.given import positive
+from edgetool.estimate.hardware import (
+    BYTES_PER_KB,
+    HardwareSummary,
+    OperatorRow,
+    hardware_summary_csv,
+    hardware_totals,
+    hardware_totals_csv,
+    operator_profile_csv,
+)
+from edgetool.figure import in_text
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.benchmark import benchmark, benchmark_source, stands_for
-from edgetool.pipeline.custom_operators import file_name, read_custom_operators
-from edgetool.pipeline.effort import Watch
-from edgetool.pipeline.estimate_request import EstimateRequest
-from edgetool.pipeline.performance import MeasuredRun, measured_on_target
-from edgetool.pipeline.plan_request import PlanRequest
-from edgetool.pipeline.planned import search_findings
-from edgetool.pipeline.reporting import report
-from edgetool.pipeline.source import Source, open_tflite
-from edgetool.report.document import Report
+from edgetool.pipeline.output import check_writable, write_files
+from edgetool.pipeline.planning import PlanRequest, Watch, search_findings
+from edgetool.pipeline.reporting import EstimateRequest, MeasuredRun, measured_on_target, report
+from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
+from edgetool.report.document import EstimateInfo, Report
 from edgetool.target.types import Target
+
+if TYPE_CHECKING:
+    from edgetool.execute.benchmark import Benchmark
+
+PROFILE_NAME, TOTALS_NAME, SUMMARY_NAME = "operator_profile.csv", "hardware_totals.csv", "hardware_summary.csv"
+NAMES = (PROFILE_NAME, TOTALS_NAME, SUMMARY_NAME)
+
+
+def write_tables(
+    reports: Sequence[Report], directory: Path, *, force: bool = False, inputs: tuple[Path, ...] = ()
+) -> tuple[Path, ...]:
+    """Write the tables of estimates; their paths. Several targets get a folder of their name each.
+
+    A measured time takes the place of the estimated one in the summary; where the run was not on the target, no
+    utilization stands beside what it achieved. Raises OutputError as write_files does, and
+    before anything is written where a file is in the way.
+    """
+    folders = [directory / name for name in _folder_names(reports)] if len(reports) > 1 else [directory]
+    written: tuple[Path, ...] = ()
+    try:
+        for folder in folders:
+            check_writable(folder, NAMES, force=force, inputs=inputs)
+        for folder, report in zip(folders, reports, strict=True):
+            written += write_files(folder, estimate_tables(report), force=force, inputs=inputs)
+    except OutputError as error:
+        fix = None if error.fix is None else error.fix.replace("--output", "--csv")
+        raise OutputError(error.what, where=error.where, fix=fix) from error
+    return written
+
+
+def estimate_tables(report: Report) -> dict[str, bytes]:
+    """The three files of one estimate, by name. Raises InternalError for a report without an estimate."""
+    estimate = report.estimate
+    if estimate is None:
+        raise InternalError("a report without an estimate has no tables", where=report.model.name)
+    rows = [
+        OperatorRow(
+            operator=item.operator,
+            latency_ms=item.ms.value,
+            memory_kb=item.footprint_bytes / BYTES_PER_KB,
+            macs=item.macs,
+            parameter_bytes=item.parameter_bytes,
+            activation_bytes=item.activation_bytes,
+        )
+        for item in estimate.operators
+    ]
+    texts = (
+        operator_profile_csv(rows),
+        hardware_totals_csv(hardware_totals(rows)),
+        hardware_summary_csv(_summary(estimate)),
+    )
+    return {name: text.encode("utf-8") for name, text in zip(NAMES, texts, strict=True)}
+
+
+def _summary(estimate: EstimateInfo) -> HardwareSummary:
+    run = estimate.measured
+    return HardwareSummary(
+        estimated_total_bytes=estimate.bytes_moved,
+        estimated_total_macs=estimate.macs,
+        achieved_bandwidth_gbps=estimate.bandwidth_gbps if run is None else run.bandwidth_gbps,
+        configured_memory_bandwidth_gbps=estimate.configured_bandwidth_gbps,
+        bandwidth_utilization=estimate.bandwidth_utilization if run is None else run.bandwidth_utilization,
+        achieved_gmacs=estimate.gmacs_per_s if run is None else run.gmacs_per_s,
+    )
+
+
+def _folder_names(reports: Sequence[Report]) -> list[str]:
+    """The targets' names, numbered where one is named twice."""
+    names: list[str] = []
+    for item in reports:
+        base = name = item.target.name if item.target is not None else "target"
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{base}-{number}"
+        names.append(name)
+    return names
+
+
+# What Python calls processors, by the ISA of a core's profile.
+MACHINES = {"x86-64": ("x86_64", "amd64"), "armv8-a": ("aarch64",)}
+SEED = 0
+
+
+def benchmark(source: Source, runs: int, *, progress: Progress | None = None) -> Benchmark:
+    """Time LiteRT on one random input, the same every time. Raises as benchmark_litert does."""
+    from edgetool.execute.benchmark import benchmark_litert  # they bring numpy, which an estimate does not need
+    from edgetool.execute.quantize import random_inputs
+
+    inputs = tuple(array[0] for array in random_inputs(source.model, 1, SEED))
+    return benchmark_litert(source.blob, inputs, runs, progress=progress)
+
+
+def stands_for(target: Target) -> bool:
+    """Whether a time here is one of the target: a processor of this machine's kind, of which no kernels are estimated.
+
+    LiteRT's kernels are not TFLM's: against an estimate of those its time would say nothing, even on one processor.
+    """
+    same = platform.machine().lower() in MACHINES.get(target.core.isa, ())
+    return same and target.bandwidth_gbps is not None
+
+
+def benchmark_source(timed: Benchmark, target: Target) -> str:
+    """Where the milliseconds come from, in a line; and that this machine is taken for the target, where it is."""
+    spread = f"minimum {in_text(timed.least_ms)} ms, 90th percentile {in_text(timed.p90_ms)} ms"
+    taken = f"; assuming that this machine is the {target.board}" if stands_for(target) else ""
+    return f"LiteRT on this machine, {timed.runs:,} run{'' if timed.runs == 1 else 's'}, one thread: {spread}{taken}"
 
 
 def estimate_file(

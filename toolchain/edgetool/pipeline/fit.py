@@ -17,9 +17,8 @@ from edgetool.gate.limits import Limits
 from edgetool.gate.plain import duration, short_size
 from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
-from edgetool.pipeline.custom_operators import file_name, read_custom_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
-from edgetool.pipeline.source import Source, open_tflite
+from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.pipeline.targets import all_targets
 from edgetool.report.document import Band, JudgementInfo, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport

@@ -22,8 +22,8 @@ from edgetool.memory.layout.solve import Strategy, solve
 from edgetool.memory.sharing.plan import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.memory.types import Layout, LayoutProblem
-from edgetool.pipeline.effort import watched
-from edgetool.pipeline.files import check_writable, read_file, write_file
+from edgetool.pipeline.output import check_writable, read_file, write_file
+from edgetool.pipeline.planning import watched
 from edgetool.pipeline.reporting import finding_infos
 from edgetool.pipeline.source import sha256_of
 from edgetool.report.document import Provenance

@@ -6,13 +6,17 @@ from pathlib import Path
 
 from edgetool.errors import UsageError
 from edgetool.pipeline.analysis import analyse
-from edgetool.pipeline.custom_operators import file_name, read_custom_operators
-from edgetool.pipeline.effort import Watch
-from edgetool.pipeline.files import write_file
-from edgetool.pipeline.plan_request import PlanRequest
-from edgetool.pipeline.planned import PLAN_FOR_NO_BUILD, plan_findings, planned_source, search_findings
+from edgetool.pipeline.output import write_file
+from edgetool.pipeline.planning import (
+    PLAN_FOR_NO_BUILD,
+    PlanRequest,
+    Watch,
+    plan_findings,
+    planned_source,
+    search_findings,
+)
 from edgetool.pipeline.reporting import report
-from edgetool.pipeline.source import open_tflite
+from edgetool.pipeline.source import file_name, open_tflite, read_custom_operators
 from edgetool.report.document import Report
 from edgetool.target.types import Target
 

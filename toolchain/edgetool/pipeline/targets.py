@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.errors import TargetError
-from edgetool.pipeline.files import read_file
+from edgetool.pipeline.output import read_file
 from edgetool.report.json import plain
 from edgetool.target.load import (
     LIST_COMMAND,

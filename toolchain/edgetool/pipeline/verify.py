@@ -1,10 +1,15 @@
-"""A .tflite and the same with its memory plan, both run on real TFLM: equal to the bit, in the arena that was told."""
+"""A .tflite and the same with its memory plan, both run on real TFLM: equal to the bit, in the arena that was told.
+
+The samples that a .tflite is run on: random ones, and those of a file.
+
+Which two files `verify` runs, whose plan is in the planned one, and the arena that it should take.
+"""
 
 from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,25 +19,32 @@ import numpy.typing as npt
 
 from edgetool import __version__
 from edgetool.child import ChildDiedError
+from edgetool.convert.numpy_files import load_npy, load_npz
 from edgetool.errors import (
     ConversionError,
     EdgetoolError,
+    InvalidModelError,
     MissingExtraError,
     ModelError,
     UnsupportedModelError,
     UsageError,
 )
 from edgetool.execute.difference import distance, first_difference
-from edgetool.execute.quantize import random_inputs
+from edgetool.execute.quantize import numpy_dtype, quantize, random_inputs
 from edgetool.execute.run import TflmRun, litert_engine, run_model, run_tflm
 from edgetool.execute.wheel import DISTRIBUTION, TESTED, installed_version, is_tested
-from edgetool.memory.account import ArenaAccount
-from edgetool.model.types import Model
+from edgetool.finding import Finding
+from edgetool.memory.account import ArenaAccount, account_model
+from edgetool.memory.planner import Planner, plan_memory
+from edgetool.model.edit import without_metadata
+from edgetool.model.metadata import METADATA_NAME, decode_plan, unjudged_offsets
+from edgetool.model.types import Model, Tensor
+from edgetool.model.writer import write_model
 from edgetool.operators.kernel import arena_bytes
+from edgetool.pipeline.output import check_readable
+from edgetool.pipeline.planning import planned_source
 from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info
-from edgetool.pipeline.samples import load_samples
-from edgetool.pipeline.source import Source
-from edgetool.pipeline.verify_files import HOST_ABI, Files, choose_files
+from edgetool.pipeline.source import Source, open_tflite
 from edgetool.report.document import (
     CheckInfo,
     DifferenceInfo,
@@ -45,9 +57,173 @@ from edgetool.report.document import (
     VerifiedFile,
     VerifyInfo,
 )
+from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
+from edgetool.target.platform import Platform, make_platform, platform_of
 from edgetool.target.types import Target
 
 Array = npt.NDArray[Any]
+
+
+def load_samples(path: Path, model: Model) -> tuple[Array, ...]:
+    """The samples of an .npz or .npy for the model, (N, *shape) per graph input in the tensor's own dtype.
+
+    Arrays are named as the signature's arguments or the tensors are; the one array for a single input by any name.
+    Raises UsageError for what does not fit.
+    """
+    check_readable(path)
+    arrays = {path.name: load_npy(path)} if path.suffix.lower() == ".npy" else load_npz(path)
+    return raw_samples(arrays, model, where=str(path))
+
+
+def raw_samples(arrays: Mapping[str, Array], model: Model, *, where: str) -> tuple[Array, ...]:
+    """The arrays as the graph's inputs take them: in the tensor's own dtype as they are, else real numbers, quantized.
+
+    The dimension of samples comes first and may stand for a batch dimension of 1.
+    """
+    tensors = [model.main.tensors[index] for index in model.main.inputs]
+    columns = [
+        _raw(_named(arrays, _names(model, tensor), single=len(tensors) == 1, where=where), tensor, where)
+        for tensor in tensors
+    ]
+    counts = sorted({len(column) for column in columns})
+    if len(counts) > 1 or counts == [0]:
+        raise UsageError(
+            f"contains {', '.join(map(str, counts))} samples",
+            where=where,
+            fix="provide the same number for every input, at least one",
+        )
+    return tuple(columns)
+
+
+def _names(model: Model, tensor: Tensor) -> tuple[str, ...]:
+    """What an input may be called, the author's own name for it first."""
+    argument = model.argument_name(0, tensor.index)
+    return (tensor.name,) if argument is None else (argument, tensor.name)
+
+
+def _named(arrays: Mapping[str, Array], names: tuple[str, ...], *, single: bool, where: str) -> Array:
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    if single and len(arrays) == 1:
+        return next(iter(arrays.values()))
+    raise UsageError(
+        f"has no array {names[0]!r}; it has {', '.join(map(repr, arrays)) or 'none'}",
+        where=where,
+        fix="name each array after its model input",
+    )
+
+
+def _raw(values: Array, tensor: Tensor, where: str) -> Array:
+    kind = numpy_dtype(tensor.dtype)
+    if values.dtype.kind not in "fiub":
+        raise UsageError(f"contains {values.dtype} values instead of numbers", where=where, fix="save it as float32")
+    shapes = [tensor.shape, *([tensor.shape[1:]] if tensor.shape[:1] == (1,) else [])]
+    if not values.ndim or values.shape[1:] not in shapes:
+        raise UsageError(
+            f"has shape {list(values.shape)} for {tensor.name!r}, which requires samples of shape {list(tensor.shape)}",
+            where=where,
+            fix="provide an array of shape (N, *shape)",
+        )
+    shaped = values.reshape(len(values), *tensor.shape)
+    if kind.kind in "iu" and values.dtype.kind == "f" and np.isnan(values).any():
+        raise UsageError(
+            f"contains NaN for {tensor.name!r}, which {kind} cannot represent", where=where, fix="remove the NaN values"
+        )
+    raw = shaped if values.dtype == kind else quantize(shaped, tensor.quantization, tensor.dtype)
+    is_integer = kind.kind in "iu" and (tensor.quantization is None or not tensor.quantization.scales)
+    if is_integer and not np.array_equal(raw.astype(np.float64), shaped.astype(np.float64)):
+        raise UsageError(f"contains values that {tensor.name!r} ({kind} without a scale) cannot represent", where=where)
+    return raw
+
+
+# What the tflite-micro wheel is built for: TFLM's reference kernels on this processor's ABI.
+HOST_ABI = "x86-64"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The input file, the two that are run, and the account of the planned one on the machine that runs it.
+
+    findings: why the plan is unsafe, where it is run all the same.
+    """
+
+    source: Source
+    original: Source
+    planned: Source
+    planner: Planner
+    account: ArenaAccount
+    findings: tuple[Finding, ...]
+
+
+def host_platform(target: Target | None) -> Platform:
+    """The build that the wheel is: reference kernels for x86-64, of the target's runtime version."""
+    runtime = load_runtime(DEFAULT_RUNTIME) if target is None else target.runtime
+    return make_platform(runtime, HOST_ABI, "reference")
+
+
+def choose_files(path: Path, target: Target | None, *, original: Path | None, run_unsafe_plan: bool) -> Files:
+    """The files for a model, as verify_model describes. A file named as original leaves the model as it is.
+
+    Raises InvalidModelError for an unsafe plan unless run_unsafe_plan, UsageError when `original` has other inputs
+    or outputs.
+    """
+    source = open_tflite(path)
+    planned = source
+    if original is not None:
+        first = open_tflite(original)
+        _check_same_interface(first, source)
+    elif decode_plan(source.model) is not None:
+        bare = without_metadata(source.model, METADATA_NAME)
+        first = Source(source.name, write_model(bare), bare)
+    else:
+        first = source
+        plan = plan_memory(source.model, host_platform(None) if target is None else platform_of(target))
+        planned = planned_source(source, plan, target)
+    account, findings = _account(planned.model, host_platform(target), run_unsafe_plan=run_unsafe_plan)
+    return Files(source, first, planned, _planner(source, planned), account, findings)
+
+
+def _planner(source: Source, planned: Source) -> Planner:
+    if decode_plan(planned.model) is None:
+        return "runtime"
+    return "file" if planned is source else "edgetool"
+
+
+def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[ArenaAccount, tuple[Finding, ...]]:
+    """The account of a file as it is; its plan has passed the checker, or is followed as TFLM would."""
+    try:
+        account = plan_memory(model, host, wanted="as in file").account
+        assert account is not None
+        return account, ()
+    except InvalidModelError as error:
+        if not run_unsafe_plan:
+            raise InvalidModelError(
+                error.what,
+                where=error.where,
+                fix="create a new one with 'edgetool plan --replan -o', or run it anyway with --run-unsafe-plan",
+                details=error.details,
+            ) from error
+        finding = Finding("unsafe-plan", "warning", f"{error.what}; it was run as requested", error.where)
+    return account_model(model, host, offsets=unjudged_offsets(model)), (finding,)
+
+
+def _check_same_interface(original: Source, source: Source) -> None:
+    for what in ("inputs", "outputs"):
+        kinds = [
+            [(tensors[i].shape, tensors[i].dtype.name) for i in getattr(item.model.main, what)]
+            for item in (original, source)
+            for tensors in (item.model.main.tensors,)
+        ]
+        if kinds[0] != kinds[1]:
+            told = (", ".join(f"{dtype} {list(shape)}" for shape, dtype in kind) or "none" for kind in kinds)
+            raise UsageError(
+                "the {} are {} here but {} in the model".format(what, *told),
+                where=original.name,
+                fix="use --original only with another version of the same model",
+            )
+
+
 Progress = Callable[[str], None]
 DEFAULT_SAMPLES = 8
 # The step in which arenas are measured: TFLM aligns both ends of its arena to it.

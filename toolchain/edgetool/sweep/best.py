@@ -20,7 +20,7 @@ from edgetool.pipeline.delivery import (
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
-from edgetool.pipeline.plan_request import PlanRequest
+from edgetool.pipeline.planning import PlanRequest
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo

@@ -22,7 +22,7 @@ from edgetool.child import work_folder
 from edgetool.child.folder import PREFIX
 from edgetool.errors import OutputError, UsageError
 from edgetool.pipeline.convert import hash_of_path
-from edgetool.pipeline.files import check_readable
+from edgetool.pipeline.output import check_readable
 from edgetool.sweep import executor
 from edgetool.sweep.executor import Advance, ClusterPool, Do, LocalPool, Performer, Pool
 from edgetool.sweep.jobs import BUILDER_FILE, Agenda, Chains, InputFile, Job

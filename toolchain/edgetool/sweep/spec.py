@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar, get_args
 from edgetool.convert.request import DEFAULT_SAMPLES, MAX_SAMPLES, METHODS, NORMALISATION, ConvertRequest, Method, Value
 from edgetool.errors import EdgetoolError, SettingsError, UsageError
 from edgetool.gate.limits import Budget, parse_budget, parse_percent
-from edgetool.pipeline.files import check_readable, read_file
+from edgetool.pipeline.output import check_readable, read_file
 from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
 from edgetool.sweep.variant import PRECISIONS

@@ -31,12 +31,9 @@ from edgetool.execute.run import DEFAULT_LIMITS
 from edgetool.gate.limits import Of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.pipeline.compare import classifies, run_quantized
-from edgetool.pipeline.conversion import convert_for
-from edgetool.pipeline.convert import hash_of_path
-from edgetool.pipeline.effort import Watch
-from edgetool.pipeline.plan_request import PlanRequest
-from edgetool.pipeline.planned_model import PlannedModel, planned_for
+from edgetool.pipeline.convert import convert_for, hash_of_path
+from edgetool.pipeline.planning import PlannedModel, PlanRequest, Watch, planned_for
+from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
 from edgetool.report.document import Accuracy, OutputQuality, QuantizationInfo
