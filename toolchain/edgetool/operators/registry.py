@@ -15,6 +15,7 @@ from edgetool.operators.prepare import (
     convolution,
     custom,
     dense,
+    depthwise,
     elementwise,
     movement,
     normalization,
@@ -25,6 +26,7 @@ from edgetool.operators.prepare import (
     selection,
     shape,
     signal,
+    transpose_conv,
 )
 from edgetool.operators.types import OperatorEntry, Rule
 
@@ -67,6 +69,8 @@ PREPARE_RULES: dict[str, PrepareRule] = {
     **comparison.RULES,
     **control.RULES,
     **convolution.RULES,
+    **depthwise.RULES,
+    **transpose_conv.RULES,
     **dense.RULES,
     **elementwise.RULES,
     **movement.RULES,

@@ -1,7 +1,7 @@
 """Convolutions: what their kernels ask for in Prepare.
 
-Sources: conv_common.cc, depthwise_conv_common.cc, transpose_conv.cc, their counterparts in cmsis_nn/, padding.h and
-PopulateConvolutionQuantizationParams of kernel_util.cc.
+Sources: conv_common.cc, its counterpart in cmsis_nn/, padding.h and PopulateConvolutionQuantizationParams of
+kernel_util.cc. What follows CONV helps depthwise and transposed convolutions, too.
 """
 
 from __future__ import annotations
@@ -30,57 +30,59 @@ CLAMPED = (DType.UINT8, *QUANTIZED)  # types with a range for the fused activati
 
 
 @dataclass(frozen=True, slots=True)
-class _Operands:
-    """The positions of an operator's tensors, and the filter's dimension of output channels."""
+class Operands:
+    """The positions of an operator's tensors, and the filter's dimension of output channels.
+
+    clamps_in_cmsis_nn: CMSIS-NN's kernel applies the fused activation; that of transposed convolutions ignores it.
+    """
 
     source: int
     filter: int
     bias: int
     channel_axis: int
+    clamps_in_cmsis_nn: bool = True
 
 
-CONV = _Operands(0, 1, 2, 0)
-DEPTHWISE = _Operands(0, 1, 2, 3)
-TRANSPOSE = _Operands(2, 1, 3, 0)
+CONV = Operands(0, 1, 2, 0)
 
 
 def _conv_2d(call: Call) -> Iterator[Request]:
     if call.platform.cmsis_nn:
         yield from _cmsis_conv_2d(call)
         return
-    source, weights, result = _tensors(call, CONV)
-    yield from _output_first(call, CONV)
-    _same_type(call, source, result)
-    _type_pair(call, source, weights, TYPES)
-    yield from _channels(call, weights, CONV)
+    source, weights, result = operand_tensors(call, CONV)
+    yield from request_output_first(call, CONV)
+    check_same_type(call, source, result)
+    check_type_pair(call, source, weights, TYPES)
+    yield from request_channels(call, weights, CONV)
     if source.dtype in QUANTIZED:
-        _filter_scales(call, weights, CONV)
-    yield from _parameters(call, CONV)
+        check_filter_scales(call, weights, CONV)
+    yield from request_parameters(call, CONV)
     if weights.dtype == DType.INT4:
-        yield _unpacked(weights)
+        yield unpacked_filter(weights)
 
 
 def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     """The bias is looked for among the outputs, so that none is ever found."""
-    source, weights, result = _tensors(call, CONV)
-    yield from _output_last(call, CONV)
-    _same_type(call, source, result)
-    _type_pair(call, source, weights, TYPES)
+    source, weights, result = operand_tensors(call, CONV)
+    yield from request_output_last(call, CONV)
+    check_same_type(call, source, result)
+    check_type_pair(call, source, weights, TYPES)
     for tensor in (source, weights, result):
-        _rank_4(call, tensor)
+        check_rank_4(call, tensor)
     demand(
         call, source.shape[0] == result.shape[0], f"cannot produce a batch of {result.shape[0]} from {source.shape[0]}"
     )
     grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
     demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
     if source.dtype in QUANTIZED:
-        yield from _channels(call, weights, CONV)
-    yield from _parameters(call, CONV)
+        yield from request_channels(call, weights, CONV)
+    yield from request_parameters(call, CONV)
     if source.dtype == DType.FLOAT32:
         return
-    sizes = _sizes(call, CONV, (source.shape[3], result.shape[3], weights.shape[3]))
+    sizes = buffer_sizes(call, CONV, (source.shape[3], result.shape[3], weights.shape[3]))
     if source.dtype == DType.INT16:
-        _symmetric(call, source, result)
+        check_symmetric(call, source, result)
         size = cmsis_buffers.convolve_s16(sizes, mve=call.platform.mve)
     else:
         size = cmsis_buffers.convolve_s8(sizes, mve=call.platform.mve)
@@ -88,105 +90,24 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
         yield scratch("im2col buffer", size)
 
 
-def _depthwise_conv_2d(call: Call) -> Iterator[Request]:
-    if call.platform.cmsis_nn:
-        yield from _cmsis_depthwise_conv_2d(call)
-        return
-    source, weights, _ = _tensors(call, DEPTHWISE)
-    yield from _output_first(call, DEPTHWISE)
-    yield from _channels(call, weights, DEPTHWISE)
-    if source.dtype == DType.INT8:
-        _filter_scales(call, weights, DEPTHWISE)
-    _type_pair(call, source, weights, {*TYPES, (source.dtype, source.dtype)})
-    if weights.dtype == DType.INT4:
-        yield _unpacked(weights)
-    yield from _depthwise_parameters(call)
-
-
-def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
-    source, weights, result = _tensors(call, DEPTHWISE)
-    yield from _output_last(call, DEPTHWISE)
-    _same_type(call, source, result)
-    _type_pair(call, source, weights, TYPES)
-    if source.dtype in QUANTIZED:
-        _symmetric(call, source, result)
-        _filter_scales(call, weights, DEPTHWISE)
-        yield from _channels(call, weights, DEPTHWISE)
-    yield from _depthwise_parameters(call)
-    if source.dtype != DType.INT8:
-        return
-    for tensor in (source, weights, result):
-        _rank_4(call, tensor)
-    sizes = _sizes(call, DEPTHWISE, (source.shape[3], min(result.shape[3], weights.shape[3]), 1))
-    if weights.dtype == DType.INT4:
-        size = cmsis_buffers.depthwise_s4(sizes, mve=call.platform.mve)
-    else:
-        size = cmsis_buffers.depthwise_s8(sizes, dsp=call.platform.dsp, mve=call.platform.mve)
-    if size > 0:
-        yield scratch("im2col buffer", size)
-
-
-def _depthwise_parameters(call: Call) -> Iterator[Request]:
-    """A third input that is left out is given back all the same, as a null pointer."""
-    demand(
-        call,
-        tuple(call.operator.inputs[2:]) != (-1,),
-        "crashes if the bias is omitted by setting its input index to -1",
-    )
-    yield from _parameters(call, DEPTHWISE)
-
-
-def _transpose_conv(call: Call) -> Iterator[Request]:
-    """The shape of the output is the tensor's; the input that repeats it is not looked at."""
-    source, weights, result = _tensors(call, TRANSPOSE)
-    yield from _output_first(call, TRANSPOSE)
-    if call.platform.cmsis_nn:
-        _same_type(call, source, result)
-        _type_pair(call, source, weights, TYPES - {(DType.INT8, DType.INT4)})
-    else:
-        _type_pair(call, source, weights, {(source.dtype, source.dtype), (DType.INT16, DType.INT8)})
-    yield from _channels(call, weights, TRANSPOSE)
-    if source.dtype == DType.INT8 and call.platform.cmsis_nn:
-        for tensor in (source, weights, result):
-            _rank_4(call, tensor)
-        depth = min(source.shape[3], weights.shape[3])
-        sizes = _sizes(call, TRANSPOSE, (depth, min(result.shape[3], weights.shape[0]), depth))
-        yield scratch("im2col buffer or accumulators", cmsis_buffers.transpose_s8(sizes, mve=call.platform.mve))
-        # Requested, and counted, even when it is empty.
-        yield scratch("reversed filter", cmsis_buffers.transpose_reversed_filter_s8(sizes))
-    elif source.dtype in QUANTIZED:
-        width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
-        yield scratch("accumulators", width * result.element_count)
-    if source.dtype in QUANTIZED:
-        _filter_scales(call, weights, TRANSPOSE)
-    _operand_count(call, TRANSPOSE)
-    if source.dtype == DType.FLOAT32:
-        return
-    yield from _parameters(call, TRANSPOSE)
-    bias = call.input(TRANSPOSE.bias)
-    if source.dtype != DType.INT16:
-        return
-    crashes = call.platform.cmsis_nn and bias is None
-    demand(call, not crashes, "crashes without a bias in int16")
-    if bias is not None and bias.dtype == DType.INT16:
-        yield scratch("bias as int64", INT64_BYTES * bias.element_count)
-
-
-def _tensors(call: Call, operands: _Operands) -> tuple[Tensor, Tensor, Tensor]:
+def operand_tensors(call: Call, operands: Operands) -> tuple[Tensor, Tensor, Tensor]:
+    """The input, the filter and the output."""
     return call.required_input(operands.source), call.required_input(operands.filter), call.required_output()
 
 
-def _output_first(call: Call, operands: _Operands) -> Iterator[Request]:
+def request_output_first(call: Call, operands: Operands) -> Iterator[Request]:
+    """Look at the output, then at input and filter."""
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(operands.source, operands.filter)
 
 
-def _output_last(call: Call, operands: _Operands) -> Iterator[Request]:
+def request_output_last(call: Call, operands: Operands) -> Iterator[Request]:
+    """Look at input and filter, then at the output."""
     yield from call.temporary_inputs(operands.source, operands.filter)
     yield from call.temporary_outputs(0)
 
 
-def _channels(call: Call, weights: Tensor, operands: _Operands) -> Iterator[Request]:
+def request_channels(call: Call, weights: Tensor, operands: Operands) -> Iterator[Request]:
     """As many as the filter has, not the output."""
     axis = operands.channel_axis
     demand(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
@@ -194,12 +115,12 @@ def _channels(call: Call, weights: Tensor, operands: _Operands) -> Iterator[Requ
         yield persistent(what, INT32_BYTES * weights.shape[axis])
 
 
-def _parameters(call: Call, operands: _Operands) -> Iterator[Request]:
+def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
     """CalculateOpData: every tensor once more, and what multipliers can be made of."""
-    _operand_count(call, operands)
+    check_operand_count(call, operands)
     yield from call.temporary_inputs(operands.source, operands.filter, operands.bias)
     yield from call.temporary_outputs(0)
-    source, weights, result = _tensors(call, operands)
+    source, weights, result = operand_tensors(call, operands)
     if source.dtype == DType.FLOAT32:
         return
     for what, tensor in (("input", source), ("filter", weights)):
@@ -214,17 +135,19 @@ def _parameters(call: Call, operands: _Operands) -> Iterator[Request]:
         demand(call, alike, "supports only filters quantized per tensor or per output channel")
     if source.dtype in CLAMPED:
         demand(call, result.dtype in CLAMPED, f"cannot produce {_type(result)} from {_type(source)}")
-        if not (operands is TRANSPOSE and call.platform.cmsis_nn):  # that one ignores the activation
+        if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
             check_activation_range(call)
 
 
-def _operand_count(call: Call, operands: _Operands) -> None:
+def check_operand_count(call: Call, operands: Operands) -> None:
+    """Refuse other numbers of inputs and outputs; the bias may be left out."""
     inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
     demand(call, inputs in (operands.bias, operands.bias + 1), f"does not support {inputs} inputs")
     demand(call, outputs == 1, f"does not support {outputs} outputs")
 
 
-def _filter_scales(call: Call, weights: Tensor, operands: _Operands) -> None:
+def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None:
+    """Refuse a filter without scales, or with as many as fit nothing."""
     demand(call, is_quantized(weights), "does not support a filter without scales and zero points")
     scales = len(weights.quantization.scales) if weights.quantization is not None else 0
     channels = weights.shape[operands.channel_axis : operands.channel_axis + 1]
@@ -235,25 +158,29 @@ def _filter_scales(call: Call, weights: Tensor, operands: _Operands) -> None:
     )
 
 
-def _unpacked(weights: Tensor) -> Request:
+def unpacked_filter(weights: Tensor) -> Request:
+    """The scratch buffer for a filter of int4, a byte for each weight."""
     return scratch("filter unpacked from int4", weights.element_count)
 
 
-def _symmetric(call: Call, *tensors: Tensor) -> None:
+def check_symmetric(call: Call, *tensors: Tensor) -> None:
+    """Refuse int16 with zero points."""
     for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
         demand(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
 
 
-def _same_type(call: Call, source: Tensor, result: Tensor) -> None:
+def check_same_type(call: Call, source: Tensor, result: Tensor) -> None:
+    """Refuse an output of another type than the input."""
     demand(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
 
 
-def _type_pair(call: Call, source: Tensor, weights: Tensor, pairs: set[tuple[DType, DType]]) -> None:
+def check_type_pair(call: Call, source: Tensor, weights: Tensor, pairs: set[tuple[DType, DType]]) -> None:
+    """Refuse other pairs of types of input and filter."""
     taken = (source.dtype, weights.dtype) in pairs
     demand(call, taken, f"does not support {_type(source)} with filters of type {_type(weights)}")
 
 
-def _rank_4(call: Call, tensor: Tensor) -> None:
+def check_rank_4(call: Call, tensor: Tensor) -> None:
     """Not all kernels check it; those that do not read sizes from beyond the shape."""
     demand(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
 
@@ -262,12 +189,12 @@ def _type(tensor: Tensor) -> str:
     return tensor.dtype.name.lower()
 
 
-def _sizes(call: Call, operands: _Operands, channels: tuple[int, int, int]) -> Convolution:
+def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int]) -> Convolution:
     """What CMSIS-NN is told. An operator without options has strides and dilations of 0, as TFLM parses it.
 
     channels: those of the input, of the output and of one filter.
     """
-    source, weights, result = _tensors(call, operands)
+    source, weights, result = operand_tensors(call, operands)
     image, kernel = source.shape[1:3], weights.shape[1:3]
     strides = integer(call, "stride_h"), integer(call, "stride_w")
     dilations = integer(call, "dilation_h_factor"), integer(call, "dilation_w_factor")
@@ -310,8 +237,4 @@ def _pad(kind: str, image: int, kernel: int, stride: int, dilation: int) -> int 
     return max((outputs - 1) * stride + window - image, 0) // 2
 
 
-RULES: dict[str, PrepareRule] = {
-    "CONV_2D": _conv_2d,
-    "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
-    "TRANSPOSE_CONV": _transpose_conv,
-}
+RULES: dict[str, PrepareRule] = {"CONV_2D": _conv_2d}

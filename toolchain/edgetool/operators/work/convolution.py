@@ -13,10 +13,8 @@ from edgetool.operators.work.convolution_int4 import convolve_int4
 from edgetool.operators.work.convolution_int8 import convolve_int8
 from edgetool.operators.work.convolution_int16 import convolve_int16
 from edgetool.operators.work.convolution_reference import reference_convolution
-from edgetool.operators.work.depthwise import depthwise_conv_2d
 from edgetool.operators.work.loops import together
 from edgetool.operators.work.matrix import biased_tiles
-from edgetool.operators.work.transpose_conv import transpose_conv
 from edgetool.operators.work.types import Work, WorkRule
 from edgetool.operators.work.windows import Windows, windows
 from edgetool.target.platform import Platform
@@ -41,8 +39,4 @@ CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
     (DType.INT16, DType.INT8): convolve_int16,
 }
 
-WORK: dict[str, WorkRule] = {
-    "CONV_2D": _conv_2d,
-    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
-    "TRANSPOSE_CONV": transpose_conv,
-}
+WORK: dict[str, WorkRule] = {"CONV_2D": _conv_2d}

@@ -16,7 +16,7 @@ from edgetool.operators.work.convolution_int8 import convolve_int8
 from edgetool.operators.work.convolution_reference import reference_depthwise
 from edgetool.operators.work.loops import Loops, named, nested, repeated, together
 from edgetool.operators.work.memory import copies, fills
-from edgetool.operators.work.types import Work
+from edgetool.operators.work.types import Work, WorkRule
 from edgetool.operators.work.windows import Windows, windows
 from edgetool.target.platform import Platform
 
@@ -27,7 +27,7 @@ INT16_BYTES = 2
 Kernel = Callable[[Windows, int, Platform], Work]
 
 
-def depthwise_conv_2d(call: Call) -> Work:
+def _depthwise_conv_2d(call: Call) -> Work:
     """DEPTHWISE_CONV_2D."""
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     w = replace(windows(call, source, weights, result), filter_channels=1)
@@ -195,3 +195,6 @@ CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
     (DType.INT8, DType.INT4): _int4,
     (DType.INT16, DType.INT8): _int16,
 }
+
+
+WORK: dict[str, WorkRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d}

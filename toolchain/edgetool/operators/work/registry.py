@@ -11,6 +11,7 @@ from edgetool.operators.work import (
     convolution,
     custom,
     dense,
+    depthwise,
     elementwise,
     movement,
     normalization,
@@ -22,6 +23,7 @@ from edgetool.operators.work import (
     selection,
     shape,
     signal,
+    transpose_conv,
 )
 from edgetool.operators.work.types import TooLongError, Work, WorkRule
 
@@ -44,6 +46,8 @@ WORK_RULES: dict[str, WorkRule] = {
     **recurrent.WORK,
     **dense.WORK,
     **convolution.WORK,
+    **depthwise.WORK,
+    **transpose_conv.WORK,
 }
 
 

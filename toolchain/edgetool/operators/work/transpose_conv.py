@@ -15,7 +15,7 @@ from edgetool.operators.work.convolution_int8 import columns_product
 from edgetool.operators.work.convolution_reference import outside
 from edgetool.operators.work.loops import Loops, named, nested, repeated, together
 from edgetool.operators.work.memory import copied_windows, copies, fills
-from edgetool.operators.work.types import Work, walk
+from edgetool.operators.work.types import Work, WorkRule, walk
 from edgetool.operators.work.values import products
 from edgetool.operators.work.windows import Axis, Windows
 from edgetool.target.platform import Platform
@@ -25,7 +25,7 @@ REVERSED_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD: more input channels 
 REVERSED_STRIDE = 2
 
 
-def transpose_conv(call: Call) -> Work:
+def _transpose_conv(call: Call) -> Work:
     """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
     for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
         fits(call)
@@ -147,3 +147,6 @@ def _depth(channels: int, platform: Platform) -> Loops:
     if platform.dsp:
         return {"by 4": channels // 4, "by 1": channels % 4}
     return {"by 2": channels // 2, "by 1": channels % 2}
+
+
+WORK: dict[str, WorkRule] = {"TRANSPOSE_CONV": _transpose_conv}
