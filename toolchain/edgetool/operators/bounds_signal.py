@@ -12,10 +12,11 @@ from edgetool.operators.kernel import Call
 from edgetool.operators.prepare.conditions import Condition
 from edgetool.operators.prepare.inspection import constant_input, demand, integers
 from edgetool.operators.prepare.options import flex_options, flex_size
+from edgetool.operators.prepare.signal import FFT_LENGTH
 
 INT32_LIMIT = 2**31
 GAINS = 125  # what WideDynamicFunction (pcan_argc_fixed.cc) may look up for 32 bits
-FFT_LENGTH = FRAME_STEP = 1
+FRAME_STEP = 1
 PREFILL = 2
 CHANNELS, NOISE_CHANNELS = 0, 4
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from edgetool.model.types import DType
 from edgetool.operators.kernel import Call
 from edgetool.operators.prepare.inspection import integer
+from edgetool.operators.prepare.recurrent import HIDDEN
 from edgetool.operators.work.loops import Loops, named, repeated, together
 from edgetool.operators.work.memory import fills
 from edgetool.operators.work.types import Work, WorkRule
 from edgetool.operators.work.vector_matrix import vector_product_s8, vector_product_s16, vector_product_svdf
 from edgetool.target.platform import Platform
 
-HIDDEN = 18
 GATES = 4
 INT16_BYTES = 2
 

@@ -13,12 +13,12 @@ from edgetool.model.types import DType
 from edgetool.operators.kernel import Call
 from edgetool.operators.prepare.inspection import demand, integers
 from edgetool.operators.prepare.options import flex_options, flex_size
+from edgetool.operators.prepare.signal import SAMPLE_BYTES
 from edgetool.operators.work.copies import copied, copied_evenly, filled, moved, repeating
 from edgetool.operators.work.loops import Loops, repeated, together
 from edgetool.operators.work.types import Work, WorkRule
 
 INT16_BYTES = 2
-SAMPLE_BYTES = {DType.INT16: 2, DType.INT32: 4, DType.FLOAT32: 4}
 RADICES = (2, 3, 4, 5)  # kiss_fft has code of its own for these; others take memory from the heap, and were not counted
 
 

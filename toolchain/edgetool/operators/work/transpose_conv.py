@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from edgetool.model.types import DType
 from edgetool.operators.kernel import Call
+from edgetool.operators.prepare.convolution import INT32_BYTES
 from edgetool.operators.prepare.inspection import input_rank, integer, output_rank
 from edgetool.operators.work.convolution_int8 import columns_product
 from edgetool.operators.work.convolution_reference import outside
@@ -20,7 +21,6 @@ from edgetool.operators.work.values import products
 from edgetool.operators.work.windows import Axis, Windows
 from edgetool.target.platform import Platform
 
-INT32_BYTES = 4
 REVERSED_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD: more input channels run as a convolution
 REVERSED_STRIDE = 2
 
