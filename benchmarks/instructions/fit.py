@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from edgetool.estimate.latency import CALL
 from edgetool.model.types import Model
-from edgetool.operators.kernel import Call
-from edgetool.operators.work.registry import work_of
-from edgetool.operators.work.types import Work
+from edgetool.operators.call import Call
+from edgetool.operators.loops import Work
+from edgetool.operators.registry import work_of
 from edgetool.target.load import load_core, load_runtime
 from edgetool.target.platform import Platform, make_platform
 from edgetool.target.types import Kernels

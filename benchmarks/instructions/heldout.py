@@ -13,7 +13,7 @@ from benchmarks.instructions.fit import Coefficients, fit_build, platform_for
 from edgetool.estimate.latency import executed_of
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.operators.kernel import Call
+from edgetool.operators.call import Call
 from edgetool.target.types import Kernels
 
 CORES = {"m4": "cortex-m4", "m7": "cortex-m7", "m55": "cortex-m55"}

@@ -7,7 +7,7 @@ from edgetool.memory.lifetimes import DEAD, layout_problem, timeline
 from edgetool.memory.planner import plan_memory
 from edgetool.memory.types import Lifetime
 from edgetool.model.types import DType
-from edgetool.operators.kernel import arena_bytes
+from edgetool.operators.call import arena_bytes
 from tests.graphs import chain, graph, model, operator, tensor
 
 

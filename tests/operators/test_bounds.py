@@ -11,7 +11,7 @@ import pytest
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.bounds import BOUNDS, check_bounds
-from edgetool.operators.kernel import Call, KernelRefusal
+from edgetool.operators.call import Call, KernelRefusal
 from tests.flexbuffers import flex_map
 from tests.operators.prepare.asked import F, alone, constant
 from tests.operators.prepare.calls import platform, tensor

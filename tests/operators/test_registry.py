@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from edgetool.operators import prepare
+from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import CUSTOM_OPERATORS, OPERATORS, entry_of
-from edgetool.operators.types import OperatorEntry
 from edgetool.target.load import list_runtimes, load_runtime
 from tests.graphs import operator
 

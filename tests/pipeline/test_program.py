@@ -14,7 +14,7 @@ from edgetool.codegen.spec import HeaderSpec, TargetSpec
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.firmware import program_spec
 from edgetool.pipeline.source import Source, open_tflite
 from edgetool.target.load import load_runtime, load_target

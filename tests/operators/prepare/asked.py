@@ -7,8 +7,8 @@ from dataclasses import replace
 from struct import pack
 
 from edgetool.model.types import DType, Model, Operator, OptionValue, Tensor
-from edgetool.operators.kernel import Call
-from edgetool.operators.prepare.control import assignments
+from edgetool.operators.call import Call
+from edgetool.operators.control import assignments
 from edgetool.operators.registry import entry_of
 from edgetool.target.types import Abi
 from tests.graphs import graph, model, operator

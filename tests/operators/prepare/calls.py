@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetool.model.types import DType, Quantization, Tensor
-from edgetool.operators.kernel import Call, Request
-from edgetool.operators.prepare.control import assignments
+from edgetool.operators.call import Call, Request
+from edgetool.operators.control import assignments
 from edgetool.operators.registry import PREPARE_RULES
 from edgetool.target.platform import Platform
 from edgetool.target.types import Abi

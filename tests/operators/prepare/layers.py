@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetool.model.types import Options, OptionValue, Tensor
-from edgetool.operators.kernel import Call, Request
-from edgetool.operators.prepare.control import assignments
+from edgetool.operators.call import Call, Request
+from edgetool.operators.control import assignments
 from edgetool.operators.registry import PREPARE_RULES
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.platform import Platform, make_platform

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.kernel import KernelRefusal
+from edgetool.operators.call import KernelRefusal
 from tests.operators.prepare.calls import call, prepared, temporaries, tensor
 
 F = tensor(1, 4, dtype=DType.FLOAT32)

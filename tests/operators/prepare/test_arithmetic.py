@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.kernel import KernelRefusal, Request, persistent, scratch
+from edgetool.operators.call import KernelRefusal, Request, persistent, scratch
 from tests.operators.prepare.calls import CORTEX_M, HOST, call, platform, prepared, temporaries, tensor
 
 BINARY = ("ADD", "DIV", "FLOOR_DIV", "FLOOR_MOD", "MUL", "SQUARED_DIFFERENCE", "SUB")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.operators.prepare.cmsis_buffers import (
+from edgetool.operators.cmsis_nn import (
     Convolution,
     convolve_s8,
     convolve_s16,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from edgetool.operators.prepare.cmsis_dense_buffers import average_pool, fully_connected_s8, svdf_s8
+from edgetool.operators.cmsis_nn import average_pool, fully_connected_s8, svdf_s8
 
 
 def test_only_mve_sums_rows_of_weights() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.operators.kernel import KernelRefusal
+from edgetool.operators.call import KernelRefusal
 from tests.graphs import graph, model, operator, tensor
 from tests.operators.prepare.asked import Asked, asked_of
 from tests.operators.prepare.calls import HOST

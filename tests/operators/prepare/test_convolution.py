@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.model.types import DType, Options, OptionValue, Tensor
-from edgetool.operators.kernel import Call, KernelRefusal, Request
+from edgetool.operators.call import Call, KernelRefusal, Request
 from edgetool.target.platform import Platform
 from tests.operators.prepare.calls import call, platform, prepared, tensor
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.model.types import DType, Quantization, Tensor
-from edgetool.operators.kernel import KernelRefusal
+from edgetool.operators.call import KernelRefusal
 from tests.flexbuffers import flex_map
 from tests.operators.prepare.asked import Asked, F, asked
 from tests.operators.prepare.calls import HOST, tensor

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetool.model.types import DType, OptionValue, Tensor
-from edgetool.operators.kernel import KernelRefusal, Request
+from edgetool.operators.call import KernelRefusal, Request
 from edgetool.target.platform import Platform
 from tests.operators.prepare.calls import tensor
 from tests.operators.prepare.layers import (

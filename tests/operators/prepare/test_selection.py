@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.kernel import KernelRefusal
+from edgetool.operators.call import KernelRefusal
 from tests.operators.prepare.asked import F, asked, constant
 from tests.operators.prepare.calls import HOST, tensor
 

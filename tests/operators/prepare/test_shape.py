@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.kernel import KernelRefusal
+from edgetool.operators.call import KernelRefusal
 from tests.operators.prepare.asked import F, asked, constant
 from tests.operators.prepare.calls import tensor
 

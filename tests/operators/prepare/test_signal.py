@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.kernel import KernelRefusal
+from edgetool.operators.call import KernelRefusal
 from tests.flexbuffers import flex_map
 from tests.operators.prepare.asked import Asked, F, asked
 from tests.operators.prepare.calls import HOST, tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from edgetool.model.types import DType, Model
-from edgetool.operators.kernel import Call
-from edgetool.operators.work.registry import work_of
-from edgetool.operators.work.types import Work
+from edgetool.operators.call import Call
+from edgetool.operators.loops import Work
+from edgetool.operators.registry import work_of
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
 from tests.operators.prepare.calls import CORTEX_M

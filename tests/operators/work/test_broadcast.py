@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.operators.work.broadcast import Shape, alike, binary_loops, calls, nest
+from edgetool.operators.loops import Shape, alike, binary_loops, calls, nest
 
 
 @st.composite

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType
-from edgetool.operators.work.types import Work
+from edgetool.operators.loops import Work
 from tests.memory.account_net import Net
 from tests.operators.work.runs import BOOL, FLOAT32, INT8, binary, run, unary
 

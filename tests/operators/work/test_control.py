@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from edgetool.model.types import Model
-from edgetool.operators.kernel import Call
-from edgetool.operators.work.registry import work_of
-from edgetool.operators.work.types import Work
+from edgetool.operators.call import Call
+from edgetool.operators.loops import Work
+from edgetool.operators.registry import work_of
 from tests.memory.account_net import Net
 from tests.operators.work.runs import BOOL, FLOAT32, INT32, REFERENCE
 

@@ -9,13 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.kernel import KernelRefusal
-from edgetool.operators.work.convolution_int8 import row_ends
-from edgetool.operators.work.loops import Loops
-from edgetool.operators.work.matrix import product_s8, product_s16
-from edgetool.operators.work.memory import copied_windows
-from edgetool.operators.work.types import Work
-from edgetool.operators.work.windows import Axis, Windows, axis
+from edgetool.operators.call import KernelRefusal
+from edgetool.operators.cmsis_nn import copied_windows, product_s8, product_s16
+from edgetool.operators.convolution import row_ends
+from edgetool.operators.loops import Axis, Loops, Windows, Work, axis
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import conv, depthwise, transposed
 from tests.memory.account_net import Net

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.operators.work.copies import copied, copied_evenly, filled, moved
-from edgetool.operators.work.loops import Loops
+from edgetool.operators.loops import Loops, copied, copied_evenly, filled, moved
 
 SIZES, OFFSETS = st.integers(0, 300), st.integers(0, 50)
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.work.loops import Loops
-from edgetool.operators.work.types import Work
+from edgetool.operators.loops import Loops, Work
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
 from tests.operators.work.runs import FLOAT32, INT8, INT16, run

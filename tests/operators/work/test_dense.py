@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.work.loops import Loops
-from edgetool.operators.work.types import Work
-from edgetool.operators.work.vector_matrix import vector_product_s8, vector_product_s16, vector_product_svdf
+from edgetool.operators.cmsis_nn import vector_product_s8, vector_product_s16, vector_product_svdf
+from edgetool.operators.loops import Loops, Work
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import dense
 from tests.memory.account_net import Net

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgetool.operators.work.elementwise import FUNCTIONS
+from edgetool.operators.elementwise import FUNCTIONS
 from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, unary
 
 

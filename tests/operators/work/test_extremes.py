@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.operators.work.broadcast import Shape
-from edgetool.operators.work.extremes import loops
+from edgetool.operators.arithmetic import loops
+from edgetool.operators.loops import Shape
 from tests.operators.work.runs import MVE, PLAIN
 
 SIDES = st.tuples(st.integers(1, 5), st.sampled_from(["same", "first", "second"]))

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.kernel import KernelRefusal
-from edgetool.operators.work.loops import Loops
-from edgetool.operators.work.types import Work
+from edgetool.operators.call import KernelRefusal
+from edgetool.operators.loops import Loops, Work
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
 from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.work.types import Work
+from edgetool.operators.loops import Work
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
 from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import Model
-from edgetool.operators.kernel import Call, KernelRefusal
-from edgetool.operators.work.registry import work_of
+from edgetool.operators.call import Call, KernelRefusal
+from edgetool.operators.registry import work_of
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.platform import Platform, make_platform
 from tests.memory.account_net import Net

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.work.types import Work
+from edgetool.operators.loops import Work
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
 from tests.operators.work.runs import BOOL, FLOAT32, INT16, INT32, run

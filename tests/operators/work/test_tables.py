@@ -7,7 +7,7 @@ from benchmarks.instructions.cases import rooms
 from benchmarks.instructions.fit import fit_build, points, predicted
 from benchmarks.instructions.measured import BUILDS
 
-from edgetool.operators.work.registry import WORK_RULES
+from edgetool.operators.registry import WORK_RULES
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.tables import load_instructions
 from edgetool.target.types import Kernels

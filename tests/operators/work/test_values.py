@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.work.values import Spread, near_largest, negative_sum, opposite, spread, within, zeros
+from edgetool.operators.loops import Spread, near_largest, negative_sum, opposite, spread, within, zeros
 from tests.memory.account_net import Net
 
 FLOAT32, INT8, INT16 = DType.FLOAT32, DType.INT8, DType.INT16

@@ -16,8 +16,8 @@ from edgetool.estimate.given import whole
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Graph, Model, Operator, Tensor
-from edgetool.operators.prepare.inspection import integers
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.call import integers
+from edgetool.operators.entry import OperatorEntry
 from edgetool.target.platform import Platform
 
 BYTES_PER_FEATURE = 8  # a double, as numpy and pandas hold plain data

@@ -8,7 +8,7 @@ from typing import Literal
 from edgetool.estimate.types import Bound, Estimate, OperatorEstimate
 from edgetool.memory.planner import MemoryPlan
 from edgetool.model.types import Model
-from edgetool.operators.kernel import arena_bytes
+from edgetool.operators.call import arena_bytes
 from edgetool.target.types import MemoryRegion, Target
 
 CacheUse = Literal["fits", "streams"]

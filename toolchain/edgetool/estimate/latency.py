@@ -16,11 +16,10 @@ from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Va
 from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import DType, Model
-from edgetool.operators.cost import OperatorCost, operator_costs
-from edgetool.operators.kernel import Call, KernelRefusal
-from edgetool.operators.types import OperatorEntry
-from edgetool.operators.work.passes import constant_passes
-from edgetool.operators.work.registry import work_of
+from edgetool.operators.call import Call, KernelRefusal
+from edgetool.operators.cost import OperatorCost, constant_passes, operator_costs
+from edgetool.operators.entry import OperatorEntry
+from edgetool.operators.registry import work_of
 from edgetool.target.platform import platform_of
 from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing

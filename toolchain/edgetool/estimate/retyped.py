@@ -15,8 +15,8 @@ from typing import Literal
 from edgetool.memory.account import tensor_structs
 from edgetool.memory.types import aligned
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Tensor
-from edgetool.operators.kernel import Assignment, Call, KernelRefusal, PrepareRule
-from edgetool.operators.prepare.control import assignments
+from edgetool.operators.call import Assignment, Call, KernelRefusal, PrepareRule
+from edgetool.operators.control import assignments
 from edgetool.operators.registry import MAC_RULES, entry_of
 from edgetool.target.platform import Platform
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from edgetool import child, errors
 from edgetool.model.reader import read_model
-from edgetool.operators.prepare.control import resource_variables
+from edgetool.operators.control import resource_variables
 
 Array = npt.NDArray[Any]
 TensorKind = tuple[tuple[int, ...], "np.dtype[Any]"]

@@ -24,18 +24,18 @@ from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem, timeline
 from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
-from edgetool.operators.kernel import (
+from edgetool.operators.call import (
     SCRATCH_REQUESTS_PER_OPERATOR,
     Call,
     KernelRefusal,
     Request,
     arena_bytes,
+    is_quantized,
     persistent,
 )
-from edgetool.operators.prepare.control import assignments, resource_variables
-from edgetool.operators.prepare.quantization import is_quantized
+from edgetool.operators.control import assignments, resource_variables
+from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import entry_of
-from edgetool.operators.types import OperatorEntry
 from edgetool.target.platform import Platform
 from edgetool.target.types import StructSize
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
 from edgetool.model.types import Graph, Model, Operator, Tensor
-from edgetool.operators.kernel import arena_bytes
-from edgetool.operators.prepare.control import resource_variables
+from edgetool.operators.call import arena_bytes
+from edgetool.operators.control import resource_variables
 
 # Tensors that no operator and no graph interface mentions: TFLM plans them all the same.
 DEAD = Lifetime(-2, -2)

@@ -30,8 +30,8 @@ from edgetool.memory.types import Buffer, Layout, LayoutProblem, Proof
 from edgetool.model.edit import in_order
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model
-from edgetool.operators.kernel import arena_bytes
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.call import arena_bytes
+from edgetool.operators.entry import OperatorEntry
 from edgetool.target.platform import Platform
 
 

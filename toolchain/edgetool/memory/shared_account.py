@@ -20,7 +20,7 @@ from itertools import permutations
 from edgetool.memory.account import ArenaAccount, Offsets, Peak, Unaccounted, account_plan, prepare
 from edgetool.memory.types import ARENA_ALIGNMENT
 from edgetool.model.types import Model
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.target.platform import Platform
 
 # Up to so many models, every order of initialisation is tried.

@@ -1,15 +1,11 @@
-"""
-
-What a rule for an operator's tensors and options can say. Which operator has which rules: operator_rules.
+"""The rules of each operator while a file is read: operand counts, and what types, shapes and options must agree on.
 
 A rule takes an operator while its file is read, and refuses it by table, field and byte. Shapes are held against each
 other for the device's sake: TensorFlow Lite Micro writes as much as they say, and looks at none of them when it runs.
 
 The shapes that operators make of their inputs' shapes, where a kernel writes as much as those say.
 
-The rules of each operator: how many tensors it has, and what their types, shapes and its options must agree on.
-
-They are those for which LiteRT refuses a file and without which a kernel of TensorFlow Lite Micro, which looks at none
+The rules are those for which LiteRT refuses a file and without which a kernel of TensorFlow Lite Micro, which looks at none
 of it, would read or write beyond its tensors. What a kernel refuses by itself, and what it merely does not know (types,
 scales), is a finding of the rooms below, not damage to the file.
 """

@@ -10,11 +10,18 @@ from __future__ import annotations
 from math import prod
 
 from edgetool.model.types import DType
-from edgetool.operators.bounds_signal import SIGNAL_BOUNDS
-from edgetool.operators.kernel import Call
-from edgetool.operators.prepare.conditions import Condition
-from edgetool.operators.prepare.inspection import constant_input, demand, integer, integers, words
-from edgetool.operators.prepare.options import flex_options, named_size
+from edgetool.operators.call import (
+    Call,
+    Condition,
+    constant_input,
+    demand,
+    flex_options,
+    integer,
+    integers,
+    named_size,
+    words,
+)
+from edgetool.operators.signal import SIGNAL_BOUNDS
 
 INT32_LIMIT = 2**31
 BOX_COORDINATES = IMAGE_RANK = 4

@@ -24,8 +24,8 @@ from functools import partial
 from typing import Any, Literal
 
 from edgetool.model.types import Graph, Operator
-from edgetool.operators.kernel import SCRATCH_REQUESTS_PER_OPERATOR, Call, KernelRefusal, Request, persistent, scratch
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.call import SCRATCH_REQUESTS_PER_OPERATOR, Call, KernelRefusal, Request, persistent, scratch
+from edgetool.operators.entry import OperatorEntry
 from edgetool.target.schema import Problem, Section
 
 # Beyond these a figure is a slip of the pen: no device has so much.

@@ -1,13 +1,14 @@
-"""Every operator that edgetool knows, one entry each."""
+"""Every operator that edgetool knows, one entry each.
+
+The work rule of every operator that has one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from edgetool.model.types import Operator
-from edgetool.operators import macs
-from edgetool.operators.kernel import PrepareRule, nothing
-from edgetool.operators.prepare import (
+from edgetool.operators import (
     activation,
     arithmetic,
     comparison,
@@ -17,6 +18,7 @@ from edgetool.operators.prepare import (
     dense,
     depthwise,
     elementwise,
+    macs,
     movement,
     normalization,
     padding,
@@ -28,7 +30,9 @@ from edgetool.operators.prepare import (
     signal,
     transpose_conv,
 )
-from edgetool.operators.types import OperatorEntry, Rule
+from edgetool.operators.call import Call, KernelRefusal, PrepareRule, nothing
+from edgetool.operators.entry import OperatorEntry, Rule
+from edgetool.operators.loops import TooLongError, Work, WorkRule
 
 MAC_RULES: dict[str, Rule] = {
     "BATCH_MATMUL": macs.batch_matmul,
@@ -64,23 +68,23 @@ VAR_HANDLE WHERE WHILE ZEROS_LIKE
 """.split()
 
 PREPARE_RULES: dict[str, PrepareRule] = {
-    **activation.RULES,
-    **arithmetic.RULES,
-    **comparison.RULES,
-    **control.RULES,
-    **convolution.RULES,
-    **depthwise.RULES,
-    **transpose_conv.RULES,
-    **dense.RULES,
-    **elementwise.RULES,
-    **movement.RULES,
-    **normalization.RULES,
-    **padding.RULES,
-    **pooling.RULES,
-    **recurrent.RULES,
-    **reduction.RULES,
-    **selection.RULES,
-    **shape.RULES,
+    **activation.PREPARE,
+    **arithmetic.PREPARE,
+    **comparison.PREPARE,
+    **control.PREPARE,
+    **convolution.PREPARE,
+    **depthwise.PREPARE,
+    **transpose_conv.PREPARE,
+    **dense.PREPARE,
+    **elementwise.PREPARE,
+    **movement.PREPARE,
+    **normalization.PREPARE,
+    **padding.PREPARE,
+    **pooling.PREPARE,
+    **recurrent.PREPARE,
+    **reduction.PREPARE,
+    **selection.PREPARE,
+    **shape.PREPARE,
 }
 
 OPERATORS: dict[str, OperatorEntry] = {
@@ -91,7 +95,7 @@ OPERATORS: dict[str, OperatorEntry] = {
 # The custom operators that TFLM brings, by their custom code.
 CUSTOM_OPERATORS: dict[str, OperatorEntry] = {
     name: OperatorEntry(name, None, rule, signal.INIT_RULES.get(name, nothing))
-    for name, rule in sorted({**custom.RULES, **signal.RULES}.items())
+    for name, rule in sorted({**custom.PREPARE, **signal.PREPARE}.items())
 }
 
 
@@ -101,3 +105,55 @@ def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = No
         return OPERATORS.get(operator.code)
     name = operator.custom_code or ""
     return (custom or {}).get(name) or CUSTOM_OPERATORS.get(name)
+
+
+WORK_RULES: dict[str, WorkRule] = {
+    **elementwise.QUANTIZATION_WORK,
+    **normalization.WORK,
+    **elementwise.WORK,
+    **comparison.WORK,
+    **arithmetic.WORK,
+    **activation.WORK,
+    **movement.WORK,
+    **padding.WORK,
+    **pooling.WORK,
+    **reduction.WORK,
+    **selection.WORK,
+    **shape.WORK,
+    **control.WORK,
+    **custom.WORK,
+    **signal.WORK,
+    **recurrent.WORK,
+    **dense.WORK,
+    **convolution.WORK,
+    **depthwise.WORK,
+    **transpose_conv.WORK,
+}
+
+
+# Rules walk along the sides of images; so many elements in a row are more than any of these devices takes.
+LONGEST_SIDE = 2**17
+
+
+def work_of(call: Call) -> Work | None:
+    """The work of one run of the operator's kernel on this build; None where there is no rule for it, or for tensors
+    with sides that no device holds.
+
+    Raises KernelRefusal for tensors that do not fit each other: a kernel that takes them reads beyond their ends, and
+    what it executes follows from no shape.
+    """
+    operator = call.operator
+    rule = WORK_RULES.get((operator.custom_code or "") if operator.code == "CUSTOM" else operator.code)
+    indices = {index for index in (*operator.inputs, *operator.outputs) if index >= 0}
+    longest = max((side for index in indices for side in call.graph.tensors[index].shape), default=0)
+    if rule is None or longest > LONGEST_SIDE:
+        return None
+    try:
+        work = rule(call)
+    except TooLongError:
+        return None
+    except (ArithmeticError, LookupError, ValueError) as error:
+        raise KernelRefusal(f"{operator.label} does not support tensors of these shapes and types") from error
+    if min(work.loops.values(), default=0) < 0:
+        raise KernelRefusal(f"{operator.label} cannot produce a result of this shape")
+    return work

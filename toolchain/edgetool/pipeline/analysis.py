@@ -22,9 +22,9 @@ from edgetool.model.findings import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import operator_costs
+from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
 from edgetool.operators.registry import CUSTOM_OPERATORS
-from edgetool.operators.types import OperatorEntry
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target

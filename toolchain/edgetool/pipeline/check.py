@@ -26,7 +26,7 @@ from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, la
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import plan_memory
 from edgetool.model.metadata import converter_of, keeps_own_plan
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
 from edgetool.pipeline.output import read_file, write_file, writing_in
 from edgetool.pipeline.planning import PlanRequest, Watch, plan_findings

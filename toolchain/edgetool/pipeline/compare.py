@@ -1,10 +1,6 @@
-"""
+"""Two models side by side: .tflite files, or reports that edgetool wrote about models.
 
-The figures of two reports, and how they differ.
-
-The operators of two reports side by side.
-
-Two models side by side: .tflite files, or reports that edgetool wrote about models.
+The figures of two reports, and how they differ; and their operators, each beside its counterpart.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from edgetool.model.reader import read_model
 from edgetool.model.scopes import layer_of
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
+from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.legality import Illegal, illegal_operators
-from edgetool.operators.types import OperatorEntry
 from edgetool.passes.ends import leftover_ends, readable_inputs, trim_ends
 from edgetool.passes.legalize import legalize
 from edgetool.passes.rescaling import fold_rescaling

@@ -10,7 +10,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.finding import Finding
 from edgetool.memory.plan_options import Wanted
 from edgetool.memory.planner import MemoryPlan
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.firmware import FirmwareRequest, firmware_files, firmware_names, own_arena_findings
 from edgetool.pipeline.output import check_writable, write_files
 from edgetool.pipeline.planning import NO_PLAN, PlanRequest, Watch, plan_findings, planned_for, search_findings

@@ -27,7 +27,7 @@ from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.shared_account import SharedAccount, Tenant, account_shared
 from edgetool.memory.sharing.plan import SharedLayout, shared_offsets, whole_problem
 from edgetool.memory.sharing.types import Algorithm
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.firmware import (
     HEADER_ONLY,

@@ -33,8 +33,8 @@ from edgetool.memory.types import LayoutProblem
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator
-from edgetool.operators.prepare.control import resource_variables
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.control import resource_variables
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import counted
 from edgetool.pipeline.source import Source, own_path
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime

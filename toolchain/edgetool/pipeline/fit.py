@@ -15,7 +15,7 @@ from edgetool.errors import UsageError
 from edgetool.gate.judge import Figures, judge_figures
 from edgetool.gate.limits import Limits
 from edgetool.gate.plain import duration, short_size
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators

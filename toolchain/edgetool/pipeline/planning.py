@@ -42,7 +42,7 @@ from edgetool.model.metadata import RECORD_METADATA_NAME as RECORD_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of

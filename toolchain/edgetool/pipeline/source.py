@@ -16,7 +16,7 @@ from edgetool.errors import InvalidModelError, UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.operators.described import describe_operators
-from edgetool.operators.types import OperatorEntry
+from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.output import read_file
 from edgetool.target.profile import problems_as_error
 from edgetool.target.toml_text import toml_table, toml_text

@@ -40,7 +40,7 @@ from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, unjudged_offsets
 from edgetool.model.types import Model, Tensor
 from edgetool.model.writer import write_model
-from edgetool.operators.kernel import arena_bytes
+from edgetool.operators.call import arena_bytes
 from edgetool.pipeline.output import check_readable
 from edgetool.pipeline.planning import planned_source
 from edgetool.pipeline.reporting import device_options, finding_infos, model_info, target_info

@@ -12,7 +12,7 @@ from edgetool.memory.sharing.assign import assign
 from edgetool.memory.sharing.types import Algorithm, LiveRange
 from edgetool.memory.types import Buffer, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.model.types import Model
-from edgetool.operators.kernel import arena_bytes
+from edgetool.operators.call import arena_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,163 @@
+"""Activation functions as operators of their own: MACs, Prepare, loop counts and bounds.
+
+Their tables and parameters lie in what Init allocates. Sources: activations_common.cc, leaky_relu_common.cc,
+prelu_common.cc, elu.cc, hard_swish_common.cc, logistic_common.cc, tanh.cc.
+
+Sources: activations_common.cc, leaky_relu.h, prelu.h, prelu_common.cc, elu.cc, hard_swish.h, logistic.h and tanh.h,
+the latter two also of integer_ops.
+"""
+
+from __future__ import annotations
+
+from math import frexp, log2, prod
+
+from edgetool.model.types import DType
+from edgetool.operators.call import (
+    Call,
+    KernelRefusal,
+    PrepareRule,
+    counts,
+    float32,
+    looks_at,
+    output_alike,
+    ratio,
+    scale,
+    symmetric_int16,
+    zero_point,
+)
+from edgetool.operators.loops import (
+    DEVIATIONS,
+    Work,
+    WorkRule,
+    broadcast,
+    dtype_name,
+    extended,
+    flat,
+    negatives,
+    within,
+)
+
+LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
+
+
+def _int8_slopes(call: Call) -> None:
+    if call.required_output().dtype == DType.INT16 and call.required_input(1).dtype != DType.INT8:
+        raise KernelRefusal("int16 PRELU supports only int8 slopes")
+
+
+def _shrinking_output(call: Call) -> None:
+    """The multiplier from 1/128 of the input's scale to the output's has no left shift."""
+    source, result = call.required_input(0), call.required_output()
+    if source.dtype == DType.INT8 and scale(result) and float32(float32(scale(source) / 128) / scale(result)) >= 1:
+        raise KernelRefusal(
+            "HARD_SWISH supports int8 only if the output scale is greater than 1/128 of the input scale"
+        )
+
+
+def _from_zero(call: Call) -> None:
+    """Results from 0 to 1 in int8 start at the lowest value."""
+    if call.required_input(0).dtype == DType.INT8 and zero_point(call.required_output()) != -128:
+        raise KernelRefusal(f"{call.operator.label} produces int8 only with a zero point of -128")
+
+
+def _fifteen_bits(call: Call) -> None:
+    """Results in int16 have a scale of 2^-15."""
+    own = scale(call.required_output())
+    if call.required_input(0).dtype == DType.INT16 and not (own > 0 and abs(log2(own) + 15) < LOG2_TOLERANCE):
+        raise KernelRefusal(f"{call.operator.label} produces int16 only with a scale of 2^-15, not {own}")
+
+
+PREPARE: dict[str, PrepareRule] = {
+    "ELU": looks_at((0,), (0,), counts(1), output_alike),
+    "HARD_SWISH": looks_at((0,), (0,), counts(1), _shrinking_output),
+    "LEAKY_RELU": looks_at((0,), (0,), counts(1), output_alike),
+    "LOGISTIC": looks_at((0,), (0,), output_alike, _from_zero, symmetric_int16(1), _fifteen_bits),
+    "PRELU": looks_at((0, 1), (0,), _int8_slopes),
+    "RELU": looks_at((0,), (0,), symmetric_int16(1)),
+    # The output is not looked at.
+    "RELU6": looks_at((0,), ()),
+    # The input is asked for twice.
+    "TANH": looks_at((0, 0), (0,), counts(1), output_alike, symmetric_int16(1), _fifteen_bits),
+}
+
+
+INTEGER_BITS = 4  # of what LOGISTIC and TANH calculate with
+# The real numbers at which the table of int16 ends: 255 steps of 2^9 or 2^8, at 3 * 2^12 to the unit.
+TABLE_END = {"LOGISTIC": 255 * 2**9 / (3 * 2**12), "TANH": 255 * 2**8 / (3 * 2**12)}
+RELUISH_SCALE = float32(3 / 32768)
+REACH, SIX = 3, 6  # the real numbers where HARD_SWISH and RELU6 begin to clamp
+
+
+def _plain(call: Call) -> Work:
+    return flat(call, dtype_name(call))
+
+
+def _by_sign(call: Call) -> Work:
+    """Numbers below zero take another branch."""
+    return flat(call, dtype_name(call), negative=negatives(call))
+
+
+def _prelu(call: Call) -> Work:
+    """Integers always go through the broadcast; floats through four loops, whatever the shapes."""
+    source, result = call.required_input(0), call.required_output()
+    negative = negatives(call)
+    if source.dtype != DType.FLOAT32:
+        return broadcast(call, dtype_name(call), negative=negative)
+    batch, height, width, channels = extended(result.shape, 4)
+    turns = {"plane": batch * height, "row": batch * height * width}
+    return Work("float32", {**turns, "element": prod((batch, height, width, channels)), "negative": negative})
+
+
+def _sigmoid(call: Call) -> Work:
+    """Integers beyond what their fixed-point numbers hold are saturated without calculation."""
+    source = call.required_input(0)
+    if source.dtype == DType.FLOAT32:
+        return _plain(call)
+    if source.dtype == DType.INT8:
+        share = within(_radius(scale(source)) - 0.5)
+    else:
+        share = within(ratio(TABLE_END[call.operator.code], scale(source)), DEVIATIONS[DType.INT16])
+    return flat(call, dtype_name(call), calculated=round(source.element_count * share), negative=negatives(call))
+
+
+def _radius(own: float) -> int:
+    """CalculateInputRadius for the multiplier of a scale (quantization_util.cc)."""
+    _, left_shift = frexp(own * 2 ** (31 - INTEGER_BITS))
+    return int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
+
+
+def _hard_swish(call: Call) -> Work:
+    """int8 is shifted to the scale of the clamped factor: to the left, to the right or not at all.
+
+    What a shift to the left saturates is done sooner: numbers beyond 3.
+    """
+    source = call.required_input(0)
+    if source.dtype != DType.INT8:
+        return _plain(call)
+    _, exponent = frexp(float32(float32(scale(source) / 128) / RELUISH_SCALE))
+    count = source.element_count
+    if exponent <= 0:
+        return flat(call, "int8", narrowed=count if exponent else 0)
+    return flat(call, "int8", widened=count, unsaturated=round(count * within(ratio(REACH, scale(source)))))
+
+
+def _relu6(call: Call) -> Work:
+    """A quantized number above six needs no look at zero."""
+    source = call.required_input(0)
+    if source.dtype not in DEVIATIONS:
+        return _by_sign(call)
+    beyond = 1 - within(ratio(SIX, scale(source)), DEVIATIONS[source.dtype])
+    above = (source.element_count - negatives(call)) * beyond
+    return flat(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
+
+
+WORK: dict[str, WorkRule] = {
+    "ELU": lambda call: _plain(call) if call.required_input(0).dtype == DType.INT8 else _by_sign(call),
+    "HARD_SWISH": _hard_swish,
+    "LEAKY_RELU": _by_sign,
+    "LOGISTIC": _sigmoid,
+    "PRELU": _prelu,
+    "RELU": _by_sign,
+    "RELU6": _relu6,
+    "TANH": _sigmoid,
+}

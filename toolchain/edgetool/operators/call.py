@@ -1,0 +1,441 @@
+"""What a kernel of TFLM sees of one operator, and what it asks of the arena and demands of its tensors in Prepare.
+
+What a TFLM kernel asks of the arena while it prepares one operator, request by request.
+
+A tensor's quantization as TFLM's kernels see it, and the fixed-point multipliers that they can make of scales.
+
+Sources: micro_allocator.cc (what a TfLiteTensor gets of the file) and quantization_util.cc.
+
+Rules made of a list: the tensors that a kernel looks at, and the conditions that it sets on them.
+
+What a Prepare reads of single tensors and options, and what it demands of them.
+
+The fixed-point multipliers of matrix products: what their making asks for, and which scales it takes.
+
+Sources: CalculateOpDataFullyConnected (fully_connected_common.cc) and GetQuantizedConvolutionMultipler
+(kernel_util.cc). Infinite multipliers pass on most builds, and so they do here.
+
+A custom operator's options, as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isnan
+from struct import pack, unpack, unpack_from
+from typing import Literal
+
+from edgetool.model.flexbuffer import FlexbufferError, FlexVector, read_flexbuffer
+from edgetool.model.types import DType, Graph, Model, Operator, OptionValue, Tensor
+from edgetool.target.platform import Platform
+
+# The requests for scratch that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h).
+SCRATCH_REQUESTS_PER_OPERATOR = 12
+
+# Where TFLM's element differs from the schema's width (TfLiteTypeSizeOf, memory_helpers.cc).
+ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
+
+RequestKind = Literal["persistent", "scratch", "temporary tensor", "temporary buffer"]
+
+
+class KernelRefusal(Exception):  # noqa: N818  # no error of ours: the device's answer
+    """The kernel's Prepare would return an error: AllocateTensors fails on the device. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One allocation: what it holds, in words for people, and the bytes asked for.
+
+    "persistent" (AllocatePersistentBuffer, aligned to 16) stays in the tail; "scratch"
+    (RequestScratchBufferInArena) lies in the head while the operator runs; both temporary kinds lie above the
+    head until Prepare of the operator ends. tensor is the index of a "temporary tensor", whose bytes follow
+    from the runtime's structs.
+    """
+
+    kind: RequestKind
+    what: str
+    size_bytes: int = 0
+    alignment: int = 16
+    tensor: int = -1
+
+
+def arena_bytes(tensor: Tensor) -> int:
+    """The bytes that TFLM reserves in the arena for the tensor's elements."""
+    element_bytes = ARENA_ELEMENT_BYTES.get(tensor.dtype)
+    return tensor.size_bytes if element_bytes is None else tensor.element_count * element_bytes
+
+
+def persistent(what: str, size_bytes: int) -> Request:
+    """A buffer for the life of the interpreter."""
+    return Request("persistent", what, size_bytes)
+
+
+def scratch(what: str, size_bytes: int) -> Request:
+    """A buffer for the time in which the operator runs."""
+    return Request("scratch", what, size_bytes)
+
+
+def temporary_buffer(what: str, size_bytes: int, alignment: int) -> Request:
+    """A buffer until Prepare of the operator ends."""
+    return Request("temporary buffer", what, size_bytes, alignment)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What Prepare of an ASSIGN_VARIABLE finds: its variable, how many there are, and whether it is the first to it.
+
+    variable is None where no operator before it made the handle. size_bytes: what the first one gives the variable for
+    good, None where none is known. A READ_VARIABLE has one too, and is never the first.
+    """
+
+    variable: int | None
+    known: int
+    first: bool
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operator under Prepare, and the build of TFLM that prepares it.
+
+    assignments: those of the whole model by (subgraph, operator), which depend on the operators before.
+    """
+
+    model: Model
+    graph: Graph
+    operator: Operator
+    platform: Platform
+    assignments: Mapping[tuple[int, int], Assignment]
+
+    def input(self, position: int) -> Tensor | None:
+        """The input at a position; None when it is left out or the operator has fewer."""
+        return self._tensor(self.operator.inputs, position)
+
+    def output(self, position: int = 0) -> Tensor | None:
+        """The output at a position; None when the operator has fewer."""
+        return self._tensor(self.operator.outputs, position)
+
+    def required_input(self, position: int) -> Tensor:
+        """The input at a position. Raises KernelRefusal when there is none."""
+        tensor = self.input(position)
+        if tensor is None:
+            raise KernelRefusal(f"{self.operator.label} has no input {position}")
+        return tensor
+
+    def required_output(self, position: int = 0) -> Tensor:
+        """The output at a position. Raises KernelRefusal when there is none."""
+        tensor = self.output(position)
+        if tensor is None:
+            raise KernelRefusal(f"{self.operator.label} has no output {position}")
+        return tensor
+
+    def option(self, name: str, default: OptionValue = None) -> OptionValue:
+        """A field of the operator's options; the default where the file has no option table of that field."""
+        options = self.operator.options
+        return default if options is None else dict(options.fields).get(name, default)
+
+    def temporary_inputs(self, *positions: int) -> Iterator[Request]:
+        """AllocateTempInputTensor for each position; nothing for one that is left out, as in TFLM."""
+        for position in positions:
+            yield from _temporary(self.input(position))
+
+    def temporary_outputs(self, *positions: int) -> Iterator[Request]:
+        """AllocateTempOutputTensor for each position."""
+        for position in positions:
+            yield from _temporary(self.output(position))
+
+    def _tensor(self, indices: tuple[int, ...], position: int) -> Tensor | None:
+        if not 0 <= position < len(indices) or indices[position] < 0:
+            return None
+        return self.graph.tensors[indices[position]]
+
+
+def _temporary(tensor: Tensor | None) -> Iterator[Request]:
+    if tensor is not None:
+        yield Request("temporary tensor", f"TfLiteTensor of {tensor.name!r}", tensor=tensor.index)
+
+
+PrepareRule = Callable[[Call], Iterable[Request]]
+
+
+def nothing(_: Call) -> Iterable[Request]:
+    """The rule of a kernel whose Prepare asks for nothing, or that has no Prepare."""
+    return ()
+
+
+# Real values between which a fused activation clamps: the kernel quantizes each.
+CLAMPED: dict[object, tuple[float, ...]] = {"RELU": (0.0,), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0)}
+LARGEST_QUANTIZED = 2.0**31
+
+
+def is_quantized(tensor: Tensor) -> bool:
+    """Whether TFLM takes the tensor for quantized: the file gives it scales and zero points."""
+    quantization = tensor.quantization
+    return quantization is not None and bool(quantization.scales) and bool(quantization.zero_points)
+
+
+def scale(tensor: Tensor) -> float:
+    """The first scale; 0 for a tensor that is not quantized."""
+    return tensor.quantization.scales[0] if tensor.quantization is not None and is_quantized(tensor) else 0.0
+
+
+def zero_point(tensor: Tensor) -> int:
+    """The first zero point; 0 for a tensor that is not quantized."""
+    return tensor.quantization.zero_points[0] if tensor.quantization is not None and is_quantized(tensor) else 0
+
+
+def ratio(dividend: float, divisor: float) -> float:
+    """The quotient; infinite for a divisor of 0, so that no condition on it holds."""
+    return dividend / divisor if divisor else inf
+
+
+def is_below_one(multiplier: float) -> bool:
+    """Whether QuantizeMultiplierSmallerThanOneExp takes it; it aborts the program otherwise.
+
+    A fraction that would round to 2^31 / 2^31 is too large as well.
+    """
+    return 0.0 < multiplier < 1.0 - 2.0**-32
+
+
+def float32(value: float) -> float:
+    """The value rounded to single precision, in which some kernels calculate."""
+    try:
+        (rounded,) = unpack("<f", pack("<f", value))
+    except OverflowError:
+        return inf if value > 0 else -inf
+    return float(rounded)
+
+
+def check_activation_range(call: Call) -> None:
+    """CalculateActivationRangeQuantized (kernel_util.cc): the bounds of the fused activation fit 32 bits.
+
+    Raises KernelRefusal when they do not, as for an output without a scale.
+    """
+    own = scale(call.required_output())
+    for bound in CLAMPED.get(call.option("fused_activation_function", "NONE"), ()):
+        quantized = float32(bound / own) if own else inf
+        if abs(quantized) > LARGEST_QUANTIZED:
+            raise KernelRefusal(f"{call.operator.label} cannot clamp to {bound:g} with an output scale of {own}")
+
+
+# Raises KernelRefusal when the kernel would not take the operator.
+Condition = Callable[[Call], None]
+
+
+def looks_at(inputs: Iterable[int], outputs: Iterable[int], *conditions: Condition) -> PrepareRule:
+    """The rule of a kernel that asks for the TfLiteTensors at these positions and checks them, and for nothing else."""
+
+    def rule(call: Call) -> Iterator[Request]:
+        for position in inputs:
+            call.required_input(position)
+            yield from call.temporary_inputs(position)
+        for position in outputs:
+            call.required_output(position)
+            yield from call.temporary_outputs(position)
+        for condition in conditions:
+            condition(call)
+
+    return rule
+
+
+def counts(inputs: int, outputs: int = 1) -> Condition:
+    """The operator has exactly so many inputs and outputs; those left out count."""
+
+    def condition(call: Call) -> None:
+        found = (len(call.operator.inputs), len(call.operator.outputs))
+        if found != (inputs, outputs):
+            raise KernelRefusal(
+                f"{call.operator.label} requires {inputs} inputs and {outputs} outputs, not {found[0]} and {found[1]}"
+            )
+
+    return condition
+
+
+def inputs_alike(call: Call) -> None:
+    """The first two inputs are of one type."""
+    _alike(call, call.required_input(0), call.required_input(1))
+
+
+def output_alike(call: Call) -> None:
+    """The output is of the first input's type."""
+    _alike(call, call.required_input(0), call.required_output())
+
+
+def same_shape(call: Call) -> None:
+    """The output has the input's shape."""
+    source, result = call.required_input(0), call.required_output()
+    if source.shape != result.shape:
+        raise KernelRefusal(
+            f"{call.operator.label} cannot produce an output of shape {result.shape} from {source.shape}"
+        )
+
+
+def symmetric_int16(inputs: int) -> Condition:
+    """When the first input is int16, so many inputs and the output have zero points of 0."""
+
+    def condition(call: Call) -> None:
+        tensors = [*(call.required_input(position) for position in range(inputs)), call.required_output()]
+        for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
+            if zero_point(tensor) != 0:
+                raise KernelRefusal(
+                    f"{call.operator.label} supports int16 only with zero points of 0, not {zero_point(tensor)}"
+                )
+
+    return condition
+
+
+def _alike(call: Call, first: Tensor, second: Tensor) -> None:
+    if first.dtype != second.dtype:
+        raise KernelRefusal(f"{call.operator.label} does not support {_type(first)} together with {_type(second)}")
+
+
+def _type(tensor: Tensor) -> str:
+    return tensor.dtype.name.lower()
+
+
+INT_BYTES = 4
+
+
+def demand(call: Call, holds: bool, text: str) -> None:
+    """Raises KernelRefusal, "OPERATOR text", unless the condition holds."""
+    if not holds:
+        raise KernelRefusal(f"{call.operator.label} {text}")
+
+
+def integer(call: Call, name: str, default: int = 0) -> int:
+    """An option that is a number; the default where the file has none."""
+    value = call.option(name, default)
+    return value if isinstance(value, int) else default
+
+
+def words(tensor: Tensor) -> tuple[int, ...]:
+    """The constant's bytes as int32, whatever its type: kernels that do not check the type read it so."""
+    return _integers(tensor, DType.INT32)
+
+
+def integers(tensor: Tensor) -> tuple[int, ...]:
+    """The constant's elements, of one of the types int8 to int64."""
+    return _integers(tensor, tensor.dtype)
+
+
+def dims_copy(tensor: Tensor) -> Request:
+    """A copy of the dimensions in a TfLiteIntArray (CreateWritableTensorDimsWithCopy, kernel_util.cc)."""
+    return persistent("dimensions of the output", INT_BYTES * (1 + len(tensor.shape)))
+
+
+def constant_input(position: int, what: str) -> Condition:
+    """The file holds the contents of this input."""
+    return lambda call: demand(
+        call, call.required_input(position).is_constant, f"requires its {what} to be constant in the file"
+    )
+
+
+def input_type(position: int, *types: DType) -> Condition:
+    """This input is of one of these types."""
+    return lambda call: _typed(call, f"input {position}", call.required_input(position), types)
+
+
+def output_type(position: int, *types: DType) -> Condition:
+    """This output is of one of these types."""
+    return lambda call: _typed(call, f"output {position}", call.required_output(position), types)
+
+
+def input_rank(position: int, lowest: int, highest: int | None = None) -> Condition:
+    """This input has so many dimensions; exactly `lowest` when no highest number is given."""
+    return lambda call: _ranked(call, f"input {position}", call.required_input(position), lowest, highest)
+
+
+def output_rank(position: int, lowest: int, highest: int | None = None) -> Condition:
+    """This output has so many dimensions; exactly `lowest` when no highest number is given."""
+    return lambda call: _ranked(call, f"output {position}", call.required_output(position), lowest, highest)
+
+
+def _integers(tensor: Tensor, dtype: DType) -> tuple[int, ...]:
+    data = tensor.data or b""
+    code = {8: "b", 16: "h", 32: "i", 64: "q"}[dtype.bits]
+    return unpack_from(f"<{len(data) * 8 // dtype.bits}{code}", data)
+
+
+def _typed(call: Call, what: str, tensor: Tensor, types: tuple[DType, ...]) -> None:
+    names = ", ".join(dtype.name.lower() for dtype in types)
+    demand(call, tensor.dtype in types, f"supports {what} of type {names}, not {tensor.dtype.name.lower()}")
+
+
+def _ranked(call: Call, what: str, tensor: Tensor, lowest: int, highest: int | None) -> None:
+    highest = lowest if highest is None else highest
+    span = f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
+    rank = len(tensor.shape)
+    demand(call, lowest <= rank <= highest, f"supports {what} with {span} dimensions, not {rank}")
+
+
+INT32_BYTES = 4
+BIAS_TOLERANCE = 0.02  # of the output's scale
+
+
+def is_per_channel(weights: Tensor) -> bool:
+    """Whether TFLM takes the weights for quantized with more than one scale."""
+    return is_quantized(weights) and weights.quantization is not None and weights.quantization.per_channel
+
+
+def check_product(call: Call, first: Tensor, second: Tensor) -> None:
+    """The product of two scales is not negative. Raises KernelRefusal otherwise."""
+    product = float32(scale(first) * scale(second))
+    demand(call, product >= 0, f"does not support {product} as the product of scales")
+
+
+def weight_multipliers(
+    call: Call, source: Tensor, weights: Tensor, bias: Tensor | None, output_scale: float
+) -> Iterator[Request]:
+    """Multipliers for weights, in the arena when they are quantized per channel; nothing for a float source.
+
+    Raises KernelRefusal when there are none.
+    """
+    if source.dtype == DType.FLOAT32:
+        return
+    quantization = weights.quantization
+    if quantization is not None and is_per_channel(weights):
+        scales, axis = quantization.scales, quantization.axis
+        taken = source.dtype in (DType.INT8, DType.INT16) and weights.dtype != DType.INT4
+        names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
+        demand(call, taken, f"does not support {names} quantized per channel")
+        alike = 0 <= axis < len(weights.shape) and weights.shape[axis] == len(scales)
+        demand(call, alike, f"does not support {len(scales)} scales for weights of shape {weights.shape}")
+        for what in ("per-channel multipliers", "per-channel shifts"):
+            yield persistent(what, INT32_BYTES * len(scales))
+        return
+    if bias is not None:
+        off = abs(scale(source) * scale(weights) - scale(bias))
+        error = off / output_scale if output_scale else inf
+        near = not isnan(error) and error <= BIAS_TOLERANCE
+        demand(call, near, "requires the bias scale to be the product of the input scale and the weight scale")
+    check_product(call, source, weights)
+
+
+def flex_options(call: Call) -> FlexVector:
+    """The flexbuffer among the operator's options. Raises KernelRefusal when it cannot be read."""
+    try:
+        return read_flexbuffer(call.operator.custom_options or b"")
+    except FlexbufferError as damage:
+        raise KernelRefusal(f"{call.operator.label} has custom options that are {damage}") from damage
+
+
+def flex_size(call: Call, position: int) -> int:
+    """The size at this position, as TFLM's FlexbufferWrapper reads it: without a look at its type.
+
+    Raises KernelRefusal when there is none, or a negative one, for which no arena is large enough.
+    """
+    raw = flex_options(call).raw
+    if position >= len(raw):
+        raise KernelRefusal(f"{call.operator.label} has {len(raw)} options, not {position + 1}")
+    if raw[position] < 0:
+        raise KernelRefusal(f"{call.operator.label} does not support a size of {raw[position]}")
+    return raw[position]
+
+
+def named_size(call: Call, name: str) -> int:
+    """The size of this name; 0 when there is none. Raises KernelRefusal for a negative one."""
+    size = flex_options(call).integer(name)
+    if size < 0:
+        raise KernelRefusal(f"{call.operator.label} does not support a size of {size}")
+    return size

@@ -1,0 +1,441 @@
+"""CMSIS-NN: the sizes of its scratch buffers, and the loops that its kernels share.
+
+CMSIS-NN's scratch buffers of convolutions, in bytes: what its *_get_buffer_size functions return.
+
+Sources: arm_convolve_get_buffer_sizes_s8.c, _s16.c, arm_depthwise_conv_get_buffer_sizes_s8.c, _s4.c,
+arm_transpose_conv_get_buffer_sizes_s8.c, arm_nnsupportfunctions.h, as built by GCC or LLVM (Arm's own compiler
+gets other sizes for some). They choose by the processor's extensions, not by what will run.
+
+CMSIS-NN's buffers of matrix products and of pooling, in bytes: what its *_get_buffer_size functions return.
+
+Sources: arm_fully_connected_get_buffer_sizes_s8.c, _s16.c, arm_svdf_get_buffer_sizes_s8.c,
+arm_avgpool_get_buffer_sizes_s8.c, _s16.c, arm_convolve_get_buffer_sizes_s8.c, as built by GCC or LLVM.
+BATCH_MATMUL takes the size of a fully connected layer; an LSTM has no such function.
+
+Copies and fills of bytes, by the C library or by CMSIS-NN's own vector loops; windows copied out of images.
+
+Matrix products of CMSIS-NN's convolutions: rows of input by channels of output, over a depth.
+
+Sources: arm_nn_mat_mult_nt_t_s8.c, arm_nn_mat_mult_kernel_s8_s16.c, arm_convolve_s8.c.
+
+Products of one vector and a matrix, as in CMSIS-NN's dense and recurrent layers: units over a depth.
+
+Sources: arm_nn_vec_mat_mult_t_s8.c and its variants _per_ch_s8, _s16, _s16_s16, _s4, _svdf_s8, and
+arm_nn_vec_mat_mul_result_acc_s8_s16.c.
+
+Which way CMSIS-NN's wrappers of convolutions with weights of 8 and 4 bits go, and the way that they share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+from edgetool.operators import loops as library
+from edgetool.operators.call import Call
+from edgetool.operators.loops import Axis, Loops, Windows, Work, nested, repeated, together
+from edgetool.target.platform import Platform
+
+INT16_BYTES = 2
+INT32_BYTES = 4
+COLUMNS_AT_ONCE = 4  # columns of im2col that MVE multiplies together
+MVE_BYTES = 16
+CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
+EFFICIENT_REVERSAL_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD
+REVERSAL_STRIDE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """The sizes of a convolution; in elements, and pad_* in front of the first row and column.
+
+    kernel_channels: those that one filter sees, fewer than in_channels when grouped.
+    """
+
+    batch: int
+    in_height: int
+    in_width: int
+    in_channels: int
+    out_width: int
+    out_channels: int
+    kernel_height: int
+    kernel_width: int
+    kernel_channels: int
+    stride_height: int
+    stride_width: int
+    dilation_height: int = 1
+    dilation_width: int = 1
+    pad_height: int = 0
+    pad_width: int = 0
+
+    @property
+    def column(self) -> int:
+        """The elements of a window, over all channels even when grouped."""
+        return self.in_channels * self.kernel_height * self.kernel_width
+
+    @property
+    def undilated(self) -> bool:
+        """Whether the kernel's elements lie side by side."""
+        return self.dilation_height == self.dilation_width == 1
+
+
+def convolve_s8(c: Convolution, *, mve: bool) -> int:
+    """im2col of int8 (arm_convolve_wrapper_s8_get_buffer_size; for int4 filters as well)."""
+    if _is_1x1(c):
+        return 0
+    if mve and _is_1xn(c):
+        return _convolve_1xn_s8(c)
+    return _columns_s8(c, mve=mve)
+
+
+def convolve_s16(c: Convolution, *, mve: bool) -> int:
+    """im2col of int16 (arm_convolve_wrapper_s16_get_buffer_size)."""
+    if mve:
+        return COLUMNS_AT_ONCE * _up(c.column * INT16_BYTES, MVE_BYTES)
+    return 2 * c.column * INT16_BYTES
+
+
+def depthwise_s8(c: Convolution, *, dsp: bool, mve: bool) -> int:
+    """Columns of int8 (arm_depthwise_conv_wrapper_s8_get_buffer_size); kernel_channels is 1.
+
+    MVE runs a depthwise convolution of one channel into several as a convolution with filters turned around.
+    TFLM does not set the strides (depthwise_conv.cc), by which CMSIS-NN would tell 1xN windows from others: whether
+    it finds them is left to what lies on the stack, so the answer is the larger one.
+    """
+    if mve and c.in_channels == 1 and c.out_channels > 1:
+        im2col = 0 if _is_1x1(c) else _columns_s8(c, mve=True)
+        return im2col + c.out_channels * c.kernel_height * c.kernel_width
+    if not _is_optimized_depthwise(c):
+        return 0
+    if mve:
+        return _blocks(c)
+    small = c.kernel_height == c.kernel_width == 3 and c.pad_height <= 1 and c.pad_width <= 1
+    return 0 if small or not dsp else c.column * INT16_BYTES
+
+
+def depthwise_s4(c: Convolution, *, mve: bool) -> int:
+    """Columns for int4 filters (arm_depthwise_conv_wrapper_s4_get_buffer_size)."""
+    if not _is_optimized_depthwise(c):
+        return 0
+    return _blocks(c) if mve else c.column * INT16_BYTES
+
+
+def transpose_s8(c: Convolution, *, mve: bool) -> int:
+    """im2col of int8 where it runs as a convolution, else rows of accumulators (arm_transpose_conv_s8_get_buffer_size).
+
+    The rows' width takes the vertical stride for the horizontal one, as CMSIS-NN does.
+    """
+    if _reverses(c):
+        return _columns_s8(c, mve=mve)
+    width = (c.in_width - 1) * c.stride_width + max(c.kernel_width, c.stride_height)
+    return width * c.out_channels * max(c.kernel_height, c.stride_height) * INT32_BYTES
+
+
+def transpose_reversed_filter_s8(c: Convolution) -> int:
+    """The filter turned around (arm_transpose_conv_s8_get_reverse_conv_buffer_size)."""
+    return c.column * c.out_channels if _reverses(c) else 0
+
+
+def _is_1x1(c: Convolution) -> bool:
+    unpadded = c.pad_height == c.pad_width == 0
+    return unpadded and c.kernel_height == c.kernel_width == 1 and c.undilated and c.in_channels == c.kernel_channels
+
+
+def _is_1xn(c: Convolution) -> bool:
+    flat = c.in_height == c.kernel_height == 1 and c.dilation_width == 1
+    return flat and c.stride_width * c.in_channels % 4 == 0 and c.in_channels == c.kernel_channels
+
+
+def _convolve_1xn_s8(c: Convolution) -> int:
+    """Padded windows at both ends of a row; general im2col where a row is all ends."""
+    total = (c.out_width - 1) * c.stride_width + c.kernel_width - c.in_width
+    asymmetric = total % 2 if total >= 0 else -(-total % 2)  # the remainder's sign is C's
+    right = _padded_windows(c.pad_width + asymmetric, c.stride_width)
+    left = _padded_windows(c.pad_width, c.stride_width)
+    if left + right > c.out_width:
+        return _columns_s8(c, mve=True)
+    after = right if asymmetric else c.pad_width
+    return c.in_channels * max(c.kernel_width + c.pad_width, c.kernel_width - 1 + after)
+
+
+def _padded_windows(pad: int, stride: int) -> int:
+    if pad == 0:
+        return 0
+    return max(1, ceil(pad / stride)) if stride else 1
+
+
+def _columns_s8(c: Convolution, *, mve: bool) -> int:
+    if mve:
+        return COLUMNS_AT_ONCE * _up(c.column, MVE_BYTES)
+    return 2 * _up(c.column, 4) * INT16_BYTES
+
+
+def _is_optimized_depthwise(c: Convolution) -> bool:
+    return c.in_channels == c.out_channels and c.batch == 1 and c.undilated
+
+
+def _blocks(c: Convolution) -> int:
+    return COLUMNS_AT_ONCE * CHANNELS_AT_ONCE * c.kernel_height * c.kernel_width
+
+
+def _reverses(c: Convolution) -> bool:
+    small = c.stride_height <= REVERSAL_STRIDE and c.stride_width <= REVERSAL_STRIDE
+    return small and c.in_channels > EFFICIENT_REVERSAL_CHANNELS
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def fully_connected_s8(outputs: int, *, mve: bool) -> int:
+    """The sum of each row of weights (arm_fully_connected_s8_get_buffer_size); int16 and int4 weights need none."""
+    return INT32_BYTES * outputs if mve else 0
+
+
+def svdf_s8(filters: int, *, mve: bool) -> int:
+    """The sum of each row of feature weights (arm_svdf_s8_get_buffer_size)."""
+    return INT32_BYTES * filters if mve else 0
+
+
+def average_pool(channels: int, *, dsp: bool, mve: bool) -> int:
+    """An accumulator for each channel (arm_avgpool_s8_get_buffer_size and _s16, which are alike)."""
+    return INT32_BYTES * channels if dsp and not mve else 0
+
+
+WORD = 4
+LANES = 16
+
+
+def copies(count: int, size: int, platform: Platform) -> Loops:
+    """So many copies of `size` bytes each, of which the first starts at a word in both places."""
+    if platform.mve:
+        return {"copy": count, "copied 16": count * -(-size // LANES)}
+    return library.copied_evenly(size, count, (0, size), (0, size))
+
+
+def fills(count: int, size: int, platform: Platform, offset: int = 0) -> Loops:
+    """So many fills of `size` bytes each, from places as well aligned as the offset."""
+    if platform.mve:
+        return {"fill": count, "filled 16": count * -(-size // LANES)}
+    return repeated(count, library.filled(size, offset))
+
+
+def copied_windows(w: Windows, element_bytes: int, platform: Platform, columns: int = 2) -> Loops:
+    """All windows of one image into columns of which so many lie side by side; padding is filled.
+
+    element_bytes: those of one channel. A filter of a grouped convolution sees its own channels only.
+    """
+    size, groups = w.filter_channels * element_bytes, w.in_channels // w.filter_channels
+    if platform.mve or size % WORD == 0:
+        inside, outside = groups * w.inside, groups * (w.taps - w.inside)
+        return together(copies(inside, size, platform), fills(outside, size, platform))
+    moved, filled = _places(w, size, element_bytes, columns)
+    return together(
+        *(repeated(times, library.copied(size, [place])) for place, times in moved.items()),
+        *(repeated(times, library.filled(size, target)) for target, times in filled.items()),
+    )
+
+
+def _places(w: Windows, size: int, element_bytes: int, columns: int) -> tuple[Counter[tuple[int, int]], Counter[int]]:
+    """How often an element's target and source, and the target of padding, are how far from a word."""
+    moved: Counter[tuple[int, int]] = Counter()
+    filled: Counter[int] = Counter()
+    pixel, window = w.in_channels * element_bytes, w.kernel * size
+    rows: Counter[tuple[int, int, int | None]] = Counter()
+    for y, start in enumerate(w.rows.starts):
+        for tap in range(w.rows.kernel):
+            row = start + tap * w.rows.dilation
+            first = row * w.columns.size * pixel % WORD if 0 <= row < w.rows.size else None
+            rows[y * w.columns.outputs % columns, tap * w.columns.kernel * size % WORD, first] += 1
+    for (column, target, first), times in rows.items():
+        for (to, source), number in _row_places(w.columns, column, columns, window, size, pixel).items():
+            if first is None or source is None:
+                filled[(target + to) % WORD] += times * number * (w.in_channels // w.filter_channels)
+                continue
+            for group in range(w.in_channels // w.filter_channels):
+                moved[(target + to) % WORD, (first + source + group * size) % WORD] += times * number
+    return moved, filled
+
+
+def _row_places(
+    axis: Axis, column: int, columns: int, window: int, size: int, pixel: int
+) -> Counter[tuple[int, int | None]]:
+    """The same along a row of windows, from the row's start; no source in the padding."""
+    found: Counter[tuple[int, int | None]] = Counter()
+    for x, start in enumerate(axis.starts):
+        base = (column + x) % columns * window
+        for tap in range(axis.kernel):
+            at = start + tap * axis.dilation
+            source = at * pixel % WORD if 0 <= at < axis.size else None
+            found[(base + tap * size) % WORD, source] += 1
+    return found
+
+
+VECTOR = 4  # int32 elements
+UNROLLED = 16
+
+
+def product_s8(rows: int, channels: int, depth: int, platform: Platform) -> Loops:
+    """Rows and weights both as int8: arm_nn_mat_mult_nt_t_s8."""
+    if platform.mve:
+        return _vectors(rows, channels, depth)
+    pairs = channels // 2
+    tile = _unrolled(depth) if platform.dsp else {"by 1": depth}
+    return together(
+        {"any channel pair": pairs > 0, "channel pair": pairs, "weight sum": pairs * depth},
+        {"channel pair of rows": pairs * (rows > 1)},
+        repeated(pairs * (rows // 2), nested("2x2", tile)),
+        repeated(pairs * (rows % 2), nested("1x2", tile)),
+        repeated(channels % 2, {"last channel": 1, "1x1": rows, "1x1 by 1": rows * depth}),
+    )
+
+
+def biased_tiles(call: Call, rows: int, channels: int) -> Loops:
+    """Where a bias is added: once for each channel, each tile of MVE, or each result, by the kernel and the core."""
+    if call.input(2) is None:
+        return {}
+    tiles = rows // 4 + rows % 4
+    return {"biased channel": channels, "biased tile": tiles * channels, "biased output": rows * channels}
+
+
+def product_s16(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
+    """Columns widened to int16, two at a time; the last of an odd number alone: arm_nn_mat_mult_kernel_s8_s16."""
+    row = {"by 4": depth // 4, "by 1": depth % 4} if platform.dsp else {"by 1": depth}
+    return together(
+        {"column pair": columns // 2, "column pair of channels": columns // 2 * (channels > 1)},
+        repeated(columns // 2 * (channels // 2), nested("2x2", row)),
+        repeated(columns // 2 * (channels % 2), nested("2x1", row)),
+        repeated(columns % 2 * channels, nested("last column", row)),
+    )
+
+
+def _vectors(rows: int, channels: int, depth: int) -> Loops:
+    """Four rows at once; the results of a row left over four channels at once."""
+    blocks, rest = divmod(rows, 4)
+    steps = -(-depth // LANES)
+    fours, last = divmod(channels, VECTOR)
+    return together(
+        {"any 4 rows": int(blocks > 0), "4 rows": blocks, "any last row": int(rest > 0), "last row": rest},
+        repeated(blocks * channels, {"4x1": 1, "4x1 by 16": steps}),
+        repeated(rest * channels, {"1x1": 1, "1x1 by 16": steps}),
+        repeated(rest, {"4 channels": fours, "last channel": last, "any last channel": int(last > 0)}),
+    )
+
+
+def _unrolled(depth: int) -> Loops:
+    return {"by 16": depth // UNROLLED, "by 4": depth % UNROLLED // 4, "by 1": depth % 4}
+
+
+COMPILER_UNROLL = 8  # turns of a loop that GCC puts in one, where the kernel asks for it
+NARROW_SUMS = 512  # MAX_COL_COUNT: products of int16 and int8 that an int32 can hold
+
+
+def units_at_once(units: int, together_: int, inner: Loops) -> Loops:
+    """Units in groups, the rest one by one; each over the same inner loops."""
+    group, last = f"{together_} units", "last unit"
+    many, rest = divmod(units, together_)
+    return together(
+        {f"any {group}": int(many > 0), "any last unit": int(rest > 0)},
+        repeated(many, nested(group, inner)),
+        repeated(rest, nested(last, inner)),
+    )
+
+
+def vector_product_s8(units: int, depth: int, platform: Platform, *, unrolled: bool = True) -> Loops:
+    """int8 times int8; the loops over quads of elements unrolled by the compiler in dense layers only."""
+    if platform.mve:
+        return units_at_once(units, 4, {"by 16": -(-depth // LANES)})
+    if not platform.dsp:
+        return units_at_once(units, 3, {"by 1": depth})
+    quads = depth // 4
+    many = quads // COMPILER_UNROLL if unrolled else 0
+    few = quads - many * COMPILER_UNROLL
+    product = units_at_once(units, 2, {"by 32": many, "by 4": few, "by 1": depth % 4})
+    # With nothing left over, the compiler's loop is entered another way.
+    whole = int(many > 0 and not few)
+    return together(product, {"2 units whole": units // 2 * whole, "last unit whole": units % 2 * whole})
+
+
+def vector_product_s16(units: int, depth: int, platform: Platform) -> Loops:
+    """int16 times int8, the first 512 of them summed in 32 bits where the core can do several at once."""
+    narrow = min(depth, NARROW_SUMS)
+    if platform.mve:
+        return units_at_once(units, 4, {"by 8": -(-narrow // 8), "by 1": depth - narrow})
+    if not platform.dsp:
+        return {"unit": units, "unit by 1": units * depth}
+    return units_at_once(units, 2, {"by 4": narrow // 4, "by 1": depth - narrow // 4 * 4})
+
+
+def vector_product_s4(units: int, depth: int, platform: Platform) -> Loops:
+    """int8 times int4: two elements in a byte, rows of odd depth sharing one."""
+    if platform.mve:
+        return _packed_units(units, depth)
+    if platform.dsp:
+        inner = {"by 4": depth // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
+    else:
+        inner = {"by 2": depth // 2, "odd": depth % 2}
+    return units_at_once(units, 4, inner)
+
+
+def _packed_units(units: int, depth: int) -> Loops:
+    """Four units as two pairs, of which the second may begin in the middle of a byte; the last ones not by vectors."""
+    first, second = packed_rows(depth, wide=True)
+    fours, rest = divmod(units, 4)
+    one = {"by 32": depth // 32, "by 16": depth % 32 // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2}
+    return together(
+        {"any 4 units": int(fours > 0), "any last unit": int(rest > 0)},
+        repeated(fours, nested("2 units", first)),
+        repeated(fours, nested("2 more units", second)),
+        repeated(rest, nested("last unit", one)),
+        {"last unit odd": (rest + 1) // 2 * (depth % 2)},
+    )
+
+
+def packed_rows(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
+    """What vectors do for a row of int4 that begins with a byte, and for one that begins in its middle if any does."""
+    blocks = {"by 32": depth // 32, "by 16": depth % 32 // 16} if wide else {"by 16": depth // 16}
+    rest = depth % LANES
+    first = blocks | {"rest": int(rest > 0)}
+    return first, blocks | {"rest": int(rest > 1), "odd": 1} if depth % 2 else first
+
+
+def vector_product_svdf(units: int, depth: int, platform: Platform) -> Loops:
+    """int8 times int8 into a state of int16."""
+    if platform.mve:
+        return units_at_once(units, 3, {"by 16": -(-depth // LANES)})
+    if not platform.dsp:
+        return units_at_once(units, 3, {"by 1": depth})
+    quads, rest = {"by 16": depth // 16, "by 4": depth % 16 // 4}, {"by 1": depth % 4}
+    return together(
+        {"any 2 units": int(units > 1)},
+        repeated(units // 2, nested("2 units", quads | rest)),
+        repeated(units % 2, nested("last unit", {"by 4": depth // 4} | rest)),
+    )
+
+
+Way = Literal["pointwise", "one row", "windows"]
+# From rows, channels, depth and build to the loops of a matrix product.
+Product = Callable[[int, int, int, Platform], Loops]
+
+
+def way_of(w: Windows, platform: Platform) -> Way:
+    """arm_convolve_wrapper_s8.c and arm_convolve_wrapper_s4.c."""
+    ungrouped = w.in_channels == w.filter_channels
+    if w.kernel == 1 and not w.padded and not w.dilated and ungrouped:
+        return "pointwise"
+    flat = w.rows.size == w.rows.kernel == w.columns.dilation == 1
+    if platform.mve and flat and ungrouped and w.columns.stride * w.in_channels % 4 == 0:
+        return "one row"
+    return "windows"
+
+
+def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> Work:
+    """The product of the image as it is; with a stride, row by row. kind begins the name of the path."""
+    if w.rows.stride == w.columns.stride == 1:
+        pixels = w.batch * w.rows.size * w.columns.size
+        return Work(f"{kind} 1x1", product(pixels, w.out_channels, w.in_channels, platform))
+    row = {"output row": 1, **product(w.columns.outputs, w.out_channels, w.in_channels, platform)}
+    return Work(f"{kind} 1x1 strided", repeated(w.batch * w.rows.outputs, row))

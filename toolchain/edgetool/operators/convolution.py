@@ -1,0 +1,590 @@
+"""CONV_2D: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: conv_common.cc, its counterpart in cmsis_nn/, padding.h and PopulateConvolutionQuantizationParams of
+kernel_util.cc. What follows CONV helps depthwise and transposed convolutions, too.
+
+Sources of the loop counts: conv.cc and conv_common.cc; CMSIS-NN's arm_convolve_wrapper_s8.c, _s16.c and _s4.c. int16
+(windows are copied to columns as they are): arm_convolve_s16.c, arm_nn_mat_mult_kernel_s16.c,
+arm_nn_mat_mult_nt_t_s16.c. int8: arm_convolve_1x1_s8.c, arm_convolve_1x1_s8_fast.c, arm_convolve_1_x_n_s8.c and
+arm_convolve_s8.c. int8 with int4 filters (two weights in a byte): arm_convolve_1x1_s4.c, arm_convolve_s4.c,
+arm_convolve_even_s4.c, arm_convolve_1_x_n_s4.c, arm_nn_mat_mult_nt_t_s4.c, arm_nn_mat_mult_kernel_s4_s16.c. Reference
+kernels (every element of every window is looked at, for every output): conv.h, integer_ops/conv.h,
+depthwiseconv_float.h, integer_ops/depthwise_conv.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators import cmsis_nn
+from edgetool.operators.call import (
+    Call,
+    PrepareRule,
+    Request,
+    check_activation_range,
+    demand,
+    integer,
+    is_quantized,
+    persistent,
+    scratch,
+    zero_point,
+)
+from edgetool.operators.cmsis_nn import (
+    Convolution,
+    biased_tiles,
+    copied_windows,
+    copies,
+    fills,
+    packed_rows,
+    pointwise,
+    product_s8,
+    product_s16,
+    way_of,
+)
+from edgetool.operators.loops import (
+    Axis,
+    Loops,
+    Windows,
+    Work,
+    WorkRule,
+    named,
+    nested,
+    products,
+    repeated,
+    together,
+    windows,
+)
+from edgetool.target.platform import Platform
+
+INT32_BYTES = 4
+INT64_BYTES = 8
+
+TYPES = {
+    (DType.FLOAT32, DType.FLOAT32),
+    (DType.INT16, DType.INT8),
+    (DType.INT8, DType.INT8),
+    (DType.INT8, DType.INT4),
+}
+QUANTIZED = (DType.INT8, DType.INT16)
+CLAMPED = (DType.UINT8, *QUANTIZED)  # types with a range for the fused activation
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The positions of an operator's tensors, and the filter's dimension of output channels.
+
+    clamps_in_cmsis_nn: CMSIS-NN's kernel applies the fused activation; that of transposed convolutions ignores it.
+    """
+
+    source: int
+    filter: int
+    bias: int
+    channel_axis: int
+    clamps_in_cmsis_nn: bool = True
+
+
+CONV = Operands(0, 1, 2, 0)
+
+
+def _prepare_conv_2d(call: Call) -> Iterator[Request]:
+    if call.platform.cmsis_nn:
+        yield from _cmsis_conv_2d(call)
+        return
+    source, weights, result = operand_tensors(call, CONV)
+    yield from request_output_first(call, CONV)
+    check_same_type(call, source, result)
+    check_type_pair(call, source, weights, TYPES)
+    yield from request_channels(call, weights, CONV)
+    if source.dtype in QUANTIZED:
+        check_filter_scales(call, weights, CONV)
+    yield from request_parameters(call, CONV)
+    if weights.dtype == DType.INT4:
+        yield unpacked_filter(weights)
+
+
+def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
+    """The bias is looked for among the outputs, so that none is ever found."""
+    source, weights, result = operand_tensors(call, CONV)
+    yield from request_output_last(call, CONV)
+    check_same_type(call, source, result)
+    check_type_pair(call, source, weights, TYPES)
+    for tensor in (source, weights, result):
+        check_rank_4(call, tensor)
+    demand(
+        call, source.shape[0] == result.shape[0], f"cannot produce a batch of {result.shape[0]} from {source.shape[0]}"
+    )
+    grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
+    demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
+    if source.dtype in QUANTIZED:
+        yield from request_channels(call, weights, CONV)
+    yield from request_parameters(call, CONV)
+    if source.dtype == DType.FLOAT32:
+        return
+    sizes = buffer_sizes(call, CONV, (source.shape[3], result.shape[3], weights.shape[3]))
+    if source.dtype == DType.INT16:
+        check_symmetric(call, source, result)
+        size = cmsis_nn.convolve_s16(sizes, mve=call.platform.mve)
+    else:
+        size = cmsis_nn.convolve_s8(sizes, mve=call.platform.mve)
+    if size > 0:
+        yield scratch("im2col buffer", size)
+
+
+def operand_tensors(call: Call, operands: Operands) -> tuple[Tensor, Tensor, Tensor]:
+    """The input, the filter and the output."""
+    return call.required_input(operands.source), call.required_input(operands.filter), call.required_output()
+
+
+def request_output_first(call: Call, operands: Operands) -> Iterator[Request]:
+    """Look at the output, then at input and filter."""
+    yield from call.temporary_outputs(0)
+    yield from call.temporary_inputs(operands.source, operands.filter)
+
+
+def request_output_last(call: Call, operands: Operands) -> Iterator[Request]:
+    """Look at input and filter, then at the output."""
+    yield from call.temporary_inputs(operands.source, operands.filter)
+    yield from call.temporary_outputs(0)
+
+
+def request_channels(call: Call, weights: Tensor, operands: Operands) -> Iterator[Request]:
+    """As many as the filter has, not the output."""
+    axis = operands.channel_axis
+    demand(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
+    for what in ("per-channel multipliers", "per-channel shifts"):
+        yield persistent(what, INT32_BYTES * weights.shape[axis])
+
+
+def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
+    """CalculateOpData: every tensor once more, and what multipliers can be made of."""
+    check_operand_count(call, operands)
+    yield from call.temporary_inputs(operands.source, operands.filter, operands.bias)
+    yield from call.temporary_outputs(0)
+    source, weights, result = operand_tensors(call, operands)
+    if source.dtype == DType.FLOAT32:
+        return
+    for what, tensor in (("input", source), ("filter", weights)):
+        demand(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
+    quantization = weights.quantization
+    if quantization is not None and quantization.per_channel:
+        integer_types = source.dtype in QUANTIZED and weights.dtype in (DType.INT8, DType.INT4)
+        demand(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
+        channels, axis = weights.shape[operands.channel_axis], quantization.axis
+        alike = len(quantization.scales) == channels
+        alike = alike and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
+        demand(call, alike, "supports only filters quantized per tensor or per output channel")
+    if source.dtype in CLAMPED:
+        demand(call, result.dtype in CLAMPED, f"cannot produce {_type(result)} from {_type(source)}")
+        if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
+            check_activation_range(call)
+
+
+def check_operand_count(call: Call, operands: Operands) -> None:
+    """Refuse other numbers of inputs and outputs; the bias may be left out."""
+    inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
+    demand(call, inputs in (operands.bias, operands.bias + 1), f"does not support {inputs} inputs")
+    demand(call, outputs == 1, f"does not support {outputs} outputs")
+
+
+def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None:
+    """Refuse a filter without scales, or with as many as fit nothing."""
+    demand(call, is_quantized(weights), "does not support a filter without scales and zero points")
+    scales = len(weights.quantization.scales) if weights.quantization is not None else 0
+    channels = weights.shape[operands.channel_axis : operands.channel_axis + 1]
+    demand(
+        call,
+        scales == 1 or (scales,) == channels,
+        f"does not support a filter of shape {weights.shape} with {scales} scales",
+    )
+
+
+def unpacked_filter(weights: Tensor) -> Request:
+    """The scratch buffer for a filter of int4, a byte for each weight."""
+    return scratch("filter unpacked from int4", weights.element_count)
+
+
+def check_symmetric(call: Call, *tensors: Tensor) -> None:
+    """Refuse int16 with zero points."""
+    for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
+        demand(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
+
+
+def check_same_type(call: Call, source: Tensor, result: Tensor) -> None:
+    """Refuse an output of another type than the input."""
+    demand(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
+
+
+def check_type_pair(call: Call, source: Tensor, weights: Tensor, pairs: set[tuple[DType, DType]]) -> None:
+    """Refuse other pairs of types of input and filter."""
+    taken = (source.dtype, weights.dtype) in pairs
+    demand(call, taken, f"does not support {_type(source)} with filters of type {_type(weights)}")
+
+
+def check_rank_4(call: Call, tensor: Tensor) -> None:
+    """Not all kernels check it; those that do not read sizes from beyond the shape."""
+    demand(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
+
+
+def _type(tensor: Tensor) -> str:
+    return tensor.dtype.name.lower()
+
+
+def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int]) -> Convolution:
+    """What CMSIS-NN is told. An operator without options has strides and dilations of 0, as TFLM parses it.
+
+    channels: those of the input, of the output and of one filter.
+    """
+    source, weights, result = operand_tensors(call, operands)
+    image, kernel = source.shape[1:3], weights.shape[1:3]
+    strides = integer(call, "stride_h"), integer(call, "stride_w")
+    dilations = integer(call, "dilation_h_factor"), integer(call, "dilation_w_factor")
+    pads = _pads(str(call.option("padding", "")), image, kernel, strides, dilations)
+    return Convolution(
+        batch=min(source.shape[0], result.shape[0]),
+        in_height=image[0],
+        in_width=image[1],
+        in_channels=channels[0],
+        out_width=result.shape[2],
+        out_channels=channels[1],
+        kernel_height=kernel[0],
+        kernel_width=kernel[1],
+        kernel_channels=channels[2],
+        stride_height=strides[0],
+        stride_width=strides[1],
+        dilation_height=dilations[0],
+        dilation_width=dilations[1],
+        pad_height=pads[0],
+        pad_width=pads[1],
+    )
+
+
+def _pads(
+    kind: str, image: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, int]:
+    """ComputePaddingHeightWidth (padding.h): from the input's size alone; no padding where that has no meaning."""
+    height, width = map(_pad, (kind, kind), image, kernel, strides, dilations)
+    return (0, 0) if height is None or width is None else (height, width)
+
+
+def _pad(kind: str, image: int, kernel: int, stride: int, dilation: int) -> int | None:
+    if kind not in ("SAME", "VALID") or image < 0 or kernel <= 0 or stride <= 0 or dilation <= 0:
+        return None
+    window = (kernel - 1) * dilation + 1
+    covered = image + stride - (1 if kind == "SAME" else window)
+    if covered <= -stride:
+        return None
+    outputs = max(covered, 0) // stride  # truncated towards 0
+    return max((outputs - 1) * stride + window - image, 0) // 2
+
+
+PREPARE: dict[str, PrepareRule] = {"CONV_2D": _prepare_conv_2d}
+
+
+INT16_BYTES = 2
+NARROW_SUMS = 512  # MAX_COL_COUNT: products that an int32 can hold
+COLUMNS_AT_ONCE = 4
+
+
+def convolve_int16(w: Windows, platform: Platform, bias: Tensor | None) -> Work:
+    """arm_convolve_s16. A bias of int64 makes the sums beyond 512 products, and the rescaling, 64 bits wide."""
+    wide = bias is not None and bias.dtype == DType.INT64
+    depth = w.kernel * w.in_channels
+    narrow = min(depth, NARROW_SUMS) if wide else depth
+    product = _vectors_int16 if platform.mve else _pairs
+    image = together(
+        {"image": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
+        copied_windows(replace(w, filter_channels=w.in_channels), INT16_BYTES, platform),
+        product(w.positions, w.out_channels, narrow, depth - narrow, platform),
+    )
+    return Work("int16" if wide else "int16 with int32 sums", repeated(w.batch, image))
+
+
+def _pairs(columns: int, channels: int, narrow: int, wide: int, platform: Platform) -> Loops:
+    """Two columns by two channels; the last column alone, all of it in 32 bits."""
+    depth = narrow + wide
+    inner = {"by 4": narrow // 4, "by 1": narrow % 4, "by 1 wide": wide}
+    last = {"by 4": depth // 4, "by 1": depth % 4}
+    if not platform.dsp:
+        inner, last = {"by 1": narrow, "by 1 wide": wide}, {"by 1": depth}
+    return together(
+        {"column pair": columns // 2, "column pair of channels": columns // 2 * (channels > 1)},
+        repeated(columns // 2 * (channels // 2), nested("2x2", inner)),
+        repeated(columns // 2 * (channels % 2), nested("2x1", inner)),
+        repeated(columns % 2 * channels, nested("last column", last)),
+    )
+
+
+def _vectors_int16(columns: int, channels: int, narrow: int, wide: int, _: Platform) -> Loops:
+    blocks, rest = divmod(columns, COLUMNS_AT_ONCE)
+    return together(
+        {"block": blocks + (rest > 0)},
+        repeated(blocks * channels, {"4x1": 1, "4x1 by 8": -(-narrow // 8), "4x1 by 1 wide": wide}),
+        repeated(rest * channels, {"1x1": 1, "1x1 by 4": -(-narrow // 4), "1x1 by 1 wide": wide}),
+        repeated(rest, {"last column": 1, "last column 4 channels": channels // 4, "last channel": channels % 4}),
+    )
+
+
+def convolve_int8(w: Windows, platform: Platform) -> Work:
+    """The matrix product of the image as it is, or of windows copied out of it."""
+    match way_of(w, platform):
+        case "pointwise":
+            return pointwise("int8", product_s8, w, platform)
+        case "one row":
+            return _one_row_int8(w, platform)
+        case "windows":
+            return _windows_int8(w, platform)
+
+
+def _one_row_int8(w: Windows, platform: Platform) -> Work:
+    """A 1xN window on MVE: only those that reach into the padding are copied out."""
+    axis, depth = w.columns, w.columns.kernel * w.in_channels
+    ends = row_ends(axis)
+    if ends is None:
+        return Work("int8 1xN refused", {}, gives_up=True)
+    left, right = ends
+    if left + right > axis.outputs:
+        return _windows_int8(w, platform)
+    parts = (left, axis.outputs - left - right, right)
+    image = together(
+        {"image": 1},
+        copies(1, depth, platform),
+        copies(1, depth - w.in_channels, platform),
+        fills(2, axis.pad * w.in_channels, platform),
+        *(product_s8(rows, w.out_channels, depth, platform) for rows in parts),
+    )
+    return Work("int8 1xN", repeated(w.batch, image))
+
+
+def row_ends(axis: Axis) -> tuple[int, int] | None:
+    """The windows that arm_convolve_1_x_n_s8 pads left and right; None where it gives up, without a result."""
+    total = (axis.outputs - 1) * axis.stride + axis.kernel - axis.size
+    odd = total % 2 if total >= 0 else -(-total % 2)  # the remainder's sign is C's
+    if 2 * axis.pad + odd != total:
+        return None
+    return _reached(axis.pad, axis.stride), _reached(axis.pad + odd, axis.stride)
+
+
+def _reached(pad: int, stride: int) -> int:
+    return max(1, (pad + stride - 1) // stride) if pad else 0
+
+
+def _windows_int8(w: Windows, platform: Platform) -> Work:
+    """arm_convolve_s8: windows copied to columns, two (four with MVE) columns multiplied at once."""
+    groups = w.in_channels // w.filter_channels
+    channels, depth = w.out_channels // groups, w.kernel * w.filter_channels
+    group = together(
+        {"group": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
+        columns_product(w.positions, channels, depth, platform),
+    )
+    image = together(repeated(groups, group), copied_windows(w, 1, platform))
+    return Work("int8 windows" if groups == 1 else "int8 grouped windows", repeated(w.batch, image))
+
+
+def columns_product(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
+    """Copied columns times all channels; widened to int16 first, but for MVE."""
+    if not platform.mve:
+        return together(product_s16(columns, channels, depth, platform), _widened(columns, depth, platform))
+    blocks, rest = divmod(columns, COLUMNS_AT_ONCE)
+    return together(
+        repeated(blocks, {"block": 1, **product_s8(COLUMNS_AT_ONCE, channels, depth, platform)}),
+        {"block": int(rest > 0), **product_s8(rest, channels, depth, platform)},
+    )
+
+
+def _widened(columns: int, depth: int, platform: Platform) -> Loops:
+    """Columns of int8 to int16."""
+    if not platform.dsp:
+        return {"widened by 1": columns * depth}
+    return {"widened by 4": columns * (depth // 4), "widened by 1": columns * (depth % 4)}
+
+
+CHANNELS_AT_ONCE = 4
+WIDE_BLOCKS_BELOW = 3  # rows: fewer are multiplied in blocks of 32
+
+
+def convolve_int4(w: Windows, platform: Platform) -> Work:
+    """arm_convolve_wrapper_s4."""
+    match way_of(w, platform):
+        case "pointwise":
+            return pointwise("int4", _product, w, platform)
+        case "one row":
+            return _one_row_int4(w, platform)
+        case "windows":
+            even = platform.mve and w.kernel * w.in_channels % 2 == 0
+            return Work("int4 even windows" if even else "int4 windows", _windows_int4(w, platform, even=even))
+
+
+def _one_row_int4(w: Windows, platform: Platform) -> Work:
+    """Windows that reach into the padding are multiplied one by one, over what lies inside."""
+    ends, axis = row_ends(w.columns), w.columns
+    if ends is None or sum(ends) > axis.outputs:
+        return Work("int4 1xN refused", {}, gives_up=True)
+    left, right = ends
+    border = (*axis.starts[:left], *axis.starts[axis.outputs - right :])
+    inside = [min(start + axis.kernel, axis.size) - max(start, 0) for start in border]
+    image = together(
+        {"image": 1},
+        _product(axis.outputs - left - right, w.out_channels, axis.kernel * w.in_channels, platform),
+        *(named("border", _product(1, w.out_channels, taps * w.in_channels, platform)) for taps in inside),
+    )
+    return Work("int4 1xN", repeated(w.batch, image))
+
+
+def _windows_int4(w: Windows, platform: Platform, *, even: bool) -> Loops:
+    moved = _packed_columns(w, platform, even=even) if platform.mve else _wide_columns(w, platform)
+    frame = {"image": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel}
+    return repeated(w.batch, together(frame, moved))
+
+
+def _packed_columns(w: Windows, platform: Platform, *, even: bool) -> Loops:
+    """Four columns of int8 at once; those of an even depth with their elements taken apart into even and odd ones."""
+    depth = w.kernel * w.in_channels
+    blocks, rest = divmod(w.positions, COLUMNS_AT_ONCE)
+    return together(
+        copies(w.inside, w.in_channels, platform),
+        fills(w.taps - w.inside, w.in_channels, platform),
+        repeated(blocks, {"block": 1, **_product(COLUMNS_AT_ONCE, w.out_channels, depth, platform, even=even)}),
+        {"block": int(rest > 0), **_product(rest, w.out_channels, depth, platform, even=even)},
+        {"taken apart by 32": w.positions * (depth // 32) if even else 0},
+    )
+
+
+def _wide_columns(w: Windows, platform: Platform) -> Loops:
+    """Two columns of int16 at once."""
+    four, rest = divmod(w.in_channels, 4) if platform.dsp else (0, w.in_channels)
+    return together(
+        repeated(w.inside, {"widened": 1, "widened by 4": four, "widened by 1": rest}),
+        fills(w.taps - w.inside, w.in_channels * INT16_BYTES, platform),
+        _kernel(w.positions, w.out_channels, w.kernel * w.in_channels, platform),
+    )
+
+
+def _product(rows: int, channels: int, depth: int, platform: Platform, *, even: bool = False) -> Loops:
+    """arm_nn_mat_mult_nt_t_s4, and with MVE its variant for even depths."""
+    if platform.mve:
+        return _vectors_int4(rows, channels, depth, even=even)
+    inner = {"by 2": depth // 2, "odd": depth % 2}
+    if platform.dsp:
+        inner = {"by 16": depth // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
+    fours, rest = divmod(channels, CHANNELS_AT_ONCE)
+    return together(
+        {"4 channels": fours, "last channel": rest},
+        repeated(fours * (rows // 2), nested("2x4", inner)),
+        repeated(fours * (rows % 2), nested("1x4", inner)),
+        repeated(rest * (rows // 2), nested("2x1", inner)),
+        repeated(rest * (rows % 2), nested("1x1", inner)),
+    )
+
+
+def _vectors_int4(rows: int, channels: int, depth: int, *, even: bool) -> Loops:
+    """Four rows at once, then those left over. Every other channel may begin in the middle of a byte."""
+    blocks, rest = divmod(rows, 4)
+    tiles: list[Loops] = [{"4 rows": blocks, "last rows": int(rest > 0)}]
+    for size, turns in ((4, blocks), (rest, 1)):
+        if size:
+            first, second = packed_rows(depth, wide=even or size < WIDE_BLOCKS_BELOW)
+            tile = together(
+                repeated((channels + 1) // 2, nested(f"{size}x1", first)),
+                repeated(channels // 2, nested(f"{size}x1", second)),
+            )
+            tiles.append(repeated(turns, tile))
+    written = {"4 channels written": channels // 4, "last channel written": channels % 4} if rest == 1 else {}
+    return together(*tiles, written)
+
+
+def _kernel(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
+    """arm_nn_mat_mult_kernel_s4_s16: two columns by four channels; the last column alone."""
+    inner = {"by 2": depth // 2, "odd": depth % 2}
+    if platform.dsp:
+        inner = {"by 4": depth // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
+    fours, rest = divmod(channels, CHANNELS_AT_ONCE)
+    pairs = columns // 2
+    return together(
+        {"column pair": pairs},
+        repeated(pairs * fours, nested("2x4", inner)),
+        repeated(pairs * rest, nested("2x1", inner)),
+        repeated(columns % 2 * channels, nested("last column", inner)),
+    )
+
+
+def reference_convolution(call: Call, w: Windows) -> Work:
+    """One multiplication for each channel of each element inside the image."""
+    outputs = w.batch * w.out_channels
+    loops = {
+        "output row": w.batch * w.rows.outputs,
+        "position": w.batch * w.positions,
+        "output": outputs * w.positions,
+        "biased output": outputs * w.positions * (call.input(2) is not None),
+        "window row": outputs * w.positions * w.rows.kernel,
+        "element": outputs * w.inside,
+        **products(call, outputs * w.inside * w.filter_channels),
+        **repeated(outputs, outside(w)),
+    }
+    return Work(reference_path(call), loops | _unpacked(call))
+
+
+def reference_depthwise(call: Call, w: Windows) -> Work:
+    """As many outputs per channel as the depth multiplier."""
+    outputs = w.batch * w.out_channels
+    loops = {
+        "output row": w.batch * w.rows.outputs,
+        "position": w.batch * w.positions,
+        "channel": w.batch * w.positions * w.in_channels,
+        "output": outputs * w.positions,
+        "biased output": outputs * w.positions * (call.input(2) is not None),
+        "window row": outputs * w.positions * w.rows.kernel,
+        **products(call, outputs * w.inside),
+        **repeated(outputs, outside(w)),
+    }
+    return Work(reference_path(call), loops | _unpacked(call))
+
+
+def outside(w: Windows) -> Loops:
+    """Elements in the padding, by the first of the four comparisons that tells."""
+    rows, columns = w.rows, w.columns
+    return {
+        "element left": rows.taps * columns.before,
+        "element right": rows.taps * (columns.taps - columns.before - columns.inside),
+        "element above": rows.before * columns.inside,
+        "element below": (rows.taps - rows.before - rows.inside) * columns.inside,
+    }
+
+
+def reference_path(call: Call) -> str:
+    """The type of the activations, with the accumulator's where that is the bias's; and of packed weights."""
+    source, weights, bias = call.required_input(0), call.required_input(1), call.input(2)
+    if source.dtype == DType.INT16 and bias is not None and bias.dtype == DType.INT32:
+        return "reference int16 with int32 sums"
+    packed = " with int4 weights" if weights.dtype == DType.INT4 else ""
+    return f"reference {source.dtype.name.lower()}{packed}"
+
+
+def _unpacked(call: Call) -> dict[str, int]:
+    """int4 weights, two at a time, before each run."""
+    weights = call.required_input(1)
+    return {"unpacked pair": (weights.element_count + 1) // 2} if weights.dtype == DType.INT4 else {}
+
+
+Kernel = Callable[[Windows, Platform, Tensor | None], Work]
+
+
+def _conv_2d_loops(call: Call) -> Work:
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    w = windows(call, source, weights, result)
+    kernel = CMSIS_KERNELS.get((source.dtype, weights.dtype)) if call.platform.cmsis_nn else None
+    if kernel is None:
+        return reference_convolution(call, w)
+    work = kernel(w, call.platform, call.input(2))
+    loops = together(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
+    return Work(work.path, loops, work.gives_up)
+
+
+CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
+    (DType.INT8, DType.INT8): lambda w, platform, _: convolve_int8(w, platform),
+    (DType.INT8, DType.INT4): lambda w, platform, _: convolve_int4(w, platform),
+    (DType.INT16, DType.INT8): convolve_int16,
+}
+
+WORK: dict[str, WorkRule] = {"CONV_2D": _conv_2d_loops}

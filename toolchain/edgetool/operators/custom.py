@@ -1,0 +1,193 @@
+"""Custom operators that TFLM itself brings, by custom code: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: circular_buffer_common.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. Those of signal
+processing are in signal.py.
+
+Sources of the loop counts: circular_buffer.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. How many boxes
+overlap depends on the data: as many boxes as may be found are compared with all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.call import (
+    INT_BYTES,
+    Call,
+    PrepareRule,
+    Request,
+    constant_input,
+    counts,
+    demand,
+    input_rank,
+    input_type,
+    is_quantized,
+    looks_at,
+    named_size,
+    output_alike,
+    persistent,
+    scratch,
+    temporary_buffer,
+)
+from edgetool.operators.loops import Work, WorkRule, copied_evenly, moved, together
+
+FLOAT_BYTES = 4
+BOX_COORDINATES = 4
+
+# Decode types (decode_state.h): the state's name and its size in pointers, the bytes and flags at its end rounded up.
+TABLE, HUFFMAN, PRUNE = 0, 1, 2
+DECODE_STATES = {TABLE: ("table decoder", 9), HUFFMAN: ("Huffman decoder", 7), PRUNE: ("pruning decoder", 10)}
+DECODE_HEADER_BYTES = 16
+
+
+def _one_more_slice(call: Call) -> None:
+    source, result = call.required_input(0).shape, call.required_output().shape
+    fits = source[:1] == result[:1] and source[1:2] == (1,) and source[2:4] == result[2:4]
+    demand(call, fits, f"cannot add {source} to {result}")
+
+
+def _detection_postprocess(call: Call) -> Iterator[Request]:
+    """The outputs are not looked at, and no condition is set on types."""
+    counts(3, 4)(call)
+    boxes = call.required_input(0)
+    yield from call.temporary_inputs(0, 1, 2)
+    for position, rank in enumerate((3, 3, 2)):
+        input_rank(position, rank)(call)
+    number = boxes.shape[1]
+    classes, detections = named_size(call, "num_classes"), named_size(call, "max_detections")
+    scores = call.required_input(1).shape[1] * call.required_input(1).shape[2]
+    yield scratch("active candidates", number)
+    yield scratch("decoded boxes", number * BOX_COORDINATES * FLOAT_BYTES)
+    yield scratch("scores", scores * FLOAT_BYTES)
+    yield scratch("scores of a class", number * FLOAT_BYTES)
+    yield scratch("kept scores", number * FLOAT_BYTES)
+    yield scratch("scores after suppression", detections * number * FLOAT_BYTES)
+    yield scratch("sorted scores", detections * number * FLOAT_BYTES)
+    yield scratch("kept indices", number * INT_BYTES)
+    yield scratch("sorted indices", detections * number * INT_BYTES)
+    yield scratch("indices", max(classes, detections) * number * INT_BYTES)
+    yield scratch("selected boxes", min(number, detections) * number * INT_BYTES)
+
+
+def _prepare_decode(call: Call) -> Iterator[Request]:
+    outputs = len(call.operator.outputs)
+    demand(call, outputs > 0, "has no output")
+    counts(2 * outputs, outputs)(call)
+    yield persistent("states' pointers", outputs * call.platform.abi.pointer_bytes)
+    for position in range(outputs):
+        ancillary, result = call.required_input(2 * position + 1), call.required_output(position)
+        yield from call.temporary_inputs(2 * position, 2 * position + 1)
+        yield from call.temporary_outputs(position)
+        # Its axis and zero points are read after the persistent buffers are made, which must not lie over them.
+        yield temporary_buffer("quantization that is read later", 0, 1)
+        constant_input(2 * position, "codes")(call)
+        constant_input(2 * position + 1, "tables")(call)
+        header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
+        kind, version, own_version, parameters = header[0], header[1], header[4], header[5]
+        demand(call, version == 1, f"supports version 1, not {version}")
+        demand(call, kind in DECODE_STATES, f"has no decoder for type {kind}")
+        state, pointers = DECODE_STATES[kind]
+        yield persistent(state, pointers * call.platform.abi.pointer_bytes)
+        demand(call, own_version == 1, f"supports tables of version 1, not {own_version}")
+        if kind == HUFFMAN:
+            int8 = parameters & 1 != 0 or result.dtype == DType.INT8
+            demand(call, int8, "decodes only to int8 with 16-bit tables")
+        else:
+            _check_axis(call, result)
+        if kind == PRUNE:
+            yield from _zero_points(call, result)
+
+
+def _check_axis(call: Call, result: Tensor) -> None:
+    if result.quantization is None or not is_quantized(result):
+        return
+    axis, last = result.quantization.axis, len(result.shape) - 1
+    known = axis == 0 or (axis == last and result.quantization.per_channel)
+    demand(call, known, f"decodes only to tensors quantized along the first or last axis, not {axis}")
+
+
+def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
+    """A copy of them when they differ from 0 along an axis."""
+    if result.quantization is None or not is_quantized(result):
+        return
+    shifted = any(result.quantization.zero_points)
+    demand(call, not shifted or result.dtype == DType.INT8, "supports zero points other than 0 only for int8")
+    if shifted and result.quantization.per_channel:
+        yield persistent("zero points", len(result.quantization.scales))
+
+
+PREPARE: dict[str, PrepareRule] = {
+    "CIRCULAR_BUFFER": looks_at((0,), (0,), _one_more_slice, output_alike, input_type(0, DType.INT8)),
+    "TFLM_DECODE": _prepare_decode,
+    "TFLite_Detection_PostProcess": _detection_postprocess,
+}
+
+
+# Elements of int8 that a table decoder makes at once, by the bits of an index.
+AT_ONCE = {2: 16, 3: 32, 4: 16}
+TABLE_BITS = 0b111
+
+
+def _circular_buffer(call: Call) -> Work:
+    """All slots but the first are moved to the front, and the new one is put behind them."""
+    result = call.required_output()
+    slots, depth = result.shape[1], result.shape[2] * result.shape[3]
+    size = (slots - 1) * depth
+    return Work("int8", together(moved(size, 0, depth), copied_evenly(depth, 1, (size, 0))))
+
+
+def _detection(call: Call) -> Work:
+    boxes, classes = call.required_input(0).shape[1], named_size(call, "num_classes")
+    found = min(named_size(call, "max_detections"), boxes)
+    regular = bool(named_size(call, "use_regular_nms"))
+    rounds = classes if regular else 1
+    return Work(
+        "regular" if regular else "fast",
+        {
+            "box": boxes,
+            "score": boxes * classes,
+            "sorted box": rounds * boxes * max(boxes.bit_length() - 1, 1),
+            "round": rounds,
+            "detection": rounds * found,
+            "compared boxes": rounds * sum(boxes - 1 - place for place in range(found)),
+        },
+    )
+
+
+def _decode_loops(call: Call) -> Work:
+    """One loop over each output, of the decoder that its tables name. Huffman's was not counted."""
+    outputs = len(call.operator.outputs)
+    parts = [_decoded(call.required_input(2 * at + 1), call.required_output(at)) for at in range(outputs)]
+    kinds = sorted({part.path for part in parts})
+    return Work(" and ".join(kinds), together({"output": outputs}, *(part.loops for part in parts)))
+
+
+def _decoded(ancillary: Tensor, result: Tensor) -> Work:
+    header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
+    quantization, last_axis = result.quantization, len(result.shape) - 1
+    scales = max(len(quantization.scales), 1) if quantization is not None else 1
+    last = quantization is not None and scales > 1 and quantization.axis == last_axis > 0
+    elements, name = result.element_count, f"{result.dtype.name.lower()}{' last axis' if last else ''}"
+    if header[0] == HUFFMAN:
+        return Work(f"Huffman {name}", {"element": elements})
+    if header[0] == PRUNE:
+        shifted = quantization is not None and scales > 1 and any(quantization.zero_points)
+        return Work(f"pruned {'channels of ' if shifted else ''}{name}", {"channel": scales, "element": elements})
+    bits = header[5] & TABLE_BITS
+    if result.dtype != DType.INT8 or bits not in AT_ONCE or last:
+        return Work(f"table of {bits} bits {name}", {"channel": scales, "element": elements})
+    channel, step = elements // scales, AT_ONCE[bits]
+    # Blocks begin at multiples of their length, counted from the first channel on.
+    heads = [min(-at * channel % step, channel) for at in range(scales)]
+    blocks = sum((channel - head) // step for head in heads)
+    return Work(
+        f"table of {bits} bits {name}", {"channel": scales, "block": blocks, "element": elements - blocks * step}
+    )
+
+
+WORK: dict[str, WorkRule] = {
+    "CIRCULAR_BUFFER": _circular_buffer,
+    "TFLM_DECODE": _decode_loops,
+    "TFLite_Detection_PostProcess": _detection,
+}

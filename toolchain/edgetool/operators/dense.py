@@ -1,0 +1,278 @@
+"""Matrix products: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: fully_connected.cc, fully_connected_common.cc, batch_matmul.cc, batch_matmul_common.cc, their
+counterparts in cmsis_nn/, and kernel_util.cc.
+
+Sources of the loop counts: fully_connected.cc, batch_matmul.cc, integer_ops/fully_connected.h, batch_matmul.h,
+transpose.h and CMSIS-NN's arm_fully_connected_s8.c, _per_channel_s8.c, _s16.c, _s4.c, arm_batch_matmul_s8.c, _s16.c,
+arm_vector_sum_s8.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators import cmsis_nn
+from edgetool.operators.call import (
+    Call,
+    PrepareRule,
+    Request,
+    check_activation_range,
+    check_product,
+    counts,
+    demand,
+    dims_copy,
+    input_rank,
+    input_type,
+    inputs_alike,
+    is_per_channel,
+    output_alike,
+    persistent,
+    scale,
+    scratch,
+    symmetric_int16,
+    weight_multipliers,
+    zero_point,
+)
+from edgetool.operators.cmsis_nn import (
+    biased_tiles,
+    product_s8,
+    units_at_once,
+    vector_product_s4,
+    vector_product_s8,
+    vector_product_s16,
+)
+from edgetool.operators.loops import Loops, Work, WorkRule, named, products, repeated, together
+from edgetool.target.platform import Platform
+
+INT32_BYTES = 4
+
+# Weights that each type of input takes; the reference kernel lets inputs of other types pass to the next check.
+WEIGHTS = {
+    DType.FLOAT32: (DType.FLOAT32,),
+    DType.INT8: (DType.INT8, DType.INT4),
+    DType.INT16: (DType.INT8,),
+}
+CLAMPED = (DType.UINT8, DType.INT8, DType.INT16)  # types with a range for the fused activation
+MULTIPLIED = (DType.FLOAT32, DType.INT8, DType.INT16)
+QUANTIZED = (DType.INT8, DType.INT16)
+RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # of BATCH_MATMUL's operands
+
+
+def _prepare_fully_connected(call: Call) -> Iterator[Request]:
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    yield from call.temporary_inputs(0, 1, 2)
+    yield from call.temporary_outputs(0)
+    output_alike(call)
+    taken = weights.dtype in WEIGHTS.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
+    names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
+    demand(call, taken, f"does not support {names}")
+    if weights.dtype == DType.INT4 and not call.platform.cmsis_nn:
+        yield scratch("weights unpacked from int4", weights.element_count)
+    yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
+    if source.dtype != DType.FLOAT32:
+        demand(call, result.dtype in CLAMPED, f"does not support {result.dtype.name.lower()}")
+        check_activation_range(call)
+    if call.platform.cmsis_nn:
+        yield from _prepare_cmsis_fully_connected(call, source, weights, result)
+
+
+def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, result: Tensor) -> Iterator[Request]:
+    """An output of more than two dimensions runs as a 1x1 convolution, where the depth is a multiple of 4.
+
+    Sums over constant weights are made once and kept, in builds optimized for speed (the default).
+    """
+    per_channel = source.dtype != DType.FLOAT32 and is_per_channel(weights)
+    taken = not per_channel or source.dtype == DType.INT8
+    demand(call, taken, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
+    symmetric_int16(1)(call)
+    if source.dtype != DType.INT8 or weights.dtype == DType.INT4:
+        return
+    outputs, depth = (shape[-1] if shape else 0 for shape in (result.shape, weights.shape))
+    if len(result.shape) > 2 and depth % 4 == 0:
+        if not per_channel:
+            yield scratch("per-channel multipliers and shifts", 2 * INT32_BYTES * outputs)
+        return
+    size = cmsis_nn.fully_connected_s8(outputs, mve=call.platform.mve)
+    bias = call.input(2)
+    if size > 0:
+        kept = weights.is_constant and (bias is None or bias.is_constant)
+        yield persistent("sums of weights", size) if kept else scratch("sums of weights", size)
+
+
+def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
+    left, right, result = call.required_input(0), call.required_input(1), call.required_output()
+    ranks = CMSIS_RANKS if call.platform.cmsis_nn else RANKS
+    if not call.platform.cmsis_nn:
+        counts(2)(call)
+    yield from call.temporary_inputs(0, 1)
+    yield from call.temporary_outputs(0)
+    for condition in (inputs_alike, output_alike, input_type(0, *MULTIPLIED), input_rank(0, *ranks)):
+        condition(call)
+    input_rank(1, *ranks)(call)
+    shape = _product_shape(call, left, right)
+    quantized = left.dtype in QUANTIZED
+    parameters = persistent("multiplier and zero points", call.platform.size_of("QuantizationOpDataBatchMatmul"))
+    if quantized and not call.platform.cmsis_nn:
+        yield parameters
+    if call.option("adj_x", False):
+        yield from _transposed(call, "left", left)
+    # A right operand that the model gives transposed lies as the kernel wants it.
+    if not call.option("adj_y", False):
+        yield from _transposed(call, "right", right)
+    demand(call, len(shape) <= len(result.shape), f"cannot produce an output with {len(result.shape)} dimensions")
+    yield dims_copy(result)
+    demand(call, prod(shape) == result.element_count, f"produces an output of shape {shape}, not {result.shape}")
+    if not quantized:
+        return
+    if call.platform.cmsis_nn:
+        yield parameters
+    check_product(call, left, right)
+    symmetric_int16(2)(call)
+    if call.platform.cmsis_nn and left.dtype == DType.INT8:
+        size = cmsis_nn.fully_connected_s8(shape[-1], mve=call.platform.mve)
+        if size > 0:
+            yield scratch("sums of weights", size)
+
+
+def _transposed(call: Call, side: str, tensor: Tensor) -> Iterator[Request]:
+    """A whole copy, constant or not."""
+    yield persistent(f"tensor of the transposed {side} operand", call.platform.size_of("TfLiteEvalTensor"))
+    yield persistent(f"dimensions of the transposed {side} operand", INT32_BYTES * (1 + len(tensor.shape)))
+    yield persistent(f"transposed {side} operand", tensor.size_bytes)
+
+
+def _product_shape(call: Call, left: Tensor, right: Tensor) -> tuple[int, ...]:
+    """The output's shape: batch dimensions broadcast, then rows and columns. Raises KernelRefusal where they differ."""
+    rank = max(len(left.shape), len(right.shape))
+    first, second = ((1,) * (rank - len(tensor.shape)) + tensor.shape for tensor in (left, right))
+    rows, depth = first[:-3:-1] if call.option("adj_x", False) else first[-2:]
+    other, columns = second[:-3:-1] if call.option("adj_y", False) else second[-2:]
+    batches = list(zip(first[:-2], second[:-2], strict=True))
+    fits = depth == other and all(a == b or 1 in (a, b) for a, b in batches)
+    demand(call, fits, f"cannot multiply the shapes {left.shape} and {right.shape}")
+    return (*(b if a == 1 else a for a, b in batches), rows, columns)
+
+
+PREPARE: dict[str, PrepareRule] = {
+    "BATCH_MATMUL": _prepare_batch_matmul,
+    "FULLY_CONNECTED": _prepare_fully_connected,
+}
+
+
+ROWS_SUMMED_AT_ONCE = 5
+LANES = 16
+
+
+def is_pointwise(call: Call) -> bool:
+    """Whether CMSIS-NN runs the dense layer as a 1x1 convolution (fully_connected.cc)."""
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    return source.dtype == weights.dtype == DType.INT8 and len(result.shape) > 2 and weights.shape[-1] % 4 == 0
+
+
+def _fully_connected_loops(call: Call) -> Work:
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    units, depth = result.shape[-1] if result.shape else 1, weights.shape[-1]
+    rows = result.element_count // max(units, 1)
+    if call.platform.cmsis_nn and source.dtype != DType.FLOAT32:
+        return _cmsis_fully_connected_loops(call, rows, units, depth)
+    bias = call.input(2)
+    loops = {"row": rows, "unit": rows * units, **products(call, rows * units * depth)}
+    loops |= _biased(rows * units, bias)
+    path = f"reference {source.dtype.name.lower()}"
+    if source.dtype == DType.INT16:
+        path += " with int32 sums" if bias is not None and bias.dtype == DType.INT32 else ""
+    if weights.dtype == DType.INT4:
+        return Work(f"{path} with int4 weights", loops | {"unpacked pair": (weights.element_count + 1) // 2})
+    return Work(f"{path} per channel" if _per_channel(source, weights) else path, loops)
+
+
+def _cmsis_fully_connected_loops(call: Call, rows: int, units: int, depth: int) -> Work:
+    source, weights = call.required_input(0), call.required_input(1)
+    platform, bias = call.platform, call.input(2)
+    biased = _biased(rows * units, bias)
+    if source.dtype == DType.INT16:
+        return Work("int16", together(biased, repeated(rows, {"row": 1, **vector_product_s16(units, depth, platform)})))
+    if weights.dtype == DType.INT4:
+        return Work("int4", together(biased, repeated(rows, {"row": 1, **vector_product_s4(units, depth, platform)})))
+    per_channel = _per_channel(source, weights)
+    if is_pointwise(call):
+        # The multipliers are written out for each channel first.
+        written = {"unit": 0 if per_channel else units}
+        return Work(
+            "int8 1x1", together(written, product_s8(rows, units, depth, platform), biased_tiles(call, rows, units))
+        )
+    path = "int8 per channel" if per_channel else "int8"
+    path += " asymmetric" if zero_point(weights) != 0 else ""
+    loops = together(biased, repeated(rows, {"row": 1, **vector_product_s8(units, depth, platform)}))
+    if platform.mve and not (weights.is_constant and (bias is None or bias.is_constant)):
+        return Work(f"{path} with moving weights", together(loops, _sums(units, depth, platform)))
+    return Work(path, loops)
+
+
+def _biased(outputs: int, bias: Tensor | None) -> Loops:
+    return {"bias": 1, "biased unit": outputs} if bias is not None else {}
+
+
+def _per_channel(source: Tensor, weights: Tensor) -> bool:
+    return source.dtype != DType.FLOAT32 and is_per_channel(weights)
+
+
+def _sums(units: int, depth: int, platform: Platform) -> Loops:
+    """The sum of each row of weights (arm_vector_sum_s8 with MVE)."""
+    inner = {"by 16": -(-depth // LANES)}
+    return named("sum of", units_at_once(units, ROWS_SUMMED_AT_ONCE, inner)) if platform.mve else {}
+
+
+def _batch_matmul_loops(call: Call) -> Work:
+    """Operands lie as the kernel wants them, or are turned first: a constant right one in the first run only."""
+    left, right, result = call.required_input(0), call.required_input(1), call.required_output()
+    turned = together(
+        _turned("left", left) if call.option("adj_x", False) else {},
+        {} if call.option("adj_y", False) or right.is_constant else _turned("right", right),
+    )
+    rows, columns = result.shape[-2:]
+    depth = left.shape[-2] if call.option("adj_x", False) else left.shape[-1]
+    batches = prod(result.shape[:-2])
+    dtype = left.dtype.name.lower()
+    if len(left.shape) > 2 < len(right.shape) and right.shape[-3] == 1:
+        # One right operand for several left ones: their rows follow each other.
+        rows, batches = rows * result.shape[-3], batches // result.shape[-3]
+        turned = together(turned, {"flattened": 1})
+    if not call.platform.cmsis_nn or left.dtype == DType.FLOAT32:
+        outputs = batches * rows * columns
+        loops = {"batch": batches, "row": batches * rows, "output": outputs, "product": outputs * depth}
+        return Work(f"reference {dtype}", together(turned, loops))
+    product = vector_product_s8 if left.dtype == DType.INT8 else _vector_product_s16_s16
+    sums = _sums(columns, depth, call.platform) if left.dtype == DType.INT8 else {}
+    row = {"row": 1, **product(columns, depth, call.platform)}
+    loops = repeated(batches, together({"batch": 1}, sums, repeated(rows, row)))
+    asymmetric = left.dtype == DType.INT8 and zero_point(right) != 0
+    return Work(f"{dtype} asymmetric" if asymmetric else dtype, together(turned, loops))
+
+
+def _turned(side: str, tensor: Tensor) -> Loops:
+    """The last two dimensions exchanged (transpose.h): one call for each row that it makes."""
+    matrices = prod(tensor.shape[:-2])
+    return {
+        f"turned {side}": 1,
+        "turned matrix": matrices,
+        "turned row": matrices * tensor.shape[-1],
+        "turned element": tensor.element_count,
+    }
+
+
+def _vector_product_s16_s16(units: int, depth: int, platform: Platform) -> Loops:
+    if platform.mve:
+        return units_at_once(units, 4, {"by 8": -(-depth // 8)})
+    if platform.dsp:
+        return units_at_once(units, 2, {"by 4": depth // 4, "by 1": depth % 4})
+    return {"unit": units, "unit by 1": units * depth}
+
+
+WORK: dict[str, WorkRule] = {
+    "BATCH_MATMUL": _batch_matmul_loops,
+    "FULLY_CONNECTED": _fully_connected_loops,
+}

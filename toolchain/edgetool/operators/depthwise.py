@@ -1,0 +1,271 @@
+"""DEPTHWISE_CONV_2D: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: depthwise_conv.cc and depthwise_conv_common.cc, and cmsis_nn/depthwise_conv.cc.
+
+Sources of the loop counts: depthwise_conv.cc of TFLM and CMSIS-NN's arm_depthwise_conv_wrapper_s8.c,
+arm_depthwise_conv_3x3_s8.c, arm_depthwise_conv_s8_opt.c, arm_depthwise_conv_s8.c, arm_nn_depthwise_conv_nt_t_s8.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from edgetool.model.types import DType
+from edgetool.operators import cmsis_nn
+from edgetool.operators.call import Call, PrepareRule, Request, demand, integer, scratch
+from edgetool.operators.cmsis_nn import copies, fills
+from edgetool.operators.convolution import (
+    QUANTIZED,
+    TYPES,
+    Operands,
+    buffer_sizes,
+    check_filter_scales,
+    check_rank_4,
+    check_same_type,
+    check_symmetric,
+    check_type_pair,
+    convolve_int8,
+    operand_tensors,
+    reference_depthwise,
+    request_channels,
+    request_output_first,
+    request_output_last,
+    request_parameters,
+    unpacked_filter,
+)
+from edgetool.operators.loops import Loops, Windows, Work, WorkRule, named, nested, repeated, together, windows
+from edgetool.target.platform import Platform
+
+DEPTHWISE = Operands(0, 1, 2, 3)
+
+
+def _prepare_depthwise_conv_2d(call: Call) -> Iterator[Request]:
+    if call.platform.cmsis_nn:
+        yield from _cmsis_depthwise_conv_2d(call)
+        return
+    source, weights, _ = operand_tensors(call, DEPTHWISE)
+    yield from request_output_first(call, DEPTHWISE)
+    yield from request_channels(call, weights, DEPTHWISE)
+    if source.dtype == DType.INT8:
+        check_filter_scales(call, weights, DEPTHWISE)
+    check_type_pair(call, source, weights, {*TYPES, (source.dtype, source.dtype)})
+    if weights.dtype == DType.INT4:
+        yield unpacked_filter(weights)
+    yield from _depthwise_parameters(call)
+
+
+def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
+    source, weights, result = operand_tensors(call, DEPTHWISE)
+    yield from request_output_last(call, DEPTHWISE)
+    check_same_type(call, source, result)
+    check_type_pair(call, source, weights, TYPES)
+    if source.dtype in QUANTIZED:
+        check_symmetric(call, source, result)
+        check_filter_scales(call, weights, DEPTHWISE)
+        yield from request_channels(call, weights, DEPTHWISE)
+    yield from _depthwise_parameters(call)
+    if source.dtype != DType.INT8:
+        return
+    for tensor in (source, weights, result):
+        check_rank_4(call, tensor)
+    sizes = buffer_sizes(call, DEPTHWISE, (source.shape[3], min(result.shape[3], weights.shape[3]), 1))
+    if weights.dtype == DType.INT4:
+        size = cmsis_nn.depthwise_s4(sizes, mve=call.platform.mve)
+    else:
+        size = cmsis_nn.depthwise_s8(sizes, dsp=call.platform.dsp, mve=call.platform.mve)
+    if size > 0:
+        yield scratch("im2col buffer", size)
+
+
+def _depthwise_parameters(call: Call) -> Iterator[Request]:
+    """A third input that is left out is given back all the same, as a null pointer."""
+    demand(
+        call,
+        tuple(call.operator.inputs[2:]) != (-1,),
+        "crashes if the bias is omitted by setting its input index to -1",
+    )
+    yield from request_parameters(call, DEPTHWISE)
+
+
+PREPARE: dict[str, PrepareRule] = {"DEPTHWISE_CONV_2D": _prepare_depthwise_conv_2d}
+
+
+CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
+COLUMNS_AT_ONCE = 4
+INT16_BYTES = 2
+
+Kernel = Callable[[Windows, int, Platform], Work]
+
+
+def _depthwise_conv_2d_loops(call: Call) -> Work:
+    """DEPTHWISE_CONV_2D."""
+    source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
+    w = replace(windows(call, source, weights, result), filter_channels=1)
+    multiplier = integer(call, "depth_multiplier", 1)
+    kernel = CMSIS_KERNELS.get((source.dtype, weights.dtype)) if call.platform.cmsis_nn else None
+    if kernel is None:
+        return reference_depthwise(call, w)
+    work = kernel(w, multiplier, call.platform)
+    biased = w.batch * w.positions * w.out_channels * (call.input(2) is not None)
+    return Work(work.path, together(work.loops, {"biased output": biased}))
+
+
+def _int8(w: Windows, multiplier: int, platform: Platform) -> Work:
+    """arm_depthwise_conv_wrapper_s8."""
+    if platform.mve and w.in_channels == 1 and w.out_channels > 1:
+        return _as_convolution(w, platform)
+    if not _plain(w, multiplier):
+        return _general(w, multiplier)
+    if platform.mve:
+        return Work("int8 blocks", _blocks(w, platform))
+    if w.rows.kernel == w.columns.kernel == 3 and w.rows.pad <= 1 and w.columns.pad <= 1:
+        return Work("int8 3x3", _three_by_three(w))
+    return Work("int8 columns", _columns(w, platform)) if platform.dsp else _general(w, multiplier)
+
+
+def _plain(w: Windows, multiplier: int) -> bool:
+    return multiplier == 1 and w.batch == 1 and not w.dilated
+
+
+def _as_convolution(w: Windows, platform: Platform) -> Work:
+    """One channel into several is a convolution whose filters are turned around first."""
+    same = convolve_int8(w, platform)
+    turned = {"turned": w.out_channels * w.kernel, "turned row": w.kernel, "turned column": w.rows.kernel}
+    return Work(f"{same.path} turned", together(same.loops, turned))
+
+
+def _three_by_three(w: Windows) -> Loops:
+    """Four channels at once. The middle column is taken to lie inside the image always."""
+    rows, columns = w.rows.inside, w.columns
+    inner = {
+        "by row": rows * columns.outputs,
+        "by left": rows * sum(start >= 0 for start in columns.starts),
+        "by right": rows * sum(start + columns.kernel <= columns.size for start in columns.starts),
+    }
+    four, rest = divmod(w.in_channels, 4)
+    return together(
+        {"output row": w.rows.outputs, "window": w.positions},
+        repeated(four, {"4 channels": w.positions, **named("4 channels", inner)}),
+        repeated(rest, {"last channel": w.positions, **named("last channel", inner)}),
+        {
+            "window of 4": w.positions * (four > 0),
+            "window of last": w.positions * (rest > 0),
+            "window of both": w.positions * (four > 0 and rest > 0),
+        },
+    )
+
+
+def _columns(w: Windows, platform: Platform) -> Loops:
+    """Windows widened to int16, four channels at once and two elements at once (arm_depthwise_conv_s8_opt with DSP)."""
+    channels, rows = w.in_channels, w.rows
+    four, rest = divmod(channels, 4)
+    return together(
+        {"output row": rows.outputs, "window": w.positions, "window row": rows.inside * w.columns.outputs},
+        _filled_strips(w, platform),
+        _filled_beside(w, platform),
+        repeated(w.inside, nested("widened", {"by 4": four, "by 1": rest})),
+        repeated(four * w.positions, nested("4 channels", {"by 2": w.kernel // 2, "by 1": w.kernel % 2})),
+        repeated(rest * w.positions, nested("last channel", {"by 1": w.kernel})),
+    )
+
+
+def _filled_strips(w: Windows, platform: Platform) -> Loops:
+    """Rows of windows above and below the image, each filled at once."""
+    row = w.columns.kernel * w.in_channels * INT16_BYTES
+    above = (max(0, -start) for start in w.rows.starts)
+    below = (max(0, start + w.rows.kernel - w.rows.size) for start in w.rows.starts)
+    return together(
+        *(fills(w.columns.outputs, row * rows, platform) for rows in above if rows),
+        *(fills(w.columns.outputs, row * rows, platform, (w.rows.kernel - rows) * row) for rows in below if rows),
+    )
+
+
+def _filled_beside(w: Windows, platform: Platform) -> Loops:
+    """Elements of windows left and right of the image."""
+    size, columns = w.in_channels * INT16_BYTES, w.columns
+    rows = [tap for start in w.rows.starts for tap in range(w.rows.kernel) if 0 <= start + tap < w.rows.size]
+    taps = [x for start in columns.starts for x in range(columns.kernel) if not 0 <= start + x < columns.size]
+    odd_rows = sum(tap * columns.kernel % 2 for tap in rows)
+    odd_taps = sum(tap % 2 for tap in taps)
+    odd = odd_rows * (len(taps) - odd_taps) + (len(rows) - odd_rows) * odd_taps
+    return together(fills(len(rows) * len(taps) - odd, size, platform), fills(odd, size, platform, size))
+
+
+def _blocks(w: Windows, platform: Platform) -> Loops:
+    """Up to 124 channels of four windows at once (arm_depthwise_conv_s8_opt with MVE)."""
+    full, last = divmod(w.in_channels, CHANNELS_AT_ONCE)
+    return together(
+        repeated(full, _block(w, CHANNELS_AT_ONCE, platform)),
+        _block(w, last, platform) if last else {},
+    )
+
+
+def _block(w: Windows, channels: int, platform: Platform) -> Loops:
+    four, rest = divmod(w.positions, COLUMNS_AT_ONCE)
+    vectors = -(-channels // 4)
+    return together(
+        {"block": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
+        copies(w.inside, channels, platform),
+        fills(w.taps - w.inside, channels, platform),
+        repeated(four, {"4 windows": 1, "4x4": vectors, "4x4 by 1": vectors * w.kernel}),
+        repeated(rest, {"last window": 1, "1x4": vectors, "1x4 by 1": vectors * w.kernel}),
+    )
+
+
+def _general(w: Windows, multiplier: int) -> Work:
+    """arm_depthwise_conv_s8: four outputs of a channel at once, or each alone."""
+    if multiplier % 4 or w.batch > 1 or w.dilated:
+        return _one_by_one("int8 one by one", w)
+    fours = w.out_channels // 4
+    loops = {
+        "output row": w.rows.outputs,
+        "window": w.positions,
+        "channel": w.positions * w.in_channels,
+        "4 outputs": w.positions * fours,
+        "4 outputs by row": w.rows.inside * w.columns.outputs * fours,
+        "4 outputs by 1": w.inside * fours,
+    }
+    return Work("int8 by 4", loops)
+
+
+def _one_by_one(path: str, w: Windows) -> Work:
+    """Each output alone, over what of its window lies inside the image."""
+    outputs = w.positions * w.out_channels
+    image = {
+        "output row": w.rows.outputs,
+        "window": w.positions,
+        "channel": w.positions * w.in_channels,
+        "output": outputs,
+        "output dilated": outputs * ((w.rows.dilation > 1) + (w.columns.dilation > 1)),
+        "window row": w.rows.inside * w.columns.outputs * w.out_channels,
+        "window row inside": w.rows.inside * w.columns.reached * w.out_channels,
+        "element": w.inside * w.out_channels,
+    }
+    return Work(path, repeated(w.batch, image))
+
+
+def _int16(w: Windows, _: int, __: Platform) -> Work:
+    """arm_depthwise_conv_s16: one output at a time."""
+    return _one_by_one("int16 one by one", w)
+
+
+def _int4(w: Windows, multiplier: int, platform: Platform) -> Work:
+    """arm_depthwise_conv_wrapper_s4: two outputs that share bytes at once, where it is known that they do."""
+    odd = " odd" if w.out_channels % 2 else ""
+    if _plain(w, multiplier):
+        name, loops = ("blocks", _blocks) if platform.mve else ("columns", _columns)
+        return Work(f"int4 {name}{odd}", loops(w, platform))
+    if w.in_channels % 2 or (multiplier % 2 and multiplier > 1):
+        return _one_by_one("int4 one by one odd" if w.in_channels % 2 else "int4 one by one", w)
+    return _one_by_one("int4 two channels" if multiplier == 1 else "int4 two outputs", w)
+
+
+CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
+    (DType.INT8, DType.INT8): _int8,
+    (DType.INT8, DType.INT4): _int4,
+    (DType.INT16, DType.INT8): _int16,
+}
+
+
+WORK: dict[str, WorkRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_loops}

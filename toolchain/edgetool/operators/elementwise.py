@@ -1,0 +1,123 @@
+"""Functions and conversions of single elements: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: elementwise.cc, exp.cc, ceil.cc, round.cc, zeros_like.cc, quantize_common.cc, dequantize_common.cc,
+cast.cc; neg.cc and floor.cc have no Prepare. The type check of elementwise.cc tests a conversion to a function pointer
+and so lets every type pass; Invoke refuses it.
+
+Sources of the loop counts: elementwise.cc, exp.cc, ceil.cc, floor.cc, round.cc, neg.cc, quantize_common.cc,
+dequantize.cc and cast.cc. What the C library's functions of floats take depends on the number: the mean counts.
+"""
+
+from __future__ import annotations
+
+from edgetool.model.types import DType
+from edgetool.operators.call import (
+    Call,
+    KernelRefusal,
+    PrepareRule,
+    counts,
+    input_type,
+    is_quantized,
+    looks_at,
+    nothing,
+    output_alike,
+    output_type,
+    same_shape,
+    scale,
+    symmetric_int16,
+    zero_point,
+)
+from edgetool.operators.loops import Work, WorkRule, dtype_name, flat, negatives
+
+
+def _both_quantized(call: Call) -> None:
+    """int8 is quantized, on both sides; int16 only when its input is."""
+    source, result = call.required_input(0), call.required_output()
+    needed = source.dtype == DType.INT8 or (source.dtype == DType.INT16 and is_quantized(source))
+    if not needed:
+        return
+    if not (is_quantized(source) and is_quantized(result)):
+        raise KernelRefusal(f"{call.operator.label} supports {source.dtype.name.lower()} only with quantization")
+    symmetric_int16(1)(call)
+
+
+def _one_scale(call: Call) -> None:
+    result = call.required_output()
+    if not is_quantized(result) or result.quantization is None or len(result.quantization.scales) != 1:
+        raise KernelRefusal(f"{call.operator.label} produces only tensors with a single scale")
+
+
+_FUNCTION = looks_at((0,), (0,), counts(1), output_alike)
+_RESCALED = looks_at((0,), (0,), counts(1), output_alike, _both_quantized)
+_FLOAT_FUNCTION = looks_at((0,), (0,), counts(1), input_type(0, DType.FLOAT32), output_alike, same_shape)
+
+PREPARE: dict[str, PrepareRule] = {
+    "ABS": _RESCALED,
+    "CAST": looks_at((0,), (0,), counts(1)),
+    "CEIL": _FLOAT_FUNCTION,
+    "COS": _FUNCTION,
+    "DEQUANTIZE": looks_at(
+        (0,), (0,), counts(1), input_type(0, DType.INT8, DType.INT16, DType.UINT8), output_type(0, DType.FLOAT32)
+    ),
+    "EXP": _FLOAT_FUNCTION,
+    "FLOOR": nothing,
+    "LOG": _FUNCTION,
+    "NEG": nothing,
+    "QUANTIZE": looks_at(
+        (0,),
+        (0,),
+        counts(1),
+        _one_scale,
+        input_type(0, DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8, DType.UINT8),
+        output_type(0, DType.INT8, DType.INT16, DType.INT32, DType.UINT8),
+    ),
+    "ROUND": _FLOAT_FUNCTION,
+    "RSQRT": _RESCALED,
+    "SIN": _FUNCTION,
+    "SQRT": _FUNCTION,
+    "SQUARE": _FUNCTION,
+    "ZEROS_LIKE": looks_at((0,), (0,), counts(1)),
+}
+
+
+def _plain(call: Call) -> Work:
+    return flat(call, dtype_name(call))
+
+
+def _absolute(call: Call) -> Work:
+    """Quantized numbers are multiplied where the scales differ."""
+    source = call.required_input(0)
+    if not is_quantized(source) or source.dtype == DType.FLOAT32:
+        return flat(call, dtype_name(call))
+    rescaled = scale(source) != scale(call.required_output())
+    return flat(call, f"{dtype_name(call)} {'rescaled' if rescaled else 'quantized'}")
+
+
+FUNCTIONS = ("CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIN", "SQRT", "SQUARE")
+
+WORK: dict[str, WorkRule] = {
+    "ABS": _absolute,
+    **dict.fromkeys(FUNCTIONS, _plain),
+}
+
+
+# Between these, of one scale, only the sign's bit changes.
+SIGN_CHANGES = {(DType.INT8, DType.UINT8): -128, (DType.UINT8, DType.INT8): 128}
+
+
+def _conversion(call: Call) -> Work:
+    return flat(call, f"{dtype_name(call)} to {call.required_output().dtype.name.lower()}")
+
+
+def _quantize(call: Call) -> Work:
+    source, result = call.required_input(0), call.required_output()
+    path = f"{dtype_name(call)} to {result.dtype.name.lower()}"
+    if source.dtype == DType.FLOAT32:
+        return flat(call, path)
+    flips = SIGN_CHANGES.get((source.dtype, result.dtype)) == zero_point(source) - zero_point(result)
+    if flips and scale(source) == scale(result):
+        return flat(call, f"{path} of one scale")
+    return flat(call, path, negative=negatives(call))
+
+
+QUANTIZATION_WORK: dict[str, WorkRule] = {"CAST": _conversion, "DEQUANTIZE": _conversion, "QUANTIZE": _quantize}

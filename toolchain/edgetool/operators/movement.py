@@ -1,0 +1,469 @@
+"""Operators that join, split and rearrange tensors: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: concatenation.cc, split.cc, split_v.cc, transpose_common.cc, reverse.cc, space_to_depth.cc,
+depth_to_space.cc, space_to_batch_nd.cc, batch_to_space_nd.cc, resize_bilinear.cc, resize_nearest_neighbor.cc.
+pack.cc and unpack.cc have no Prepare. CMSIS-NN's transpose shares the reference kernel's Prepare.
+
+Sources of the loop counts: reference/concatenation.h, split.cc, split_v.cc, pack.cc, unpack.cc, reference/transpose.h,
+arm_transpose_s8.c, reference/reverse.h, reference/resize_bilinear.h, reference/resize_nearest_neighbor.h,
+reference/space_to_depth.h, reference/depth_to_space.h, reference/space_to_batch_nd.h, reference/batch_to_space_nd.h.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from math import floor, prod
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.call import (
+    Call,
+    KernelRefusal,
+    PrepareRule,
+    Request,
+    constant_input,
+    counts,
+    demand,
+    dims_copy,
+    float32,
+    input_rank,
+    input_type,
+    integer,
+    integers,
+    looks_at,
+    nothing,
+    output_alike,
+    output_rank,
+    scale,
+    words,
+    zero_point,
+)
+from edgetool.operators.loops import (
+    WORD,
+    Loops,
+    Places,
+    Work,
+    WorkRule,
+    copied,
+    copied_evenly,
+    dimensions,
+    filled,
+    named,
+    repeated,
+    repeating,
+    together,
+    walk,
+)
+
+CONCATENATION_INPUTS = 10
+# RuntimeShape::kMaxSmallSize
+SMALL_RANK = 6
+
+
+def _prepare_concatenation(call: Call) -> Iterator[Request]:
+    """The first input is looked at twice."""
+    first, result = call.required_input(0), call.required_output()
+    yield from call.temporary_inputs(0)
+    yield from call.temporary_outputs(0)
+    activation = call.option("fused_activation_function", "NONE")
+    demand(call, activation == "NONE", f"does not support the fused activation {activation!r}")
+    input_type(0, DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL)(call)
+    output_alike(call)
+    inputs = len(call.operator.inputs)
+    demand(call, inputs <= CONCATENATION_INPUTS, f"supports at most {CONCATENATION_INPUTS} inputs, not {inputs}")
+    for position in range(inputs):
+        tensor = call.required_input(position)
+        yield from call.temporary_inputs(position)
+        input_type(position, first.dtype)(call)
+        input_rank(position, 0, SMALL_RANK)(call)
+        if first.dtype == DType.INT8:
+            same = (scale(tensor), zero_point(tensor)) == (scale(result), zero_point(result))
+            demand(call, same, "supports int8 only if all inputs are quantized like the output")
+        if first.dtype == DType.INT16:
+            demand(call, zero_point(tensor) == 0, "supports int16 only with zero points of 0")
+    if first.dtype == DType.INT16:
+        demand(call, zero_point(result) == 0, "supports int16 only with zero points of 0")
+
+
+def _permutation(call: Call) -> None:
+    rank, permutation = len(call.required_input(0).shape), call.required_input(1)
+    demand(call, permutation.shape == (rank,), f"requires {rank} axes for {rank} dimensions, not {permutation.shape}")
+    # The type is not checked: an int64 list is read as twice as many words.
+    for axis in words(permutation)[:rank]:
+        demand(call, 0 <= axis < rank, f"supports axes from 0 to {rank - 1}, not {axis}")
+
+
+def _reversed_axes(call: Call) -> None:
+    rank, axes = len(call.required_input(0).shape), call.required_input(1).element_count
+    demand(call, axes <= rank, f"supports at most as many axes as dimensions, not {axes} axes for {rank} dimensions")
+
+
+def _space_to_depth(call: Call) -> Iterator[Request]:
+    yield from _BLOCKS(call)
+    _, height, width, _ = call.required_input(0).shape
+    block = integer(call, "block_size")
+    demand(call, block != 0, "does not support a block size of 0")
+    demand(call, height % block == width % block == 0, f"cannot divide {height} x {width} into blocks of {block}")
+    yield dims_copy(call.required_output())
+
+
+def _depth_to_space(call: Call) -> Iterator[Request]:
+    yield from _BLOCKS(call)
+    channels = call.required_input(0).shape[3]
+    block = integer(call, "block_size")
+    demand(call, block > 0, f"does not support a block size of {block}")
+    demand(call, channels % (block * block) == 0, f"cannot divide {channels} channels into blocks of {block}")
+    yield dims_copy(call.required_output())
+
+
+def _pixel_centers(call: Call) -> None:
+    if call.option("half_pixel_centers", False) and call.option("align_corners", False):
+        raise KernelRefusal(f"{call.operator.label} does not support half-pixel centers together with aligned corners")
+
+
+def _two_sizes(call: Call) -> None:
+    size = call.required_input(1).shape
+    demand(call, size == (2,), f"requires a height and a width, not a tensor of shape {size}")
+
+
+def _three_inputs(call: Call) -> None:
+    inputs = len(call.operator.inputs)
+    demand(call, inputs == 3, f"requires 3 inputs, not {inputs}")
+
+
+_BLOCKS = looks_at(
+    (0,), (0,), counts(1), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
+)  # fmt: skip
+_BATCHES = looks_at((0,), (0,), counts(3), input_rank(0, 3, 4), output_rank(0, 3, 4), output_alike)
+_RESIZED = (counts(2), input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
+_REVERSIBLE = (DType.INT32, DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT64, DType.BOOL)
+
+PREPARE: dict[str, PrepareRule] = {
+    "BATCH_TO_SPACE_ND": _BATCHES,
+    "CONCATENATION": _prepare_concatenation,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "PACK": nothing,
+    "RESIZE_BILINEAR": looks_at((0, 1), (0,), *_RESIZED, _pixel_centers),
+    "RESIZE_NEAREST_NEIGHBOR": looks_at((0, 1), (0,), *_RESIZED, _two_sizes),
+    "REVERSE_V2": looks_at(
+        (0, 1),
+        (0,),
+        counts(2),
+        input_rank(1, 1),
+        input_rank(0, 0, SMALL_RANK),
+        _reversed_axes,
+        input_type(0, *_REVERSIBLE),
+        input_type(1, DType.INT32),
+        output_alike,
+    ),
+    "SPACE_TO_BATCH_ND": _BATCHES,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    # The outputs and the tensor that is split are not looked at.
+    "SPLIT": looks_at((0,), (), constant_input(0, "axis")),
+    "SPLIT_V": looks_at((2,), (), _three_inputs, constant_input(2, "axis")),
+    "TRANSPOSE": looks_at(
+        (0, 1), (0,), counts(2), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
+    ),
+    "UNPACK": nothing,
+}
+
+
+LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
+LANES = 8  # of the vectors in which CMSIS-NN transposes bytes
+
+
+def _type(tensor: Tensor) -> str:
+    return tensor.dtype.name.lower()
+
+
+def _element_bytes(tensor: Tensor) -> int:
+    return max(tensor.dtype.bits // 8, 1)
+
+
+def _constants(call: Call, position: int) -> tuple[int, ...]:
+    tensor = call.required_input(position)
+    return integers(tensor) if tensor.is_constant else ()
+
+
+def _concatenation_loops(call: Call) -> Work:
+    """Along the axis, one piece of each input after the other."""
+    output_rank(0, 1, LARGEST_RANK)(call)
+    result = call.required_output()
+    axis = integer(call, "axis") % len(result.shape)
+    outer = prod(result.shape[:axis])
+    whole, start = prod(result.shape[axis:]) * _element_bytes(result), 0
+    inputs, rank = len(call.operator.inputs), len(result.shape)
+    parts: list[Loops] = [
+        dimensions(rank),
+        {"input": inputs, "turn": outer},
+        named("input's", repeated(inputs, dimensions(rank))),
+    ]
+    for position in range(inputs):
+        size = prod(call.required_input(position).shape[axis:]) * _element_bytes(result)
+        parts.append(copied_evenly(size, outer, (start, whole), (0, size)))
+        start += size
+    return Work(_type(result), together(*parts))
+
+
+def _pieces(call: Call, axis: int, tensor: Tensor, pieces: int) -> Work:
+    outer = prod(tensor.shape[:axis])
+    loops = {"axis": len(tensor.shape), "outer axis": axis, "tensor": pieces, "turn": outer, "piece": outer * pieces}
+    return Work(_type(tensor), loops | {"element": tensor.element_count})
+
+
+def _split(axis_at: int, source_at: int) -> WorkRule:
+    def rule(call: Call) -> Work:
+        input_rank(source_at, 1, LARGEST_RANK)(call)
+        source = call.required_input(source_at)
+        axis = (*_constants(call, axis_at), 0)[0] % len(source.shape)
+        return _pieces(call, axis, source, len(call.operator.outputs))
+
+    return rule
+
+
+def _pack(call: Call) -> Work:
+    output_rank(0, 1, LARGEST_RANK)(call)
+    result = call.required_output()
+    return _pieces(call, integer(call, "axis") % len(result.shape), result, len(call.operator.inputs))
+
+
+def _unpack(call: Call) -> Work:
+    input_rank(0, 1, LARGEST_RANK)(call)
+    source = call.required_input(0)
+    return _pieces(call, integer(call, "axis") % len(source.shape), source, len(call.operator.outputs))
+
+
+def _transpose(call: Call) -> Work:
+    source, result = call.required_input(0), call.required_output()
+    if source.dtype == DType.INT8 and call.platform.cmsis_nn:
+        return _cmsis_transpose(call, source)
+    # One call of a function per step of each axis but the last.
+    rank = len(result.shape)
+    calls = sum(prod(result.shape[:axis]) for axis in range(1, rank))
+    loops = {"step": calls, "row": prod(result.shape[:-1]), "element": result.element_count}
+    return Work(_type(source), {**dimensions(rank), **loops})
+
+
+def _cmsis_transpose(call: Call, source: Tensor) -> Work:
+    """Matrices, and with vectors the two last axes, have a code of their own."""
+    shape, rank = source.shape, len(source.shape)
+    if rank == 1:
+        return Work("int8 CMSIS-NN vector", copied_evenly(source.size_bytes, 1))
+    last_two = rank == 2 or (rank == 4 and call.platform.mve and _constants(call, 1)[:2] == (0, 1))
+    if not last_two:
+        loops = {"plane": prod(shape[:-2]), "row": prod(shape[:-1]), "element": prod(shape)}
+        return Work("int8 CMSIS-NN", {"fourth axis": int(rank == 4), "volume": prod(shape[:-3]), **loops})
+    matrices, (rows, columns) = prod(shape[:-2]), shape[-2:]
+    if call.platform.mve:
+        vectors = {"column": matrices * columns, "vector": matrices * columns * -(-rows // LANES)}
+        return Work("int8 CMSIS-NN matrix", {"matrix": matrices, **vectors})
+    return Work("int8 CMSIS-NN matrix", {"matrix": matrices, "row": matrices * rows, "element": prod(shape)})
+
+
+def _reverse(call: Call) -> Work:
+    """Elements from behind, or where axes lie behind the reversed ones, pieces."""
+    input_rank(0, 1, LARGEST_RANK)(call)
+    source = call.required_input(0)
+    rank = len(source.shape)
+    axes = sorted(axis % rank for axis in _constants(call, 1)) or [0]
+    inner = prod(source.shape[axes[-1] + 1 :])
+    if len(axes) == rank:
+        return Work(f"{_type(source)} whole", {**dimensions(rank), "element": source.element_count})
+    outer = prod(source.shape[: axes[0]])
+    loops = {**dimensions(rank), "reversed axis": len(axes), "row": outer}
+    if inner == 1:
+        return Work(_type(source), loops | {"element": source.element_count})
+    places = []
+    for axis in range(axes[-1] + 1):
+        stride = prod(source.shape[axis + 1 :]) * _element_bytes(source)
+        found = [turn * stride for turn in range(source.shape[axis])]
+        places.append(list(zip(reversed(found) if axis in axes else found, found, strict=True)))
+    return Work("pieces", together(loops, copied(inner * _element_bytes(source), *places)))
+
+
+def _images(call: Call) -> None:
+    """Raises KernelRefusal for other tensors, of which the kernel would read on behind."""
+    input_rank(0, 4)(call)
+    output_rank(0, 4)(call)
+    demand(call, 0 not in call.required_output().shape, "cannot produce an empty image")
+
+
+def _mode(call: Call) -> str:
+    """Which points of the pixels are laid over each other: a code of its own each."""
+    if call.option("align_corners"):
+        return "corners"
+    return "centers" if call.option("half_pixel_centers") else "edges"
+
+
+def _resize_bilinear(call: Call) -> Work:
+    _images(call)
+    source, result = call.required_input(0), call.required_output()
+    batches, height, width, channels = result.shape
+    rows = batches * height
+    down, across = _between(call, source.shape[1], height), _between(call, source.shape[2], width)
+    return Work(
+        f"{_type(source)} {_mode(call)}",
+        {
+            "row": rows,
+            "pixel": rows * width,
+            "element": rows * width * channels,
+            # Without a floating-point unit, products with 0 are made sooner.
+            "element between rows": batches * down * width * channels,
+            "element between columns": rows * across * channels,
+            "element between both": batches * down * across * channels,
+        },
+    )
+
+
+def _between(call: Call, size: int, made: int) -> int:
+    """Along a side, the points that lie on no row or column of the input."""
+    scale, centers = _scale(call, size, made), bool(call.option("half_pixel_centers"))
+    shift = 0.5 if centers else 0.0
+    return sum(not float32(float32((at + shift) * scale) - shift).is_integer() for at in range(made))
+
+
+def _resize_nearest(call: Call) -> Work:
+    _images(call)
+    source, result = call.required_input(0), call.required_output()
+    size = source.shape[3] * _element_bytes(source)
+    rows = result.shape[0] * result.shape[1]
+    loops: Loops = {
+        "row": rows,
+        "pixel": rows * result.shape[2],
+        # Each row and pixel divides the sides anew: without a floating-point unit, digit by digit up to the last.
+        "digit of a row": rows * _digits(_scale(call, source.shape[1], result.shape[1])),
+        "digit of a pixel": rows * result.shape[2] * _digits(_scale(call, source.shape[2], result.shape[2])),
+    }
+    return Work(f"{_type(source)} {_mode(call)}", together(loops, copied(size, *_nearest(call, size))))
+
+
+def _nearest(call: Call, size: int) -> tuple[Places, Places, Places]:
+    """The offsets of the pixels of the output, and of the nearest pixel of the input: images, rows, columns."""
+    (batches, height, width, _), (_, high, wide, _) = call.required_input(0).shape, call.required_output().shape
+    return (
+        [(at * high * wide * size, at * height * width * size) for at in range(batches)],
+        [(at * wide * size, row * width * size) for at, row in enumerate(_neighbours(call, height, high))],
+        [(at * size, column * size) for at, column in enumerate(_neighbours(call, width, wide))],
+    )
+
+
+def _scale(call: Call, size: int, made: int) -> float:
+    return float32((size - 1) / (made - 1) if call.option("align_corners") and made > 1 else size / made)
+
+
+def _digits(number: float) -> int:
+    """The binary digits of a number from the first that is set to the last."""
+    top, _ = number.as_integer_ratio()
+    return (top // (top & -top)).bit_length() if top else 0
+
+
+def _neighbours(call: Call, size: int, made: int) -> list[int]:
+    scale = _scale(call, size, made)
+    offset = 0.5 if call.option("half_pixel_centers") else 0.0
+    rounding = 0.5 if call.option("align_corners") else 0.0
+    return [min(floor((position + offset) * scale + rounding), size - 1) for position in range(made)]
+
+
+def _blocks_of_depth(call: Call) -> Work:
+    """The side that has height and width is walked through: the larger one."""
+    _images(call)
+    source, result = call.required_input(0), call.required_output()
+    wide = max(source.shape, result.shape, key=lambda shape: shape[1] * shape[2])
+    return Work(_type(source), {"row": prod(wide[:2]), "pixel": prod(wide[:3]), "element": prod(wide)})
+
+
+def _image(tensor: Tensor) -> tuple[int, int, int, int]:
+    """Batches, height, width and channels; a tensor of three dimensions has no width."""
+    batches, height, *width, channels = tensor.shape
+    return batches, height, width[0] if width else 1, channels
+
+
+def _block(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The block's height and width, and what lies above and left of the image."""
+    block, around = _constants(call, 1), _constants(call, 2)
+    wide = len(call.required_input(0).shape) == 4
+    known = len(block) >= 1 + wide and len(around) >= 2 + 2 * wide and 0 not in block
+    demand(call, known, "requires constant blocks and paddings")
+    demand(
+        call,
+        0 not in (call.required_input(0).shape[0], call.required_output().shape[0]),
+        "does not support an empty batch",
+    )
+    return (block[0], block[1] if wide else 1), (around[0], around[2] if wide else 0)
+
+
+def _inside(size: int, made: int, block: int, shift: int, before: int) -> list[tuple[int, int]]:
+    """Along one side, the places of a part of the batch that come from the image, each with its place there."""
+    places = ((at, at * block + shift - before) for at in range(made))
+    return [(at, place) for at, place in places if 0 <= place < size]
+
+
+def _space_to_batch(call: Call) -> Work:
+    """Each pixel of the output is copied, or filled where it lies outside."""
+    source, result = call.required_input(0), call.required_output()
+    (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
+    (down, across), (above, left) = _block(call)
+    walk(made * (high + wide))
+    size = channels * _element_bytes(source)
+    parts: list[Loops] = [{"image": made, "row": made * high, "pixel": made * high * wide}]
+    for out in range(made):
+        shift, batch = divmod(out, batches)
+        rows = _inside(height, high, down, shift // across, above)
+        columns = _inside(width, wide, across, shift % across, left)
+        parts.append(
+            copied(
+                size,
+                [(out * high * wide * size, batch * height * width * size)],
+                [(at * wide * size, row * width * size) for at, row in rows],
+                [(at * size, column * size) for at, column in columns],
+            )
+        )
+        outside = Counter(dict(repeating(high * wide)))
+        lines, places = (Counter(at * step % WORD for at, _ in side) for side, step in ((rows, wide), (columns, 1)))
+        for (line, many), (place, times) in product(lines.items(), places.items()):
+            outside[(line + place) % WORD] -= many * times
+        for pixel, times in outside.items():
+            parts.append(repeated(times, filled(size, (out * high * wide + pixel) * size)))
+    return Work("copy", together(*parts))
+
+
+def _batch_to_space(call: Call) -> Work:
+    """Each pixel of the input is copied, unless it is cropped away."""
+    source, result = call.required_input(0), call.required_output()
+    (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
+    (down, across), (above, left) = _block(call)
+    walk(batches * (height + width))
+    size = channels * _element_bytes(source)
+    parts: list[Loops] = [{"image": batches, "row": batches * height}]
+    for batch in range(batches):
+        shift, out = divmod(batch, made)
+        rows = _inside(high, height, down, shift // across, above)
+        columns = _inside(wide, width, across, shift % across, left)
+        parts.append({"pixel": len(rows) * width})
+        parts.append(
+            copied(
+                size,
+                [(out * high * wide * size, batch * height * width * size)],
+                [(row * wide * size, at * width * size) for at, row in rows],
+                [(column * size, at * size) for at, column in columns],
+            )
+        )
+    return Work("copy", together(*parts))
+
+
+WORK: dict[str, WorkRule] = {
+    "BATCH_TO_SPACE_ND": _batch_to_space,
+    "CONCATENATION": _concatenation_loops,
+    "DEPTH_TO_SPACE": _blocks_of_depth,
+    "PACK": _pack,
+    "RESIZE_BILINEAR": _resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": _resize_nearest,
+    "REVERSE_V2": _reverse,
+    "SPACE_TO_BATCH_ND": _space_to_batch,
+    "SPACE_TO_DEPTH": _blocks_of_depth,
+    "SPLIT": _split(0, 1),
+    "SPLIT_V": _split(2, 0),
+    "TRANSPOSE": _transpose,
+    "UNPACK": _unpack,
+}

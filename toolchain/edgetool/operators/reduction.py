@@ -1,0 +1,198 @@
+"""Reductions along axes, ARG_MAX and ARG_MIN, and running sums: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: reduce.cc, reduce_common.cc, cumsum.cc; arg_min_max.cc has no Prepare. Axes are counted, not read.
+
+Sources of the loop counts: reduce_common.cc, reference/reduce.h, internal/types.h, arg_min_max.cc,
+reference/arg_min_max.h, reference/cumsum.h. How often a new extreme is found depends on the data: the mean is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from math import log, prod
+from operator import mul
+
+from edgetool.model.types import DType
+from edgetool.operators.call import (
+    Call,
+    PrepareRule,
+    Request,
+    counts,
+    demand,
+    input_rank,
+    input_type,
+    integers,
+    is_below_one,
+    nothing,
+    output_alike,
+    persistent,
+    ratio,
+    same_shape,
+    scale,
+    scratch,
+)
+from edgetool.operators.loops import Loops, Work, WorkRule
+
+INT32_BYTES = 4
+SUM_SHIFT = 20  # kCumSumIntegerShift
+
+
+def _mean_or_sum(call: Call) -> Iterator[Request]:
+    source, result = call.required_input(0), call.required_output()
+    yield from _tensors(call)
+    if source.dtype in (DType.INT8, DType.INT16):
+        yield scratch("accumulators", INT32_BYTES * result.element_count)
+    yield from _iterators(call)
+    yield from _simple(call)
+
+
+def _minimum_or_maximum(call: Call) -> Iterator[Request]:
+    yield from _simple(call)
+    yield from _tensors(call)
+    yield from _iterators(call)
+
+
+def _all(call: Call) -> Iterator[Request]:
+    yield from _tensors(call)
+    input_type(0, DType.BOOL)(call)
+    yield from _simple(call)
+    yield from _iterators(call)
+
+
+def _simple(call: Call) -> Iterator[Request]:
+    """PrepareSimple: the output is looked at for int8 only."""
+    yield from call.temporary_inputs(0)
+    counts(2)(call)
+    yield from call.temporary_inputs(1)
+    input_type(1, DType.INT32)(call)
+    if call.required_input(0).dtype == DType.INT8:
+        yield from call.temporary_outputs(0)
+
+
+def _tensors(call: Call) -> Iterator[Request]:
+    yield from call.temporary_inputs(0)
+    yield from call.temporary_outputs(0)
+    yield from call.temporary_inputs(1)
+
+
+def _iterators(call: Call) -> Iterator[Request]:
+    yield scratch("position in the input", INT32_BYTES * len(call.required_input(0).shape))
+    yield scratch("resolved axes", INT32_BYTES * call.required_input(1).element_count)
+
+
+def _cumulative_sum(call: Call) -> Iterator[Request]:
+    counts(2)(call)
+    source, axis, result = call.required_input(0), call.required_input(1), call.required_output()
+    yield from call.temporary_inputs(0, 1)
+    input_type(0, DType.FLOAT32, DType.INT8)(call)
+    input_type(1, DType.INT32)(call)
+    demand(call, axis.element_count == 1, f"requires one axis, not {axis.element_count}")
+    demand(call, len(source.shape) > 0, "does not support a scalar")
+    yield from call.temporary_outputs(0)
+    output_alike(call)
+    same_shape(call)
+    if source.dtype == DType.INT8:
+        yield persistent("parameters", call.platform.size_of("OpDataCumSum"))
+        common = 2 * scale(source)
+        fits = is_below_one(ratio(scale(source), common)) and is_below_one(ratio(common, 2**SUM_SHIFT * scale(result)))
+        demand(call, fits, f"cannot produce an output with the scale {scale(result)} from the scale {scale(source)}")
+
+
+PREPARE: dict[str, PrepareRule] = {
+    "ARG_MAX": nothing,
+    "ARG_MIN": nothing,
+    "CUMSUM": _cumulative_sum,
+    "MEAN": _mean_or_sum,
+    "REDUCE_ALL": _all,
+    "REDUCE_MAX": _minimum_or_maximum,
+    "REDUCE_MIN": _minimum_or_maximum,
+    "SUM": _mean_or_sum,
+}
+
+
+EULER = 0.57721566
+LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
+
+
+def _axes(call: Call) -> tuple[int, ...]:
+    """The axes in the order in which the file gives them, each once; a tensor that is not in the file has the last."""
+    rank, given = len(call.required_input(0).shape), call.required_input(1)
+    axes = (integers(given) if given.data else ()) or (-1,)
+    return tuple(dict.fromkeys(axis % rank for axis in axes)) if rank else ()
+
+
+def _reduction(call: Call) -> Work:
+    """Each element of the input finds its place in the output anew, axis by axis."""
+    return Work(call.required_input(0).dtype.name.lower(), _scattered(call))
+
+
+def _scattered(call: Call) -> Loops:
+    shape, axes = call.required_input(0).shape, _axes(call)
+    elements = prod(shape)
+    # How many of the reduced axes an axis is compared with, until it is found among them.
+    compared = sum(axes.index(axis) + 1 if axis in axes else len(axes) for axis in range(len(shape)))
+    return {
+        "element": elements,
+        "axis of an element": elements * len(shape),
+        "kept axis of an element": elements * (len(shape) - len(axes)),
+        "axis compared": elements * compared,
+        "last axis reduced": elements * (len(shape) - 1 in axes),
+        # The position is counted on like an odometer.
+        "axis counted on": sum(accumulate(shape, mul)),
+        "output": call.required_output().element_count,
+    }
+
+
+def _mean(call: Call) -> Work:
+    """Floats over height and width of images have a code of their own."""
+    source = call.required_input(0)
+    image = len(source.shape) == 4 and set(_axes(call)) == {1, 2} and call.required_input(1).element_count == 2
+    if source.dtype == DType.FLOAT32 and image and call.option("keep_dims", False):
+        outputs = source.shape[0] * source.shape[3]
+        rows = outputs * source.shape[1]
+        return Work("float32 image", {"output": outputs, "row": rows, "element": rows * source.shape[2]})
+    return _reduction(call)
+
+
+def _harmonic(count: int) -> float:
+    """The sum of 1 / n up to `count`, by its expansion."""
+    return log(count) + EULER + 1 / (2 * count) if count > 0 else 1
+
+
+def _extreme(call: Call) -> Work:
+    """The n-th element in random order is a new extreme once in n times."""
+    input_rank(0, 1, LARGEST_RANK)(call)
+    source = call.required_input(0)
+    axis = _axes(call)[0]
+    outputs, size = source.element_count // max(source.shape[axis], 1), source.shape[axis]
+    return Work(
+        source.dtype.name.lower(),
+        {
+            "turn": prod(source.shape[:axis]),
+            "output": outputs,
+            "element": source.element_count,
+            "new extreme": round(outputs * (_harmonic(size) - 1)),
+        },
+    )
+
+
+def _running_sum(call: Call) -> Work:
+    """Backwards, and without the element itself, are a code of their own each."""
+    source, axis = call.required_input(0), _axes(call)[0]
+    ways = [way for way in ("exclusive", "reverse") if call.option(way)]
+    rows = source.element_count // max(source.shape[axis], 1)
+    loops = {"lane": prod(source.shape[axis + 1 :]), "row": rows, "element": source.element_count}
+    return Work(" ".join([source.dtype.name.lower(), *ways]), loops)
+
+
+WORK: dict[str, WorkRule] = {
+    "ARG_MAX": _extreme,
+    "ARG_MIN": _extreme,
+    "CUMSUM": _running_sum,
+    "MEAN": _mean,
+    "REDUCE_ALL": _reduction,
+    "REDUCE_MAX": _reduction,
+    "REDUCE_MIN": _reduction,
+    "SUM": _reduction,
+}

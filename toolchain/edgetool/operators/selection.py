@@ -1,0 +1,300 @@
+"""Operators that pick parts of a tensor or write into it: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: gather.cc, gather_nd.cc, slice.cc, strided_slice_common.cc, strided_slice_logic.h,
+embedding_lookup.cc, dynamic_update_slice.cc.
+
+Sources of the loop counts: reference/slice.h, reference/strided_slice.h, gather.cc, gather_nd.cc, embedding_lookup.cc,
+dynamic_update_slice.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
+
+from edgetool.model.types import DType, Tensor
+from edgetool.operators.call import (
+    Call,
+    KernelRefusal,
+    PrepareRule,
+    Request,
+    constant_input,
+    counts,
+    demand,
+    dims_copy,
+    input_rank,
+    input_type,
+    inputs_alike,
+    integer,
+    integers,
+    looks_at,
+    output_type,
+    persistent,
+    words,
+    zero_point,
+)
+from edgetool.operators.loops import Loops, Places, Work, WorkRule, copied, copied_evenly, dimensions, together, walk
+
+GATHER_ND_INDICES = 5
+
+
+def _prepare_gather(call: Call) -> Iterator[Request]:
+    yield from _GATHERED(call)
+    source, positions = call.required_input(0), call.required_input(1)
+    rank = len(source.shape)
+    axis, batches = integer(call, "axis"), integer(call, "batch_dims")
+    axis += rank if axis < 0 else 0
+    batches += len(positions.shape) if batches < 0 else 0
+    demand(call, 0 <= axis < rank, f"does not support axis {axis} with {rank} dimensions")
+    demand(
+        call,
+        0 <= batches <= min(axis, len(positions.shape)) and source.shape[:batches] == positions.shape[:batches],
+        f"does not support {batches} batch dimensions of {source.shape} and {positions.shape} before axis {axis}",
+    )
+    yield dims_copy(call.required_output())
+
+
+def _prepare_gather_nd(call: Call) -> Iterator[Request]:
+    yield from _GATHERED(call)
+    source, positions = call.required_input(0), call.required_input(1)
+    demand(call, bool(source.shape) and bool(positions.shape), "does not support scalars")
+    depth = positions.shape[-1]
+    demand(
+        call,
+        depth <= min(len(source.shape), GATHER_ND_INDICES),
+        f"supports at most {min(len(source.shape), GATHER_ND_INDICES)} coordinates per index here, not {depth}",
+    )
+    yield dims_copy(call.required_output())
+
+
+def _prepare_embedding_lookup(call: Call) -> Iterator[Request]:
+    counts(2)(call)
+    lookup, value, result = call.required_input(0), call.required_input(1), call.required_output()
+    yield from call.temporary_inputs(0, 1)
+    yield from call.temporary_outputs(0)
+    input_rank(0, 1)(call)
+    input_type(0, DType.INT32)(call)
+    demand(call, len(value.shape) >= 2, f"does not support a table of shape {value.shape}")
+    input_type(1, DType.FLOAT32, DType.INT8)(call)
+    output_type(0, DType.FLOAT32, *([DType.INT8] if value.dtype == DType.INT8 else []))(call)
+    demand(call, len(result.shape) >= len(value.shape), f"does not support an output of shape {result.shape}")
+    yield dims_copy(result)
+    looked_up = (lookup.shape[0], *value.shape[1:], *result.shape[len(value.shape) :])
+    demand(call, prod(looked_up) <= result.element_count, f"cannot fit {looked_up} into {result.shape}")
+    # A float and a size_t; this kernel has no Init.
+    yield persistent("OpData", 2 * call.platform.abi.pointer_bytes)
+    if value.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
+        demand(call, zero_point(value) == 0, "supports an int8 table only with a zero point of 0")
+
+
+def _slice_fits(call: Call) -> None:
+    """The output has the shape of the slice; masks for new axes and ellipses count as none."""
+    source, result = call.required_input(0), call.required_output()
+    begins, ends, strides = (words(call.required_input(position)) for position in (1, 2, 3))
+    if min(len(begins), len(ends), len(strides)) < len(source.shape):
+        return  # The kernel reads on behind the constants: what it finds there is not known.
+    made = []
+    for axis, size in enumerate(source.shape):
+        bit, begin, end, stride = 1 << axis, begins[axis], ends[axis], strides[axis]
+        demand(call, stride != 0, "does not support a stride of 0")
+        begin = _clamped(begin, size, stride, integer(call, "begin_mask") & bit, first=True)
+        end = _clamped(end, size, stride, integer(call, "end_mask") & bit, first=False)
+        if not integer(call, "shrink_axis_mask") & bit:
+            made.append(max(-(-(end - begin) // stride), 0))
+    demand(call, tuple(made) == result.shape, f"produces {tuple(made)}, but the file specifies {result.shape}")
+
+
+def _clamped(index: int, size: int, stride: int, mask: int, *, first: bool) -> int:
+    """Where a slice begins or ends on an axis; with its mask, as far out as it goes."""
+    if size == 0:
+        return 0
+    if mask:
+        return (0 if stride > 0 else size - 1) if first else (size if stride > 0 else -1)
+    index += size if index < 0 else 0
+    return min(max(index, 0), size) if stride > 0 else min(max(index, -1), size - 1)
+
+
+def _update_fits(call: Call) -> None:
+    operand, update, start = (call.required_input(position).shape for position in range(3))
+    if start != (len(operand),):
+        raise KernelRefusal(
+            f"{call.operator.label} requires a start with {len(operand)} indices, not a tensor of shape {start}"
+        )
+    if len(update) != len(operand) or any(new > old for new, old in zip(update, operand, strict=True)):
+        raise KernelRefusal(f"{call.operator.label} does not support an update of shape {update} for {operand}")
+
+
+_GATHERED = looks_at(
+    (0, 1), (0,), counts(2), input_type(1, DType.INT32), input_type(0, DType.FLOAT32, DType.INT8)
+)  # fmt: skip
+
+PREPARE: dict[str, PrepareRule] = {
+    "DYNAMIC_UPDATE_SLICE": looks_at(
+        (0, 1, 2), (0,), counts(3), inputs_alike, input_type(2, DType.INT32, DType.INT64), _update_fits
+    ),
+    "EMBEDDING_LOOKUP": _prepare_embedding_lookup,
+    "GATHER": _prepare_gather,
+    "GATHER_ND": _prepare_gather_nd,
+    "SLICE": looks_at((0, 1, 2), (0,), counts(3)),
+    "STRIDED_SLICE": looks_at(
+        (0, 1, 2, 3),
+        (0,),
+        counts(4),
+        input_rank(0, 0, 4),
+        constant_input(1, "begin"),
+        constant_input(2, "end"),
+        constant_input(3, "strides"),
+        _slice_fits,
+    ),
+}
+
+
+SLICED_RANK = 5  # both kinds of slices are extended to it
+
+
+def _element_bytes(tensor: Tensor) -> int:
+    return max(tensor.dtype.bits // 8, 1)
+
+
+def _nested(sizes: tuple[int, ...]) -> Loops:
+    """The turns of five loops in each other, the outermost first."""
+    extended = (1,) * (SLICED_RANK - len(sizes)) + sizes
+    return {f"turn of axis {axis}": turns for axis, turns in enumerate(accumulate(extended, mul))}
+
+
+def _slice(call: Call) -> Work:
+    result, wide = call.required_output(), call.required_input(1).dtype == DType.INT64
+    loops = {"int32 bounds": int(not wide), "int64 bound": len(result.shape) * wide}
+    return Work(result.dtype.name.lower(), {**loops, **dimensions(len(result.shape)), **_nested(result.shape)})
+
+
+def _strided_slice(call: Call) -> Work:
+    """Rows are copied, unless the last axis has a stride: then elements are. An axis that goes away has one of them."""
+    source, result = call.required_input(0), call.required_output()
+    gone, rank = integer(call, "shrink_axis_mask"), len(source.shape)
+    left = iter(result.shape)
+    sizes = tuple(1 if gone >> axis & 1 else next(left, 1) for axis in range(rank))
+    begins, _, strides = (_positions(call.required_input(at)) for at in (1, 2, 3))
+    demand(call, min(len(begins), len(strides)) >= rank, f"requires bounds for {rank} dimensions")
+    loops = {**dimensions(rank), **_nested(sizes)}
+    if rank and strides[-1] != 1:
+        return Work(result.dtype.name.lower(), loops | {"element backwards": prod(sizes) * (strides[-1] < 0)})
+    starts = [
+        _start(begin, size, stride, masked=bool(integer(call, "begin_mask") >> axis & 1))
+        for axis, (begin, size, stride) in enumerate(zip(begins, source.shape, strides, strict=False))
+    ]
+    size = (sizes[-1] if rank else 1) * _element_bytes(source)
+    del loops[f"turn of axis {SLICED_RANK - 1}"]
+    rows = _rows(source, starts, strides, sizes)
+    places = [[(made, found) for found, made in axis] for axis in rows]
+    return Work(f"{result.dtype.name.lower()} rows", together(loops, copied(size, *places)))
+
+
+def _rows(tensor: Tensor, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[Places]:
+    """The offsets of the rows of a part of a tensor, and of those of the part itself when it is alone, axis by axis."""
+    rank, element = len(tensor.shape), _element_bytes(tensor)
+    wide = [prod(tensor.shape[axis + 1 :]) * element for axis in range(rank)]
+    close = [prod(sizes[axis + 1 :]) * element for axis in range(rank)]
+    first = [(sum(start * stride for start, stride in zip(starts, wide, strict=True)), 0)]
+    return [
+        first,
+        *(
+            [(turn * steps[axis] * wide[axis], turn * close[axis]) for turn in range(sizes[axis])]
+            for axis in range(rank - 1)
+        ),
+    ]
+
+
+def _start(begin: int, size: int, stride: int, *, masked: bool) -> int:
+    """Where a slice begins on an axis (StridedSliceStartForAxis)."""
+    if masked:
+        return 0 if stride > 0 else size - 1
+    begin += size if begin < 0 else 0
+    return min(max(begin, 0), size) if stride > 0 else min(max(begin, -1), size - 1)
+
+
+def _positions(tensor: Tensor) -> tuple[int, ...]:
+    """What the file says is looked up; the first ones in order when that is calculated."""
+    walk(tensor.element_count)
+    return integers(tensor) if tensor.is_constant else tuple(range(tensor.element_count))
+
+
+def _gather_loops(call: Call) -> Work:
+    source, given = call.required_input(0), call.required_input(1)
+    axis = integer(call, "axis") % max(len(source.shape), 1)
+    batches = integer(call, "batch_dims")
+    batches += len(given.shape) if batches < 0 else 0
+    size = prod(source.shape[axis + 1 :]) * _element_bytes(source)
+    batch, outer = prod(source.shape[:batches]), prod(source.shape[batches:axis])
+    positions, length = _positions(given), source.shape[axis]
+    each = len(positions) // max(batch, 1)
+    walk(batch * outer)
+    turns = [(turn * each * size, turn * length * size) for turn in range(outer)]
+    parts = [
+        copied(
+            size,
+            [(one * outer * each * size, one * outer * length * size)],
+            turns,
+            [(at * size, row * size) for at, row in enumerate(positions[one * each : (one + 1) * each])],
+        )
+        for one in range(batch)
+    ]
+    loops = {"axis": len(source.shape), "batch": batch, "turn": batch * outer}
+    return Work(source.dtype.name.lower(), together(loops, *parts))
+
+
+def _gather_nd_loops(call: Call) -> Work:
+    source, given = call.required_input(0), call.required_input(1)
+    depth = given.shape[-1]
+    demand(call, given.element_count <= len(_positions(given)), "requires constant indices")
+    number = prod(given.shape[:-1])
+    walk(number * max(depth, 1))
+    strides = [prod(source.shape[axis + 1 :]) for axis in range(depth)]
+    positions = _positions(given)
+    size = prod(source.shape[depth:]) * _element_bytes(source)
+    starts = [
+        sum(index * stride for index, stride in zip(positions[at * depth : (at + 1) * depth], strides, strict=True))
+        for at in range(number)
+    ]
+    places = [(at * size, start * _element_bytes(source)) for at, start in enumerate(starts)]
+    return Work("copy", together({"axis": len(source.shape), "index": number * depth}, copied(size, places)))
+
+
+def _embedding_lookup_loops(call: Call) -> Work:
+    """Rows are copied, or dequantized element by element."""
+    given, table, result = call.required_input(0), call.required_input(1), call.required_output()
+    columns = prod(table.shape[1:])
+    if table.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
+        return Work("int8 to float32", {"row": given.element_count, "element": given.element_count * columns})
+    size = columns * _element_bytes(table)
+    places = [(at * size, row * size) for at, row in enumerate(_positions(given))]
+    return Work("copy", copied(size, places))
+
+
+def _update(call: Call) -> Work:
+    """All is copied, and then the update over it, row by row; an update of everything is copied alone."""
+    source, update = call.required_input(0), call.required_input(1)
+    whole = copied_evenly(source.size_bytes, 1)
+    if source.element_count == update.element_count:
+        return Work("whole", together(dimensions(len(source.shape)), whole))
+    rank = len(source.shape)
+    demand(call, len(_positions(call.required_input(2))) >= rank, f"requires a start for {rank} dimensions")
+    starts = [
+        min(max(start, 0), old - new)
+        for start, old, new in zip(_positions(call.required_input(2)), source.shape, update.shape, strict=False)
+    ]
+    rows = _rows(source, starts, [1] * rank, update.shape)
+    steps = {**dimensions(rank), "step": sum(accumulate(update.shape[:-1], mul))}
+    return Work("copy", together(steps, whole, copied(update.shape[-1] * _element_bytes(source), *rows)))
+
+
+WORK: dict[str, WorkRule] = {
+    "DYNAMIC_UPDATE_SLICE": _update,
+    "EMBEDDING_LOOKUP": _embedding_lookup_loops,
+    "GATHER": _gather_loops,
+    "GATHER_ND": _gather_nd_loops,
+    "SLICE": _slice,
+    "STRIDED_SLICE": _strided_slice,
+}

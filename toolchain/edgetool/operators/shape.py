@@ -1,0 +1,153 @@
+"""Operators that change a tensor's shape or return it: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: reshape_common.cc, squeeze.cc, expand_dims.cc, shape.cc, broadcast_args.cc, zeros_like.cc.
+
+Sources of the loop counts: reshape.cc, squeeze.cc, expand_dims.cc, shape.cc, reference/broadcast_args.h. The first two
+copy bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from edgetool.model.types import DType
+from edgetool.operators.call import (
+    Call,
+    PrepareRule,
+    Request,
+    constant_input,
+    counts,
+    demand,
+    dims_copy,
+    input_rank,
+    input_type,
+    inputs_alike,
+    integers,
+    looks_at,
+    output_alike,
+    output_rank,
+)
+from edgetool.operators.loops import Work, WorkRule, copied_evenly, together
+
+SQUEEZED_RANK = 8
+# TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT (builtin_op_data.h)
+PARSED_DIMENSIONS = 8
+
+
+def _reshape(call: Call) -> Iterator[Request]:
+    """Only the shapes that the file gives both tensors count; what the second input says is not read.
+
+    Of the options, nothing but the number of dimensions that the parsed ones have room for.
+    """
+    given = call.option("new_shape")
+    rank = len(given) if isinstance(given, tuple) else 0
+    demand(
+        call, rank <= PARSED_DIMENSIONS, f"supports at most {PARSED_DIMENSIONS} dimensions in its options, not {rank}"
+    )
+    inputs = len(call.operator.inputs)
+    demand(call, inputs in (1, 2), f"requires 1 or 2 inputs, not {inputs}")
+    counts(inputs)(call)
+    source, result = call.required_input(0), call.required_output()
+    yield from call.temporary_inputs(0)
+    yield from call.temporary_outputs(0)
+    # Old files give a scalar the shape (0).
+    shape = () if inputs == 1 and result.shape == (0,) else result.shape
+    open_dimensions = shape.count(-1)
+    demand(call, open_dimensions <= 1, "supports only one dimension of -1")
+    known = prod(size for size in shape if size != -1)
+    if open_dimensions:
+        yield dims_copy(result)
+        demand(call, known != 0, f"cannot infer a dimension of {shape}")
+    output_alike(call)
+    fits = source.element_count % known == 0 if open_dimensions else source.element_count == known
+    demand(call, fits, f"cannot produce {shape} from {source.shape}")
+
+
+def _squeezed(call: Call) -> None:
+    source, result = call.required_input(0).shape, call.required_output().shape
+    rank = len(source)
+    demand(call, rank <= SQUEEZED_RANK, f"supports at most {SQUEEZED_RANK} dimensions, not {rank}")
+    given = call.option("squeeze_dims")
+    axes = (
+        [axis + rank if axis < 0 else axis for axis in given if isinstance(axis, int)]
+        if isinstance(given, tuple)
+        else []
+    )
+    for axis in axes:
+        demand(call, 0 <= axis < rank and source[axis] == 1, f"cannot remove dimension {axis} from {source}")
+    gone = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
+    left = [size for axis, size in enumerate(source) if axis not in gone]
+    # The kernel compares as many dimensions as are left, and stops the program when one does not fit.
+    demand(
+        call,
+        all(made >= size for made, size in zip(result, left, strict=False)),
+        f"cannot fit {source} into {result}",
+    )
+
+
+def _expanded(call: Call) -> None:
+    source, result = call.required_input(0).shape, call.required_output().shape
+    axes = integers(call.required_input(1))
+    demand(call, bool(axes), "requires a constant axis")
+    rank = len(source)
+    axis = axes[0] + (rank + 1 if axes[0] < 0 else 0)
+    demand(call, axis <= rank, f"does not support axis {axis} with {rank} dimensions")
+    # An axis that is still negative adds no dimension where the kernel looks for it.
+    expected = (*source[:axis], 1, *source[axis:]) if axis >= 0 else None
+    demand(call, result == expected, f"at axis {axis} cannot produce {result} from {source}")
+
+
+def _prepare_shape(call: Call) -> Iterable[Request]:
+    counts(1)(call)
+    return ()
+
+
+PREPARE: dict[str, PrepareRule] = {
+    "BROADCAST_ARGS": looks_at(
+        (0, 1),
+        (0,),
+        counts(2),
+        input_type(0, DType.INT32, DType.INT64),
+        inputs_alike,
+        output_alike,
+        input_rank(0, 1),
+        input_rank(1, 1),
+        output_rank(0, 1),
+    ),
+    "EXPAND_DIMS": looks_at(
+        (0, 1), (0,), counts(2), constant_input(1, "axis"), input_rank(1, 0, 1), input_type(1, DType.INT32), _expanded
+    ),
+    "RESHAPE": _reshape,
+    "SHAPE": _prepare_shape,
+    "SQUEEZE": looks_at((0,), (0,), counts(1), _squeezed),
+}
+
+
+def _copy(call: Call) -> Work:
+    """Dimensions are multiplied to the bytes: those of the input, and by SQUEEZE those of the output too."""
+    source, result = call.required_input(0), call.required_output()
+    axes = {"axis": len(source.shape), "axis of the output": len(result.shape)}
+    return Work("copy", together(axes, copied_evenly(source.size_bytes, 1)))
+
+
+def _elements(call: Call) -> Work:
+    source = call.required_input(0)
+    return Work(source.dtype.name.lower(), {"element": source.element_count, "axis": len(source.shape)})
+
+
+def _shape_loops(call: Call) -> Work:
+    return Work("int32", {"axis": len(call.required_input(0).shape)})
+
+
+def _broadcast_args(call: Call) -> Work:
+    return Work(call.required_output().dtype.name.lower(), {"axis": call.required_output().element_count})
+
+
+WORK: dict[str, WorkRule] = {
+    "BROADCAST_ARGS": _broadcast_args,
+    "EXPAND_DIMS": _elements,
+    "RESHAPE": _copy,
+    "SHAPE": _shape_loops,
+    "SQUEEZE": _copy,
+}

@@ -1,0 +1,222 @@
+"""TRANSPOSE_CONV: MACs, Prepare, loop counts and bounds.
+
+Sources of Prepare: transpose_conv.cc, and cmsis_nn/transpose_conv.cc.
+
+Sources of the loop counts: transpose_conv.cc, transpose_conv.h, integer_ops/transpose_conv.h and CMSIS-NN's
+arm_transpose_conv_wrapper_s8.c, arm_transpose_conv_s8.c, arm_nn_transpose_conv_row_s8_s32.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from edgetool.model.types import DType
+from edgetool.operators import cmsis_nn
+from edgetool.operators.call import Call, PrepareRule, Request, demand, input_rank, integer, output_rank, scratch
+from edgetool.operators.cmsis_nn import copied_windows, copies, fills
+from edgetool.operators.convolution import (
+    INT32_BYTES,
+    INT64_BYTES,
+    QUANTIZED,
+    TYPES,
+    Operands,
+    buffer_sizes,
+    check_filter_scales,
+    check_operand_count,
+    check_rank_4,
+    check_same_type,
+    check_type_pair,
+    columns_product,
+    operand_tensors,
+    outside,
+    request_channels,
+    request_output_first,
+    request_parameters,
+)
+from edgetool.operators.loops import (
+    Axis,
+    Loops,
+    Windows,
+    Work,
+    WorkRule,
+    named,
+    nested,
+    products,
+    repeated,
+    together,
+    walk,
+)
+from edgetool.target.platform import Platform
+
+TRANSPOSE = Operands(2, 1, 3, 0, clamps_in_cmsis_nn=False)
+
+
+def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
+    """The shape of the output is the tensor's; the input that repeats it is not looked at."""
+    source, weights, result = operand_tensors(call, TRANSPOSE)
+    yield from request_output_first(call, TRANSPOSE)
+    if call.platform.cmsis_nn:
+        check_same_type(call, source, result)
+        check_type_pair(call, source, weights, TYPES - {(DType.INT8, DType.INT4)})
+    else:
+        check_type_pair(call, source, weights, {(source.dtype, source.dtype), (DType.INT16, DType.INT8)})
+    yield from request_channels(call, weights, TRANSPOSE)
+    if source.dtype == DType.INT8 and call.platform.cmsis_nn:
+        for tensor in (source, weights, result):
+            check_rank_4(call, tensor)
+        depth = min(source.shape[3], weights.shape[3])
+        sizes = buffer_sizes(call, TRANSPOSE, (depth, min(result.shape[3], weights.shape[0]), depth))
+        yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, mve=call.platform.mve))
+        # Requested, and counted, even when it is empty.
+        yield scratch("reversed filter", cmsis_nn.transpose_reversed_filter_s8(sizes))
+    elif source.dtype in QUANTIZED:
+        width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
+        yield scratch("accumulators", width * result.element_count)
+    if source.dtype in QUANTIZED:
+        check_filter_scales(call, weights, TRANSPOSE)
+    check_operand_count(call, TRANSPOSE)
+    if source.dtype == DType.FLOAT32:
+        return
+    yield from request_parameters(call, TRANSPOSE)
+    bias = call.input(TRANSPOSE.bias)
+    if source.dtype != DType.INT16:
+        return
+    crashes = call.platform.cmsis_nn and bias is None
+    demand(call, not crashes, "crashes without a bias in int16")
+    if bias is not None and bias.dtype == DType.INT16:
+        yield scratch("bias as int64", INT64_BYTES * bias.element_count)
+
+
+PREPARE: dict[str, PrepareRule] = {"TRANSPOSE_CONV": _prepare_transpose_conv}
+
+
+REVERSED_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD: more input channels run as a convolution
+REVERSED_STRIDE = 2
+
+
+def _transpose_conv_loops(call: Call) -> Work:
+    """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
+    for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
+        fits(call)
+    weights, source, result = call.required_input(1), call.required_input(2), call.required_output()
+    rows, columns = (
+        _scattered(source.shape[i], weights.shape[i], integer(call, stride), result.shape[i])
+        for i, stride in enumerate(("stride_h", "stride_w"), start=1)
+    )
+    # The windows stand on the output, one for each element of the input.
+    w = Windows(result.shape[0], rows, columns, source.shape[3], result.shape[3], source.shape[3])
+    if source.dtype == DType.INT8 and call.platform.cmsis_nn:
+        small = rows.stride <= REVERSED_STRIDE and columns.stride <= REVERSED_STRIDE
+        if small and w.in_channels > REVERSED_CHANNELS:
+            stretched = rows.stride > 1 or columns.stride > 1
+            return Work("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
+        return Work("int8 rows", _by_rows(w, call.platform))
+    return Work(f"reference {source.dtype.name.lower()}", _reference(call, w))
+
+
+def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
+    pad = max((inputs - 1) * stride + kernel - outputs, 0) // 2
+    return Axis(outputs, kernel, stride, 1, inputs, pad)
+
+
+def _reference(call: Call, w: Windows) -> Loops:
+    """Each input into all outputs that it reaches; those outside the image are looked at as well."""
+    inputs = w.batch * w.in_channels
+    return {
+        "input row": w.batch * w.rows.outputs,
+        "input pixel": w.batch * w.positions,
+        "input": inputs * w.positions,
+        "window row": inputs * w.positions * w.rows.kernel,
+        "element": inputs * w.taps,
+        **products(call, inputs * w.inside * w.out_channels, 2),
+        **repeated(inputs * w.out_channels, outside(w)),
+        "output row": w.batch * w.rows.size,
+        "output pixel": w.batch * w.rows.size * w.columns.size,
+        "output": w.batch * w.rows.size * w.columns.size * w.out_channels,
+    }
+
+
+def _reversed(w: Windows, platform: Platform) -> Loops:
+    """As a convolution of the stretched image with the filter turned around."""
+    walk(max(axis.size * axis.kernel for axis in (w.rows, w.columns)))
+    outputs, depth = w.rows.size * w.columns.size, w.kernel * w.in_channels
+    turned = copies(w.out_channels * w.kernel, w.in_channels, platform)
+    image = together(
+        {"output row": w.rows.size, "window": outputs, "window row": outputs * w.rows.kernel},
+        columns_product(outputs, w.out_channels, depth, platform),
+        _stretched_windows(w, platform) if w.rows.stride > 1 or w.columns.stride > 1 else _windows(w, platform),
+    )
+    filters = {"turned filter": w.out_channels, "turned row": w.out_channels * w.rows.kernel}
+    return together(filters, named("turned", turned), repeated(w.batch, {"group": 1, **image}))
+
+
+def _windows(w: Windows, platform: Platform) -> Loops:
+    """Without a gap between the inputs, windows of the image as it is."""
+    rows, columns = (
+        Axis(axis.outputs, axis.kernel, 1, 1, axis.size, axis.kernel - 1 - axis.pad) for axis in (w.rows, w.columns)
+    )
+    return copied_windows(replace(w, rows=rows, columns=columns), 1, platform)
+
+
+def _stretched_windows(w: Windows, platform: Platform) -> Loops:
+    """Each window filled first; then the inputs in it copied, and gaps left out."""
+    high, wide = _stretched(w.rows), _stretched(w.columns)
+    rows = high * w.columns.size
+    return together(
+        copies(high * wide, w.in_channels, platform),
+        fills(w.rows.size * w.columns.size, w.kernel * w.in_channels, platform),
+        {"stretched row": rows, "stretched": rows * w.columns.kernel},
+    )
+
+
+def _stretched(axis: Axis) -> int:
+    """The elements of all windows on the stretched axis that hold an input, not a gap or padding."""
+    pad = axis.kernel - 1 - axis.pad
+    inputs = range(0, axis.outputs * axis.stride, axis.stride)
+    return sum(start - pad + offset in inputs for start in range(axis.size) for offset in range(axis.kernel))
+
+
+def _by_rows(w: Windows, platform: Platform) -> Loops:
+    """Rows of the input into a ring of rows of 32-bit sums: four, two, then one of its elements at once."""
+    rows, columns = w.rows, w.columns
+    width = (columns.outputs - 1) * columns.stride + max(columns.kernel, columns.stride)
+    height = max(rows.kernel, rows.stride)
+    reached = sum(
+        max(0, rows.kernel - max(0, -start) - max(0, start + rows.kernel - rows.size - 1)) for start in rows.starts
+    )
+    # Rows leave the ring after each row of the input that does not begin above the image; the last ones at the end.
+    written = rows.stride * sum(start >= 0 for start in rows.starts)
+    end = rows.outputs * rows.stride - rows.pad
+    left = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
+    inner = _depth(w.in_channels, platform)
+    groups = {"4": columns.outputs // 4, "2": columns.outputs % 4 // 2, "1": columns.outputs % 2}
+    products = [
+        {
+            f"any {size} inputs": rows.outputs * (turns > 0),
+            f"{size} inputs": w.out_channels * rows.outputs * turns,
+            f"{size} inputs by row": w.out_channels * reached * turns,
+            **repeated(w.out_channels * reached * columns.kernel * turns, nested(f"{size} inputs by element", inner)),
+        }
+        for size, turns in groups.items()
+    ]
+    vectors = -(-w.out_channels // 4) if platform.mve else 0
+    pixels = (written + left) * columns.size
+    image = together(
+        {"image": 1, "input row": rows.outputs, "output row": written, "last output row": left},
+        copies(width * (height + written), w.out_channels * INT32_BYTES, platform),
+        {"output pixel": pixels, "output": 0 if vectors else pixels * w.out_channels, "output by 4": pixels * vectors},
+        *products,
+    )
+    return repeated(w.batch, image)
+
+
+def _depth(channels: int, platform: Platform) -> Loops:
+    if platform.mve:
+        return {"by 16": -(-channels // 16)}
+    if platform.dsp:
+        return {"by 4": channels // 4, "by 1": channels % 4}
+    return {"by 2": channels // 2, "by 1": channels % 2}
+
+
+WORK: dict[str, WorkRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
