@@ -1,13 +1,13 @@
 """The rules of each operator while a file is read: operand counts, and what types, shapes and options must agree on.
 
-A rule takes an operator while its file is read, and refuses it by table, field and byte. Shapes are held against each
+A rule takes an operator while its file is read, and refuses it by table, field and byte. Shapes are compared with each
 other for the device's sake: TensorFlow Lite Micro writes as much as they say, and looks at none of them when it runs.
 
 The shapes that operators make of their inputs' shapes, where a kernel writes as much as those say.
 
-The rules are those for which LiteRT refuses a file and without which a kernel of TensorFlow Lite Micro, which looks at none
-of it, would read or write beyond its tensors. What a kernel refuses by itself, and what it merely does not know (types,
-scales), is a finding of the rooms below, not damage to the file.
+The rules are those for which LiteRT refuses a file and without which a kernel of TensorFlow Lite Micro, which looks at
+none of it, would read or write beyond its tensors. What a kernel refuses by itself, and what it merely does not know
+(types, scales), is a finding of later packages, not damage to the file.
 """
 
 from __future__ import annotations
