@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from edgetool.operators import prepare
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import CUSTOM_OPERATORS, OPERATORS, entry_of
+from edgetool.operators.registry import CUSTOM_OPERATORS, FAMILIES, OPERATORS, OTHERS, entry_of
 from edgetool.target.load import list_runtimes, load_runtime
 from tests.graphs import operator
 
@@ -24,10 +21,10 @@ def test_every_operator_that_tflm_registers_has_a_rule(name: str) -> None:
     assert {name for name in runtime.custom_operators if name not in CUSTOM_OPERATORS} == WITHOUT_RULE
 
 
-def test_no_operator_has_two_rules() -> None:
-    names = [f"{prepare.__name__}.{info.name}" for info in pkgutil.iter_modules(prepare.__path__)]
-    count = Counter(code for name in names for code in getattr(importlib.import_module(name), "RULES", {}))
-    assert [code for code, times in count.items() if times > 1] == []
+def test_every_operator_is_of_one_family() -> None:
+    codes = [*OTHERS, *(entry.code for family in FAMILIES for entry in family.OPERATORS)]
+    assert [code for code, times in Counter(codes).items() if times > 1] == []
+    assert sorted(codes) == [*OPERATORS]
 
 
 def test_an_entry_of_the_user_goes_before_that_of_tflm() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from edgetool.model.types import DType, Quantization, Tensor
 from edgetool.operators.call import Call, Request
 from edgetool.operators.control import assignments
-from edgetool.operators.registry import PREPARE_RULES
+from edgetool.operators.registry import OPERATORS
 from edgetool.target.platform import Platform
 from edgetool.target.types import Abi
 from tests.graphs import graph, model, operator
@@ -50,7 +50,9 @@ def call(
 
 def prepared(made: Call) -> list[Request]:
     """All that the rule of the operator asks for."""
-    return list(PREPARE_RULES[made.operator.code](made))
+    rule = OPERATORS[made.operator.code].prepare
+    assert rule is not None
+    return list(rule(made))
 
 
 def temporaries(made: Call) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from edgetool.model.types import Options, OptionValue, Tensor
 from edgetool.operators.call import Call, Request
 from edgetool.operators.control import assignments
-from edgetool.operators.registry import PREPARE_RULES
+from edgetool.operators.registry import OPERATORS
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from edgetool.target.platform import Platform, make_platform
 from tests.graphs import graph, model, operator
@@ -43,7 +43,9 @@ def asked(
     if options:
         made = replace(made, options=Options("Options", tuple(options.items())))
     whole = graph(tensors, [made], [], made.outputs)
-    return list(PREPARE_RULES[code](Call(model(whole), whole, made, build, assignments(model(whole)))))
+    rule = OPERATORS[code].prepare
+    assert rule is not None
+    return list(rule(Call(model(whole), whole, made, build, assignments(model(whole)))))
 
 
 def kept(requests: Sequence[Request]) -> list[tuple[str, int]]:

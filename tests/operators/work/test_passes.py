@@ -6,7 +6,7 @@ import pytest
 
 from edgetool.model.types import DType, Model
 from edgetool.operators.call import Call
-from edgetool.operators.cost import constant_passes
+from edgetool.operators.registry import constant_passes
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import dense, lstm
 from tests.memory.account_net import Net

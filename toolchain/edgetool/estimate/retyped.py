@@ -17,7 +17,7 @@ from edgetool.memory.types import aligned
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Tensor
 from edgetool.operators.call import Assignment, Call, KernelRefusal, PrepareRule
 from edgetool.operators.control import assignments
-from edgetool.operators.registry import MAC_RULES, entry_of
+from edgetool.operators.registry import OPERATORS, entry_of
 from edgetool.target.platform import Platform
 
 # The dimension of weights (input 1) that converters quantize each by itself, and the input of the bias along with it.
@@ -191,7 +191,8 @@ BIASES: dict[str, tuple[int, ...]] = {
     "TRANSPOSE_CONV": (3,),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (12, 13, 14, 15),
 }
-WEIGHTED = frozenset(MAC_RULES) - {"BATCH_MATMUL"}  # which takes a constant for an activation
+# BATCH_MATMUL takes a constant for an activation.
+WEIGHTED = frozenset(code for code, entry in OPERATORS.items() if entry.macs is not None) - {"BATCH_MATMUL"}
 
 
 def own_precision(model: Model) -> PrecisionName | None:

@@ -25,6 +25,7 @@ from edgetool.operators.call import (
     symmetric_int16,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     DEVIATIONS,
     Work,
@@ -151,7 +152,7 @@ def _relu6(call: Call) -> Work:
     return flat(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "ELU": lambda call: _plain(call) if call.required_input(0).dtype == DType.INT8 else _by_sign(call),
     "HARD_SWISH": _hard_swish,
     "LEAKY_RELU": _by_sign,
@@ -161,3 +162,6 @@ WORK: dict[str, WorkRule] = {
     "RELU6": _relu6,
     "TANH": _sigmoid,
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS)

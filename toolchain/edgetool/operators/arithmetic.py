@@ -34,6 +34,7 @@ from edgetool.operators.call import (
     symmetric_int16,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     Loops,
     Shape,
@@ -305,7 +306,7 @@ def _add_n(call: Call) -> Work:
     return flat(call, dtype_name(call), input=inputs, addend=inputs * call.required_output().element_count)
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "ADD": _add,
     "ADD_N": _add_n,
     "DIV": _div,
@@ -317,3 +318,6 @@ WORK: dict[str, WorkRule] = {
     "SQUARED_DIFFERENCE": _squared_difference,
     "SUB": _sub,
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS)

@@ -439,3 +439,31 @@ def named_size(call: Call, name: str) -> int:
     if size < 0:
         raise KernelRefusal(f"{call.operator.label} does not support a size of {size}")
     return size
+
+
+def tensor_at(operator: Operator, graph: Graph, position: int) -> Tensor | None:
+    """The operator's input at a position; None when it is left out or the operator has fewer."""
+    if position >= len(operator.inputs) or operator.inputs[position] < 0:
+        return None
+    return graph.tensors[operator.inputs[position]]
+
+
+def input_shapes(operator: Operator, graph: Graph, *positions: int) -> list[tuple[int, ...]] | None:
+    """The shapes of these inputs; None when one is missing."""
+    tensors = [tensor_at(operator, graph, position) for position in positions]
+    return None if None in tensors else [tensor.shape for tensor in tensors if tensor is not None]
+
+
+def output_elements(operator: Operator, graph: Graph) -> int:
+    """The elements of the first output."""
+    return graph.tensors[operator.outputs[0]].element_count if operator.outputs else 0
+
+
+def all_of(*conditions: Condition) -> Condition:
+    """All of the conditions, in this order."""
+
+    def condition(call: Call) -> None:
+        for one in conditions:
+            one(call)
+
+    return condition

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
+from edgetool.model.types import DType
 from edgetool.operators import loops as library
 from edgetool.operators.call import Call
 from edgetool.operators.loops import Axis, Loops, Windows, Work, nested, repeated, together
@@ -46,6 +47,7 @@ MVE_BYTES = 16
 CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
 EFFICIENT_REVERSAL_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD
 REVERSAL_STRIDE = 2
+ROWS_AT_ONCE = 4  # of the vector extension's matrix product
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,3 +441,14 @@ def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> Wo
         return Work(f"{kind} 1x1", product(pixels, w.out_channels, w.in_channels, platform))
     row = {"output row": 1, **product(w.columns.outputs, w.out_channels, w.in_channels, platform)}
     return Work(f"{kind} 1x1 strided", repeated(w.batch * w.rows.outputs, row))
+
+
+def runs_cmsis_nn(call: Call) -> bool:
+    """Whether CMSIS-NN runs it: float32 runs the reference kernels everywhere."""
+    source = call.input(0)
+    return call.platform.cmsis_nn and source is not None and source.dtype is not DType.FLOAT32
+
+
+def product_passes(call: Call, rows: int) -> int:
+    """A matrix product walks the weights in its outer loop; with vectors, the rows of the input."""
+    return rows // ROWS_AT_ONCE + rows % ROWS_AT_ONCE if call.platform.mve else 1

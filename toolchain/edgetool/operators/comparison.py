@@ -22,6 +22,7 @@ from edgetool.operators.call import (
     output_alike,
     scale,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     Level,
     Loops,
@@ -139,7 +140,7 @@ def _source_loops(length: int, dtype: DType, step: int, rows: int) -> Loops:
     return repeated(rows, filled(size)) if dtype == DType.INT8 else {"filled element": rows * length}
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "EQUAL": _comparison,
     "GREATER": _comparison,
     "GREATER_EQUAL": _comparison,
@@ -151,3 +152,6 @@ WORK: dict[str, WorkRule] = {
     "NOT_EQUAL": _comparison,
     "SELECT_V2": _select,
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS)

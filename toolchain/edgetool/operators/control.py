@@ -29,6 +29,7 @@ from edgetool.operators.call import (
     persistent,
     words,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Loops, Work, WorkRule, copied_evenly, repeated, together
 
 
@@ -242,7 +243,7 @@ def _assign(call: Call) -> Work:
     return Work("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "ASSIGN_VARIABLE": _assign,
     "CALL_ONCE": _call_once_loops,
     "IF": _if,
@@ -250,3 +251,6 @@ WORK: dict[str, WorkRule] = {
     "VAR_HANDLE": _handle,
     "WHILE": _while,
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS)

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from edgetool.model.types import DType, Tensor
+from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
     Call,
@@ -25,8 +26,10 @@ from edgetool.operators.call import (
     Request,
     check_activation_range,
     demand,
+    input_shapes,
     integer,
     is_quantized,
+    output_elements,
     persistent,
     scratch,
     zero_point,
@@ -39,10 +42,13 @@ from edgetool.operators.cmsis_nn import (
     fills,
     packed_rows,
     pointwise,
+    product_passes,
     product_s8,
     product_s16,
+    runs_cmsis_nn,
     way_of,
 )
+from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import (
     Axis,
     Loops,
@@ -69,6 +75,9 @@ TYPES = {
 }
 QUANTIZED = (DType.INT8, DType.INT16)
 CLAMPED = (DType.UINT8, *QUANTIZED)  # types with a range for the fused activation
+# Output pixels for which CMSIS-NN's general convolution reads the filters once: the columns that it collects, by
+# whether the build has the vector extension.
+COLLECTED_COLUMNS = {True: 4, False: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -587,4 +596,54 @@ CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
     (DType.INT16, DType.INT8): convolve_int16,
 }
 
-WORK: dict[str, WorkRule] = {"CONV_2D": _conv_2d_loops}
+LOOPS: dict[str, WorkRule] = {"CONV_2D": _conv_2d_loops}
+
+
+def _conv_2d_macs(operator: Operator, graph: Graph) -> int:
+    """Outputs x window x input channels of a group. CONV_2D filters are [out, h, w, in / groups]."""
+    shapes = input_shapes(operator, graph, 1)
+    return output_elements(operator, graph) * prod(shapes[0][1:]) if shapes else 0
+
+
+def _conv_3d_macs(operator: Operator, graph: Graph) -> int:
+    """Outputs x window x input channels. CONV_3D filters are [d, h, w, in, out]."""
+    shapes = input_shapes(operator, graph, 1)
+    return output_elements(operator, graph) * prod(shapes[0][:-1]) if shapes else 0
+
+
+def _conv_3d_transpose_macs(operator: Operator, graph: Graph) -> int:
+    """Inputs x window x output channels. CONV_3D_TRANSPOSE filters are [d, h, w, out, in]."""
+    shapes = input_shapes(operator, graph, 1, 2)
+    return prod(shapes[1]) * prod(shapes[0][:-1]) if shapes else 0
+
+
+MACS: dict[str, MacRule] = {
+    "CONV_2D": _conv_2d_macs,
+    "CONV_3D": _conv_3d_macs,
+    "CONV_3D_TRANSPOSE": _conv_3d_transpose_macs,
+}
+
+
+def _conv_2d_passes(call: Call) -> int:
+    """Once for each pixel, or for the columns or rows of pixels that CMSIS-NN takes together."""
+    source, filters, output = call.input(0), call.input(1), call.output()
+    if source is None or filters is None or output is None or len(filters.shape) != 4 or len(output.shape) != 4:
+        return 1
+    batch, rows, columns, _ = output.shape
+    pixels = batch * rows * columns
+    if not runs_cmsis_nn(call):
+        return pixels
+    if filters.shape[1] == filters.shape[2] == 1 and source.dtype is DType.INT8:
+        return product_passes(call, pixels) if _stride(call) == 1 else batch * rows * product_passes(call, columns)
+    return -(-pixels // COLLECTED_COLUMNS[call.platform.mve])
+
+
+def _stride(call: Call) -> int:
+    strides = (call.option("stride_h", 1), call.option("stride_w", 1))
+    return max(stride if isinstance(stride, int) else 1 for stride in strides)
+
+
+PASSES: dict[str, PassesRule] = {"CONV_2D": _conv_2d_passes}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, passes=PASSES)

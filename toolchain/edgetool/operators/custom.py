@@ -15,11 +15,13 @@ from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
     INT_BYTES,
     Call,
+    Condition,
     PrepareRule,
     Request,
     constant_input,
     counts,
     demand,
+    flex_options,
     input_rank,
     input_type,
     is_quantized,
@@ -30,6 +32,7 @@ from edgetool.operators.call import (
     scratch,
     temporary_buffer,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Work, WorkRule, copied_evenly, moved, together
 
 FLOAT_BYTES = 4
@@ -39,6 +42,10 @@ BOX_COORDINATES = 4
 TABLE, HUFFMAN, PRUNE = 0, 1, 2
 DECODE_STATES = {TABLE: ("table decoder", 9), HUFFMAN: ("Huffman decoder", 7), PRUNE: ("pruning decoder", 10)}
 DECODE_HEADER_BYTES = 16
+INT32_LIMIT = 2**31
+BOX_COORDINATES = IMAGE_RANK = 4
+DETECTIONS_PER_CLASS = 100  # of an operator that does not say (kNumDetectionsPerClass, detection_postprocess.cc)
+WIDEST_CODE_BITS = 7
 
 
 def _one_more_slice(call: Call) -> None:
@@ -186,8 +193,80 @@ def _decoded(ancillary: Tensor, result: Tensor) -> Work:
     )
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "CIRCULAR_BUFFER": _circular_buffer,
     "TFLM_DECODE": _decode_loops,
     "TFLite_Detection_PostProcess": _detection,
 }
+
+
+def _circular_buffer_bounds(call: Call) -> None:
+    """CIRCULAR_BUFFER moves all slots but one, of the dimensions 1 to 3."""
+    source, result = call.required_input(0).shape, call.required_output().shape
+    demand(
+        call, len(source) == len(result) == IMAGE_RANK, f"requires 4 dimensions, not the shapes {source} and {result}"
+    )
+    demand(call, result[1] > 0, "does not support an output whose dimension 1 is 0")
+
+
+def _detection_bounds(call: Call) -> None:
+    """TFLite_Detection_PostProcess: a quick or a regular choice of boxes, all as float32."""
+    boxes, scores, anchors = (call.required_input(position) for position in range(3))
+    number, options = boxes.shape[1], flex_options(call)
+    classes, most = named_size(call, "num_classes"), named_size(call, "max_detections")
+    demand(call, classes > 0 and most > 0, f"does not support {classes} classes with {most} detections")
+    demand(call, max(classes, most) * number * 4 < INT32_LIMIT, f"does not have room for {most} of {number} boxes")
+    demand(call, anchors.element_count >= BOX_COORDINATES * number, f"requires {number} anchors of 4 numbers")
+    for tensor in (boxes, scores, anchors, *(call.required_output(position) for position in range(4))):
+        demand(call, tensor.dtype == DType.FLOAT32, f"requires float32, not {tensor.dtype.name.lower()}")
+    written = most
+    if options.integer("use_regular_nms"):
+        chosen = min(number, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
+        room = most * number
+        demand(
+            call,
+            (0 if classes == 1 else most) + chosen <= room,
+            f"can merge at most {room} boxes from two classes",
+        )
+    else:
+        each = min(options.integer("max_classes_per_detection"), classes)
+        written = min(most, number) * each * each  # as the kernel counts them
+    for position, width in enumerate((BOX_COORDINATES, 1, 1)):
+        held = call.required_output(position).element_count
+        demand(
+            call, written * width <= held, f"writes {written * width} elements to output {position}, which has {held}"
+        )
+    demand(call, call.required_output(3).element_count > 0, "does not support an empty output 3")
+
+
+def _decode_bounds(call: Call) -> None:
+    """TFLM_DECODE: codes for all elements, and tables with what they stand for. Of Huffman's codes nothing is known."""
+    for position in range(len(call.operator.outputs)):
+        codes, tables = call.required_input(2 * position), call.required_input(2 * position + 1)
+        result = call.required_output(position)
+        header = (tables.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
+        held, element_bytes = len(codes.data or b"") * 8, max(result.dtype.bits // 8, 1)
+        room = (len(tables.data or b"") - DECODE_HEADER_BYTES) // element_bytes
+        if header[0] == TABLE:
+            bits, stride = header[5] & 7, header[6]
+            demand(call, 0 < bits <= WIDEST_CODE_BITS, f"does not support codes of {bits} bits")
+            needed = result.element_count * bits
+            channels = len(result.quantization.scales) if result.quantization is not None else 1
+            values = (max(channels, 1) - 1) * stride + 1
+        elif header[0] == PRUNE:
+            needed = result.element_count
+            values = sum(byte.bit_count() for byte in codes.data or b"")
+        else:
+            continue
+        demand(call, needed <= held, f"requires {needed} bits of codes, not {held}")
+        demand(call, values <= room, f"requires a table of {values} values, not {room}")
+
+
+BOUNDS: dict[str, Condition] = {
+    "CIRCULAR_BUFFER": _circular_buffer_bounds,
+    "TFLM_DECODE": _decode_bounds,
+    "TFLite_Detection_PostProcess": _detection_bounds,
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from edgetool.model.types import DType, Tensor
+from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
     Call,
@@ -25,10 +25,12 @@ from edgetool.operators.call import (
     demand,
     dims_copy,
     input_rank,
+    input_shapes,
     input_type,
     inputs_alike,
     is_per_channel,
     output_alike,
+    output_elements,
     persistent,
     scale,
     scratch,
@@ -38,12 +40,15 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.cmsis_nn import (
     biased_tiles,
+    product_passes,
     product_s8,
+    runs_cmsis_nn,
     units_at_once,
     vector_product_s4,
     vector_product_s8,
     vector_product_s16,
 )
+from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import Loops, Work, WorkRule, named, products, repeated, together
 from edgetool.target.platform import Platform
 
@@ -272,7 +277,40 @@ def _vector_product_s16_s16(units: int, depth: int, platform: Platform) -> Loops
     return {"unit": units, "unit by 1": units * depth}
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "BATCH_MATMUL": _batch_matmul_loops,
     "FULLY_CONNECTED": _fully_connected_loops,
 }
+
+
+def _fully_connected_macs(operator: Operator, graph: Graph) -> int:
+    """Outputs x depth. Filters are [out, depth]."""
+    shapes = input_shapes(operator, graph, 1)
+    return output_elements(operator, graph) * (shapes[0][-1] if shapes[0] else 1) if shapes else 0
+
+
+def _batch_matmul_macs(operator: Operator, graph: Graph) -> int:
+    """Outputs x the contracted dimension of the left operand."""
+    shapes = input_shapes(operator, graph, 0)
+    if not shapes or len(shapes[0]) < 2:
+        return 0
+    transposed = operator.options is not None and bool(operator.options["adj_x"])
+    return output_elements(operator, graph) * shapes[0][-2 if transposed else -1]
+
+
+MACS: dict[str, MacRule] = {"BATCH_MATMUL": _batch_matmul_macs, "FULLY_CONNECTED": _fully_connected_macs}
+
+
+def _fully_connected_passes(call: Call) -> int:
+    """Once for each row of the input, unless it runs as a convolution."""
+    source, weights, output = call.input(0), call.input(1), call.output()
+    if source is None or weights is None or output is None or not weights.shape or not all(output.shape[-1:]):
+        return 1
+    rows = output.element_count // (output.shape[-1] if output.shape else 1)
+    return product_passes(call, rows) if runs_cmsis_nn(call) and is_pointwise(call) else rows
+
+
+PASSES: dict[str, PassesRule] = {"FULLY_CONNECTED": _fully_connected_passes}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, passes=PASSES)

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import prod
 
-from edgetool.model.types import DType
+from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
-from edgetool.operators.call import Call, PrepareRule, Request, demand, integer, scratch
+from edgetool.operators.call import (
+    Call,
+    PrepareRule,
+    Request,
+    demand,
+    input_shapes,
+    integer,
+    output_elements,
+    scratch,
+)
 from edgetool.operators.cmsis_nn import copies, fills
 from edgetool.operators.convolution import (
     QUANTIZED,
@@ -34,6 +44,7 @@ from edgetool.operators.convolution import (
     request_parameters,
     unpacked_filter,
 )
+from edgetool.operators.entry import MacRule, entries
 from edgetool.operators.loops import Loops, Windows, Work, WorkRule, named, nested, repeated, together, windows
 from edgetool.target.platform import Platform
 
@@ -268,4 +279,16 @@ CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
 }
 
 
-WORK: dict[str, WorkRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_loops}
+LOOPS: dict[str, WorkRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_loops}
+
+
+def _depthwise_conv_2d_macs(operator: Operator, graph: Graph) -> int:
+    """Outputs x window. DEPTHWISE_CONV_2D filters are [1, h, w, out]."""
+    shapes = input_shapes(operator, graph, 1)
+    return output_elements(operator, graph) * prod(shapes[0][1:-1]) if shapes else 0
+
+
+MACS: dict[str, MacRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_macs}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS)

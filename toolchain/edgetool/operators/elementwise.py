@@ -27,7 +27,8 @@ from edgetool.operators.call import (
     symmetric_int16,
     zero_point,
 )
-from edgetool.operators.loops import Work, WorkRule, dtype_name, flat, negatives
+from edgetool.operators.entry import entries
+from edgetool.operators.loops import Work, WorkRule, dimensions, dtype_name, filled, flat, negatives, together
 
 
 def _both_quantized(call: Call) -> None:
@@ -95,8 +96,16 @@ def _absolute(call: Call) -> Work:
 
 FUNCTIONS = ("CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIN", "SQRT", "SQUARE")
 
-WORK: dict[str, WorkRule] = {
+
+def _zeros(call: Call) -> Work:
+    """One memset."""
+    result = call.required_output()
+    return Work("fill", together(dimensions(len(result.shape)), filled(result.size_bytes)))
+
+
+LOOPS: dict[str, WorkRule] = {
     "ABS": _absolute,
+    "ZEROS_LIKE": _zeros,
     **dict.fromkeys(FUNCTIONS, _plain),
 }
 
@@ -120,4 +129,7 @@ def _quantize(call: Call) -> Work:
     return flat(call, path, negative=negatives(call))
 
 
-QUANTIZATION_WORK: dict[str, WorkRule] = {"CAST": _conversion, "DEQUANTIZE": _conversion, "QUANTIZE": _quantize}
+CONVERSION_LOOPS: dict[str, WorkRule] = {"CAST": _conversion, "DEQUANTIZE": _conversion, "QUANTIZE": _quantize}
+
+
+OPERATORS = entries(prepare=PREPARE, loops={**LOOPS, **CONVERSION_LOOPS})

@@ -8,11 +8,10 @@ from functools import cache
 from typing import Literal, Protocol, get_args
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
-from edgetool.operators.bounds import check_bounds
 from edgetool.operators.call import Assignment, Call, KernelRefusal
 from edgetool.operators.control import assignments
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import entry_of
+from edgetool.operators.registry import check_bounds, entry_of
 from edgetool.target.platform import Platform, make_platform
 from edgetool.target.signatures import EqualScales, Operand, Signature, Takes
 from edgetool.target.types import Kernels, Runtime

@@ -19,9 +19,11 @@ from math import floor, prod
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
     Call,
+    Condition,
     KernelRefusal,
     PrepareRule,
     Request,
+    all_of,
     constant_input,
     counts,
     demand,
@@ -39,6 +41,7 @@ from edgetool.operators.call import (
     words,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     WORD,
     Loops,
@@ -59,6 +62,7 @@ from edgetool.operators.loops import (
 CONCATENATION_INPUTS = 10
 # RuntimeShape::kMaxSmallSize
 SMALL_RANK = 6
+IMAGE_RANK = 4
 
 
 def _prepare_concatenation(call: Call) -> Iterator[Request]:
@@ -452,7 +456,7 @@ def _batch_to_space(call: Call) -> Work:
     return Work("copy", together(*parts))
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "BATCH_TO_SPACE_ND": _batch_to_space,
     "CONCATENATION": _concatenation_loops,
     "DEPTH_TO_SPACE": _blocks_of_depth,
@@ -467,3 +471,28 @@ WORK: dict[str, WorkRule] = {
     "TRANSPOSE": _transpose,
     "UNPACK": _unpack,
 }
+
+
+def _image_bounds(call: Call) -> None:
+    """SPACE_TO_DEPTH and DEPTH_TO_SPACE write 4 sizes over the output's own."""
+    rank = len(call.required_output().shape)
+    demand(call, rank == IMAGE_RANK, f"writes 4 dimensions to an output with {rank}")
+
+
+def _reverse_bounds(call: Call) -> None:
+    demand(call, call.required_input(1).element_count > 0, "does not support an empty list of axes")
+
+
+_BLOCKS_BOUNDS = all_of(constant_input(1, "blocks"), constant_input(2, "border"))
+
+
+BOUNDS: dict[str, Condition] = {
+    "BATCH_TO_SPACE_ND": _BLOCKS_BOUNDS,
+    "DEPTH_TO_SPACE": _image_bounds,
+    "REVERSE_V2": _reverse_bounds,
+    "SPACE_TO_BATCH_ND": _BLOCKS_BOUNDS,
+    "SPACE_TO_DEPTH": _image_bounds,
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)

@@ -29,6 +29,7 @@ from edgetool.operators.call import (
     scale,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Work, WorkRule, copied_shapes, near_largest
 
 TABLE_BYTES = 2 * 513  # LUTSize<int16_t>
@@ -161,8 +162,11 @@ def _l2_normalization(call: Call) -> Work:
     return _rows(source, source.dtype.name.lower())
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "L2_NORMALIZATION": _l2_normalization,
     "LOG_SOFTMAX": _log_softmax_loops,
     "SOFTMAX": _softmax_loops,
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS)

@@ -16,6 +16,7 @@ from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
     INT_BYTES,
     Call,
+    Condition,
     PrepareRule,
     Request,
     constant_input,
@@ -31,6 +32,7 @@ from edgetool.operators.call import (
     words,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     Loops,
     Work,
@@ -272,17 +274,18 @@ def _fill(call: Call) -> Work:
     return Work(result.dtype.name.lower(), {**dimensions(len(result.shape)), "element": result.element_count})
 
 
-def _zeros(call: Call) -> Work:
-    """One memset."""
-    result = call.required_output()
-    return Work("fill", together(dimensions(len(result.shape)), filled(result.size_bytes)))
-
-
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "BROADCAST_TO": _broadcast,
     "FILL": _fill,
     "MIRROR_PAD": _mirror_pad_loops,
     "PAD": _pad_loops,
     "PADV2": _pad_loops,
-    "ZEROS_LIKE": _zeros,
 }
+
+
+BOUNDS: dict[str, Condition] = {
+    "MIRROR_PAD": constant_input(1, "border"),
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)

@@ -32,6 +32,7 @@ from edgetool.operators.call import (
     scratch,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Axis, Loops, Places, Work, WorkRule, axis, copied, together
 
 QUANTIZED = (DType.INT8, DType.INT16)
@@ -277,10 +278,13 @@ def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> WorkRul
     return rule
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "AVERAGE_POOL_2D": _rule(
         _each_vector, _each_pixel, {DType.INT8: _each_output_unclipped, DType.INT16: _each_output}
     ),
     "L2_POOL_2D": _rule(_each_output, _each_output, {}),
     "MAX_POOL_2D": _rule(_vector_maximum, _scalar_maximum, {DType.INT8: _scalar_maximum, DType.INT16: _scalar_maximum}),
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS)

@@ -10,8 +10,9 @@ arm_svdf_s8.c, arm_svdf_state_s16_s8.c, arm_lstm_unidirectional_s8.c, _s16.c, ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
-from edgetool.model.types import DType
+from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
     Call,
@@ -20,6 +21,7 @@ from edgetool.operators.call import (
     demand,
     float32,
     input_rank,
+    input_shapes,
     input_type,
     integer,
     output_rank,
@@ -27,9 +29,16 @@ from edgetool.operators.call import (
     persistent,
     scale,
     scratch,
+    tensor_at,
     weight_multipliers,
 )
-from edgetool.operators.cmsis_nn import fills, vector_product_s8, vector_product_s16, vector_product_svdf
+from edgetool.operators.cmsis_nn import (
+    fills,
+    vector_product_s8,
+    vector_product_s16,
+    vector_product_svdf,
+)
+from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import Loops, Work, WorkRule, named, repeated, together
 from edgetool.target.platform import Platform
 
@@ -240,7 +249,50 @@ def _gate_s8(units: int, depth: int, platform: Platform) -> Loops:
     return vector_product_s8(units, depth, platform, unrolled=False)
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "SVDF": _svdf_loops,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_loops,
 }
+
+
+def _svdf_macs(operator: Operator, graph: Graph) -> int:
+    """Batch x (feature weights + time weights): each weight is used once per step."""
+    shapes = input_shapes(operator, graph, 0, 1, 2)
+    return prod(shapes[0][:-1]) * (prod(shapes[1]) + prod(shapes[2])) if shapes else 0
+
+
+def _recurrent_macs(operator: Operator, graph: Graph) -> int:
+    """Steps x batch x matrix weights: each weight of every gate's matrices is used once per step.
+
+    The data is [steps or batch, batch or steps, features], or [batch, features] for a single step.
+    """
+    data = tensor_at(operator, graph, 0)
+    weights = 0
+    for position in range(1, len(operator.inputs)):
+        tensor = tensor_at(operator, graph, position)
+        if tensor is not None and tensor.is_constant and len(tensor.shape) == 2:
+            weights += tensor.element_count
+    return prod(data.shape[:-1]) * weights if data is not None else 0
+
+
+MACS: dict[str, MacRule] = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": _recurrent_macs,
+    "BIDIRECTIONAL_SEQUENCE_RNN": _recurrent_macs,
+    "LSTM": _recurrent_macs,
+    "RNN": _recurrent_macs,
+    "SVDF": _svdf_macs,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _recurrent_macs,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": _recurrent_macs,
+}
+
+
+def _lstm_passes(call: Call) -> int:
+    """Once for each step of each sequence."""
+    source = call.input(0)
+    return 1 if source is None or len(source.shape) != 3 else source.shape[0] * source.shape[1]
+
+
+PASSES: dict[str, PassesRule] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_passes}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS, passes=PASSES)

@@ -16,8 +16,10 @@ from operator import mul
 from edgetool.model.types import DType
 from edgetool.operators.call import (
     Call,
+    Condition,
     PrepareRule,
     Request,
+    constant_input,
     counts,
     demand,
     input_rank,
@@ -32,6 +34,7 @@ from edgetool.operators.call import (
     scale,
     scratch,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Loops, Work, WorkRule
 
 INT32_BYTES = 4
@@ -186,7 +189,7 @@ def _running_sum(call: Call) -> Work:
     return Work(" ".join([source.dtype.name.lower(), *ways]), loops)
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "ARG_MAX": _extreme,
     "ARG_MIN": _extreme,
     "CUMSUM": _running_sum,
@@ -196,3 +199,28 @@ WORK: dict[str, WorkRule] = {
     "REDUCE_MIN": _reduction,
     "SUM": _reduction,
 }
+
+
+def _mean_bounds(call: Call) -> None:
+    """MEAN over height and width ends the program where the output that keeps its dimensions has others."""
+    constant_input(1, "axes")(call)
+    source, result = call.required_input(0).shape, call.required_output().shape
+    alike = len(source) == len(result) or not call.option("keep_dims", False)
+    demand(call, alike, f"cannot keep {len(source)} dimensions in an output of shape {result}")
+
+
+_AXIS_BOUNDS = constant_input(1, "axis")
+
+
+BOUNDS: dict[str, Condition] = {
+    "ARG_MAX": _AXIS_BOUNDS,
+    "ARG_MIN": _AXIS_BOUNDS,
+    "MEAN": _mean_bounds,
+    "REDUCE_ALL": _AXIS_BOUNDS,
+    "REDUCE_MAX": _AXIS_BOUNDS,
+    "REDUCE_MIN": _AXIS_BOUNDS,
+    "SUM": _AXIS_BOUNDS,
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)

@@ -17,6 +17,7 @@ from operator import mul
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
     Call,
+    Condition,
     KernelRefusal,
     PrepareRule,
     Request,
@@ -35,6 +36,7 @@ from edgetool.operators.call import (
     words,
     zero_point,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Loops, Places, Work, WorkRule, copied, copied_evenly, dimensions, together, walk
 
 GATHER_ND_INDICES = 5
@@ -290,7 +292,7 @@ def _update(call: Call) -> Work:
     return Work("copy", together(steps, whole, copied(update.shape[-1] * _element_bytes(source), *rows)))
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "DYNAMIC_UPDATE_SLICE": _update,
     "EMBEDDING_LOOKUP": _embedding_lookup_loops,
     "GATHER": _gather_loops,
@@ -298,3 +300,60 @@ WORK: dict[str, WorkRule] = {
     "SLICE": _slice,
     "STRIDED_SLICE": _strided_slice,
 }
+
+
+def _strided_slice_bounds(call: Call) -> None:
+    """STRIDED_SLICE: a beginning, an end and a stride for each dimension, and one that is there where it is dropped."""
+    source = call.required_input(0).shape
+    for position in (1, 2, 3):
+        given = call.required_input(position).element_count
+        demand(call, given >= len(source), f"reads {len(source)} elements of input {position}, which has {given}")
+    begins, strides = words(call.required_input(1)), words(call.required_input(3))
+    for axis, size in enumerate(source):
+        if not integer(call, "shrink_axis_mask") & 1 << axis:
+            continue
+        begin = begins[axis] + (size if begins[axis] < 0 else 0)
+        if integer(call, "begin_mask") & 1 << axis:
+            begin = 0 if strides[axis] > 0 else size - 1
+        demand(call, 0 <= begin < size, f"reads element {begins[axis]} of a dimension of size {size}")
+
+
+def _slice_bounds(call: Call) -> None:
+    """SLICE reads the sizes in the type of the beginnings, and writes as many elements as they say."""
+    begins, counts = call.required_input(1), call.required_input(2)
+    types = begins.dtype.name.lower(), counts.dtype.name.lower()
+    demand(call, types[0] == types[1], f"does not support {types[0]} together with {types[1]}")
+    constant_input(2, "sizes")(call)
+    if begins.is_constant:
+        return  # the reader holds all three against each other
+    source, made = call.required_input(0).shape, call.required_output().element_count
+    most = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
+    fits = all(0 <= count <= size for size, count in zip(source, most, strict=False))
+    demand(
+        call,
+        fits and prod(most) == made,
+        f"may write a {tuple(most)} slice of its {source} input to an output with only {made} elements",
+    )
+
+
+def _gather_bounds(call: Call) -> None:
+    """GATHER and GATHER_ND write their sizes over the output's own."""
+    source, positions = call.required_input(0).shape, call.required_input(1).shape
+    if call.operator.code == "GATHER":
+        batches = integer(call, "batch_dims")
+        made = len(source) + len(positions) - 1 - (batches + len(positions) if batches < 0 else batches)
+    else:
+        made = len(positions) - 1 + len(source) - positions[-1]
+    held = len(call.required_output().shape)
+    demand(call, made <= held, f"writes {made} dimensions to an output with {held}")
+
+
+BOUNDS: dict[str, Condition] = {
+    "GATHER": _gather_bounds,
+    "GATHER_ND": _gather_bounds,
+    "SLICE": _slice_bounds,
+    "STRIDED_SLICE": _strided_slice_bounds,
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)

@@ -14,6 +14,7 @@ from math import prod
 from edgetool.model.types import DType
 from edgetool.operators.call import (
     Call,
+    Condition,
     PrepareRule,
     Request,
     constant_input,
@@ -28,6 +29,7 @@ from edgetool.operators.call import (
     output_alike,
     output_rank,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import Work, WorkRule, copied_evenly, together
 
 SQUEEZED_RANK = 8
@@ -144,10 +146,25 @@ def _broadcast_args(call: Call) -> Work:
     return Work(call.required_output().dtype.name.lower(), {"axis": call.required_output().element_count})
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "BROADCAST_ARGS": _broadcast_args,
     "EXPAND_DIMS": _elements,
     "RESHAPE": _copy,
     "SHAPE": _shape_loops,
     "SQUEEZE": _copy,
 }
+
+
+def _broadcast_args_bounds(call: Call) -> None:
+    """BROADCAST_ARGS ends the program where two sizes differ and neither is 1."""
+    shapes = [integers(tensor)[::-1] for tensor in map(call.required_input, (0, 1)) if tensor.is_constant]
+    for sizes in zip(*shapes, strict=False):
+        demand(call, len({*sizes} - {1}) <= 1, f"cannot broadcast {sizes[0]} to {sizes[-1]}")
+
+
+BOUNDS: dict[str, Condition] = {
+    "BROADCAST_ARGS": _broadcast_args_bounds,
+}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS)

@@ -33,6 +33,7 @@ from edgetool.operators.call import (
     persistent,
     scratch,
 )
+from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     Loops,
     Work,
@@ -222,7 +223,7 @@ PREPARE: dict[str, PrepareRule] = {
     ),
 }
 
-INIT_RULES: dict[str, PrepareRule] = {
+INIT: dict[str, PrepareRule] = {
     "SignalFilterBank": _filter_bank_init,
     "SignalFilterBankSpectralSubtraction": _spectral_subtraction_init,
     "SignalIrfft": _irfft_init,
@@ -347,7 +348,7 @@ def _stacker_bounds(call: Call) -> None:
     _holds(call, "output 0", call.required_output(), channels * rows)
 
 
-SIGNAL_BOUNDS: dict[str, Condition] = {
+BOUNDS: dict[str, Condition] = {
     "SignalDelay": _output_of_input,
     "SignalEnergy": _energy_bounds,
     "SignalFftAutoScale": _output_of_input,
@@ -525,7 +526,7 @@ def _stacker_loops(call: Call) -> Work:
     return Work("int16", together({"frame": 1 + left, "extended": int(left > 0)}, *written, read))
 
 
-WORK: dict[str, WorkRule] = {
+LOOPS: dict[str, WorkRule] = {
     "SignalDelay": _delay_loops,
     "SignalEnergy": _energy_loops,
     "SignalFftAutoScale": _samples,
@@ -541,3 +542,6 @@ WORK: dict[str, WorkRule] = {
     "SignalStacker": _stacker_loops,
     "SignalWindow": _samples,
 }
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, bounds=BOUNDS, init=INIT)

@@ -10,10 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
-from edgetool.model.types import DType
+from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
-from edgetool.operators.call import Call, PrepareRule, Request, demand, input_rank, integer, output_rank, scratch
+from edgetool.operators.call import (
+    Call,
+    PrepareRule,
+    Request,
+    demand,
+    input_rank,
+    input_shapes,
+    integer,
+    output_rank,
+    scratch,
+)
 from edgetool.operators.cmsis_nn import copied_windows, copies, fills
 from edgetool.operators.convolution import (
     INT32_BYTES,
@@ -34,6 +45,7 @@ from edgetool.operators.convolution import (
     request_output_first,
     request_parameters,
 )
+from edgetool.operators.entry import MacRule, entries
 from edgetool.operators.loops import (
     Axis,
     Loops,
@@ -219,4 +231,16 @@ def _depth(channels: int, platform: Platform) -> Loops:
     return {"by 2": channels // 2, "by 1": channels % 2}
 
 
-WORK: dict[str, WorkRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
+LOOPS: dict[str, WorkRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
+
+
+def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:
+    """Inputs x window x output channels. Filters are [out, h, w, in], inputs (shape, filter, data)."""
+    shapes = input_shapes(operator, graph, 1, 2)
+    return prod(shapes[1]) * prod(shapes[0][:-1]) if shapes else 0
+
+
+MACS: dict[str, MacRule] = {"TRANSPOSE_CONV": _transpose_conv_macs}
+
+
+OPERATORS = entries(prepare=PREPARE, loops=LOOPS, macs=MACS)
