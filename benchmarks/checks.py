@@ -42,8 +42,8 @@ TESTS = (
 # Where to look first for a module's checks, by how its name starts; all the others only where these miss nothing.
 LIKELY = {
     "flexbuffer": ("tests/model/test_checks_flexbuffer.py",),
-    "index_values": ("tests/model/test_checks_values.py",),
-    "operator_": ("tests/model/test_checks_operators.py", "tests/model/test_operator*.py"),
+    "checks": ("tests/model/test_checks_values.py",),
+    "rules": ("tests/model/test_checks_operators.py", "tests/model/test_operator*.py"),
     "schema": ("tests/model/test_checks_indices.py",),
 }
 CPU_SECONDS = 60
@@ -51,7 +51,7 @@ MEMORY_BYTES = 4 * 2**30
 
 # Checks whose removal changes nothing that a file can show, with the reason.
 EQUIVALENT = {
-    "operator_shapes._input without if tensor is None": "for the type checker: the counts demand these inputs before",
+    "rules._input without if tensor is None": "for the type checker: the counts demand these inputs before",
 }
 
 

@@ -64,7 +64,7 @@ def test_other_errors_are_none_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "place"),
+    ("worked_in", "place"),
     [
         ("/tmp/edgetool-work-abc_1234", "/tmp"),
         ("/tmp/edgetool-work-1234abcd/edgetool-work-abcd1234/job/work", "/tmp"),
@@ -72,8 +72,8 @@ def test_other_errors_are_none_of_it() -> None:
         ("/home/me/mine", "/home/me/mine"),
     ],
 )
-def test_named_is_the_directory_that_the_user_knows(folder: str, place: str) -> None:
-    assert folder.known(Path(folder)) == Path(place)
+def test_named_is_the_directory_that_the_user_knows(worked_in: str, place: str) -> None:
+    assert folder.known(Path(worked_in)) == Path(place)
 
 
 @pytest.mark.parametrize("code", CODES)

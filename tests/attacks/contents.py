@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from edgetool.model.flatbuffer import write_root
 from edgetool.model.types import DType, SparseDimension, Sparsity
-from edgetool.model.writer import write_model
+from edgetool.model.writer import write_model, write_root
 from tests.attacks.base import Attack, changed, record, sound, sound_model
 from tests.attacks.places import GRAPH, INPUT, LEAST, MOST, MOST_UNSIGNED, OPERATOR, ROOT, WEIGHTS
 from tests.model.attacks import Path, records, with_field

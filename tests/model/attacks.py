@@ -6,10 +6,10 @@ from collections.abc import Callable
 from struct import pack, pack_into, unpack_from
 from typing import Any
 
-from edgetool.model.flatbuffer import Record, read_root, write_root
+from edgetool.model.flatbuffer import Record, read_root
 from edgetool.model.schema import table
 from edgetool.model.types import Model
-from edgetool.model.writer import write_model
+from edgetool.model.writer import write_model, write_root
 
 Path = tuple[str | int, ...]
 

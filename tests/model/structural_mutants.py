@@ -15,9 +15,10 @@ from struct import error, pack, pack_into, unpack_from
 from typing import Any
 
 from edgetool.errors import ModelError
-from edgetool.model.flatbuffer import Record, read_root, write_root
+from edgetool.model.flatbuffer import Record, read_root
 from edgetool.model.schema import BUILTIN_OPERATORS, OPTION_TABLES, SCALARS, UNIONS, Field, table
 from edgetool.model.types import DType
+from edgetool.model.writer import write_root
 from tests.model.attacks import target_at
 
 MAX_PAYLOAD_BYTES = 1 << 16  # of a constant that takes another shape

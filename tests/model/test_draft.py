@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from edgetool.model.edit import OFFLINE_PLAN, STORED, Draft, with_metadata
+from edgetool.model.draft import OFFLINE_PLAN, STORED, Draft
+from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.schema import table

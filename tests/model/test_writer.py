@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 
 from edgetool.errors import InternalError, UnsupportedModelError
 from edgetool.model import writer
-from edgetool.model.flatbuffer import Record, write_root
+from edgetool.model.flatbuffer import Record
 from edgetool.model.reader import read_model
 from edgetool.model.types import Metadata, Model, Options, Quantization
-from edgetool.model.writer import write_model
+from edgetool.model.writer import write_model, write_root
 from tests.model.attacks import field_at, records
 from tests.model.builders import conv_model, if_model, options, residual_model
 from tests.model.strategies import models

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgetool.execute.worker import LiteRt
-from edgetool.model.edit import STORED
+from edgetool.model.draft import STORED
 from edgetool.model.schema import OPTION_TABLES
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.model.writer import write_model

@@ -12,7 +12,7 @@ import pytest
 
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.worker import LiteRt, Tflm
-from edgetool.model.edit import STORED
+from edgetool.model.draft import STORED
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Graph, Model, Quantization
 from edgetool.passes import folding
 from edgetool.passes.folding import COMPUTES, MOVES

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType
 from edgetool.passes.legalize import sentences
 from edgetool.passes.movement import broadcast_axes, moves

@@ -217,7 +217,7 @@ def test_a_removed_store_is_told(store: Store) -> None:
 
 
 def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("edgetool.sweep.store.BUSY_SECONDS", 0.05)
     store.record(job("a"), Outcome())
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -234,7 +234,7 @@ def test_a_locked_store_is_told_after_a_while(store: Store, monkeypatch: pytest.
 
 
 def test_what_is_read_at_once_is_of_one_moment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("edgetool.sweep.store.BUSY_SECONDS", 0.05)
     store.begin(RECORD)
     with open_store(store.path) as reader, reader.at_once():
         assert reader.entries() == ()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool.convert.lowering.cut_open import carry_states
 from edgetool.execute.run import run_model
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Graph, Model, Signature, Tensor
 from edgetool.model.writer import write_model
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgetool.convert.lowering.cut_open import CELL_BITS, LARGEST_CELL_BITS, cell_bits, join_lstm, run_lstm
 from edgetool.convert.lowering.cuts import LstmCut
 from edgetool.memory.lifetimes import carried_state
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Graph, Model, Quantization, Signature, Tensor
 
 FEATURES, UNITS, STEPS = 3, 2, 4

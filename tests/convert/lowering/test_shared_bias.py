@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgetool.convert.lowering.cut_open import own_biases
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Quantization, Tensor
 from edgetool.model.writer import write_model

@@ -41,7 +41,8 @@ from typing import Any
 import numpy as np
 
 from edgetool.errors import UsageError
-from edgetool.model.edit import Draft, renumbered
+from edgetool.model.draft import Draft
+from edgetool.model.edit import renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.scopes import layer_of, sanitised
 from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Operator, Quantization, Signature, Tensor

@@ -22,7 +22,8 @@ from edgetool.convert.request import INTEGER
 from edgetool.convert.samples import InputSpec, Range, default_range
 from edgetool.convert.tflite import Made, Options, explained, rows, with_losses
 from edgetool.errors import UnsupportedModelError
-from edgetool.model.edit import STORED, Draft, without_metadata
+from edgetool.model.draft import STORED, Draft
+from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME as PLAN
 from edgetool.model.metadata import RECORD_METADATA_NAME as PLAN_RECORD
 from edgetool.model.types import DType, Graph, Model, Signature

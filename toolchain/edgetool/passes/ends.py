@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, replace
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import CONVERSIONS, DType, Model, Operator, Quantization, Tensor
 
 # The types that an end may become, by the name that --io has for them.

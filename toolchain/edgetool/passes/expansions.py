@@ -15,7 +15,7 @@ from math import inf, isfinite, log, pi, sqrt
 
 import numpy as np
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Operator, Quantization, Tensor
 from edgetool.passes.elementwise import (
     Reals,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetool.model.edit import STORED, Array, Draft
+from edgetool.model.draft import STORED, Array, Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.movement import same_values
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied

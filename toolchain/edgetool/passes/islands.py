@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import CONVERSIONS, DType, Operator, Tensor
 from edgetool.passes.elementwise import (
     FUNCTIONS,

@@ -16,7 +16,7 @@ from math import floor
 
 import numpy as np
 
-from edgetool.model.edit import STORED, Draft
+from edgetool.model.draft import STORED, Draft
 from edgetool.model.types import DType, Operator, Quantization, Tensor
 from edgetool.passes.elementwise import is_quantized
 from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps, applied

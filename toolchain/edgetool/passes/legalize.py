@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgetool.errors import InternalError
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.scopes import layer_of
 from edgetool.model.types import DType, Model, Operator

@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps, applied
 from edgetool.passes.validation import is_sound

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Operator, OptionValue, Quantization
 from edgetool.operators.legality import supports
 from edgetool.target.types import Runtime

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from edgetool.model.edit import STORED, Array, Draft
+from edgetool.model.draft import STORED, Array, Draft
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.elementwise import dequantized, is_quantized, quantized
 from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from edgetool.model.edit import Draft
+from edgetool.model.draft import Draft
 from edgetool.model.schema import OPTION_TABLES, table
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.slices import cuts_of

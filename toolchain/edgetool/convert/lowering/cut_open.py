@@ -39,7 +39,8 @@ from edgetool.convert.lowering.cuts import Cuts, LstmCut, Passing
 from edgetool.convert.request import INTEGER
 from edgetool.convert.samples import Array, InputSpec
 from edgetool.errors import ConversionError, UnsupportedModelError
-from edgetool.model.edit import STORED, Draft, in_order, renumbered
+from edgetool.model.draft import STORED, Draft
+from edgetool.model.edit import in_order, renumbered
 from edgetool.model.reader import read_model
 from edgetool.model.types import CONVERSIONS, DType, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model

@@ -1,0 +1,384 @@
+"""A subgraph under change: operators and tensors come and go by index, and `finish` gives a model again.
+
+While it is a draft, no index is reused and nothing is renumbered, so a rewrite can keep what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetool.model.edit import without_metadata
+from edgetool.model.schema import OPTION_TABLES, UNIONS, table
+from edgetool.model.types import (
+    DType,
+    Model,
+    Operator,
+    OperatorCode,
+    Options,
+    OptionValue,
+    Quantization,
+    Signature,
+    Tensor,
+)
+
+Array = npt.NDArray[Any]
+
+OFFLINE_PLAN = "OfflineMemoryAllocation"  # it counts tensors, so any change makes it wrong
+# How a file stores the elements of a constant.
+STORED: dict[DType, np.dtype[Any]] = {
+    DType.FLOAT32: np.dtype("<f4"),
+    DType.FLOAT16: np.dtype("<f2"),
+    DType.FLOAT64: np.dtype("<f8"),
+    DType.INT8: np.dtype("i1"),
+    DType.INT16: np.dtype("<i2"),
+    DType.INT32: np.dtype("<i4"),
+    DType.INT64: np.dtype("<i8"),
+    DType.UINT8: np.dtype("u1"),
+    DType.UINT16: np.dtype("<u2"),
+    DType.UINT32: np.dtype("<u4"),
+    DType.UINT64: np.dtype("<u8"),
+    DType.BOOL: np.dtype("?"),
+}
+_Constant: TypeAlias = tuple[tuple[int, ...], DType, Quantization | None, bytes | None]
+_OF_NUMPY = {stored: dtype for dtype, stored in STORED.items()}
+
+
+class Draft:
+    """One subgraph of a model, to be changed.
+
+    tensors: may be replaced in place (`draft.tensors[i] = replace(...)`), never removed: `finish` drops what nothing
+      uses. inputs, outputs: the graph's own, in order; change them by `replace_input` and `redirect`, which the
+      signatures follow.
+    Operators are told apart by their index, which is new for each that `make` gives: an operator that was found before
+    a change of its inputs still names the same place.
+    """
+
+    def __init__(self, model: Model, subgraph: int = 0) -> None:
+        graph = model.subgraphs[subgraph]
+        self.model = model
+        self.subgraph = subgraph
+        self.tensors: list[Tensor] = list(graph.tensors)
+        self.inputs: list[int] = list(graph.inputs)
+        self.outputs: list[int] = list(graph.outputs)
+        self._operators: list[Operator] = list(graph.operators)
+        self._signatures: list[Signature] = list(model.signatures)
+        self._payloads: list[bytes | None] = list(model.data) or [None]
+        self._new_payloads: dict[bytes, int] = {}
+        self._constants: dict[_Constant, int] = {}
+        self._named: dict[str, int] = {tensor.name: 1 for tensor in graph.tensors}
+        self._next = max((operator.index for operator in graph.operators), default=-1) + 1
+        self._producers: dict[int, Operator] | None = None
+        self._consumers: dict[int, list[Operator]] | None = None
+        self._places: dict[int, int] | None = None
+
+    # Looking
+
+    @property
+    def operators(self) -> list[Operator]:
+        """The operators in execution order; changed by this class's methods only."""
+        return self._operators
+
+    def operator(self, index: int) -> Operator | None:
+        """The operator of that index as it is now; None when it is gone."""
+        place = self._by_index().get(index)
+        return None if place is None else self._operators[place]
+
+    def producer(self, tensor: int) -> Operator | None:
+        """The operator that writes the tensor; None for a graph input, a constant or a variable."""
+        if self._producers is None:
+            self._producers = {output: operator for operator in self._operators for output in operator.outputs}
+        return self._producers.get(tensor)
+
+    def consumers(self, tensor: int) -> list[Operator]:
+        """The operators that read the tensor, each once, in execution order."""
+        if self._consumers is None:
+            self._consumers = {}
+            for operator in self._operators:
+                for read in dict.fromkeys((*operator.inputs, *operator.intermediates)):
+                    self._consumers.setdefault(read, []).append(operator)
+        return list(self._consumers.get(tensor, ()))
+
+    def is_before(self, first: Operator, second: Operator) -> bool:
+        """Whether the first operator runs before the second."""
+        return self._place(first) < self._place(second)
+
+    def values(self, tensor: int) -> Array | None:
+        """A constant's elements in its shape; None for what is computed, sparse, or of a type without a numpy form.
+
+        A tensor without elements is one too, though no file has bytes for it.
+        """
+        found = self.tensors[tensor] if tensor >= 0 else None
+        if found is None or found.dtype not in STORED or found.sparsity is not None or found.is_variable:
+            return None
+        if found.data is None and (found.element_count or tensor in self.inputs or self.producer(tensor)):
+            return None
+        return np.frombuffer(found.data or b"", STORED[found.dtype]).reshape(found.shape)
+
+    # Adding
+
+    def tensor(self, name: str, shape: Sequence[int], dtype: DType, quantization: Quantization | None = None) -> int:
+        """The index of a new tensor in the arena."""
+        return self._add(name, shape, dtype, quantization, None)
+
+    def constant(
+        self,
+        name: str,
+        values: npt.ArrayLike,
+        quantization: Quantization | None = None,
+        dtype: DType | None = None,
+    ) -> int:
+        """The index of a constant of the values' shape, a new one unless this has given an equal one before.
+
+        Constants of equal bytes share them. dtype: the values' own without one. ValueError for values that change in
+        `dtype`; KeyError for a type without a numpy form.
+        """
+        given = np.asarray(values)
+        kind = _OF_NUMPY[given.dtype.newbyteorder("<")] if dtype is None else dtype
+        stored = given.astype(STORED[kind])
+        if stored.dtype.kind in "iub" and not np.array_equal(stored, given):
+            raise ValueError(f"{name} has values that {kind.name} cannot represent")
+        data = stored.tobytes() or None
+        known = (given.shape, kind, quantization, data)
+        if known not in self._constants:
+            self._constants[known] = self._add(name, given.shape, kind, quantization, data)
+        return self._constants[known]
+
+    def _add(
+        self, name: str, shape: Sequence[int], dtype: DType, quantization: Quantization | None, data: bytes | None
+    ) -> int:
+        index = len(self.tensors)
+        buffer = 0 if data is None else self._new_payloads.setdefault(data, len(self._payloads))
+        if buffer == len(self._payloads):
+            self._payloads.append(data)
+        sizes = tuple(int(size) for size in shape)
+        own = self._unused(name)
+        self.tensors.append(Tensor(index, own, sizes, dtype, data, quantization, False, buffer=buffer))
+        return index
+
+    def _unused(self, name: str) -> str:
+        """The name, with a number behind it where another tensor is called so."""
+        if not name:
+            return name
+        number = self._named.get(name, 0)
+        own = f"{name}_{number}" if number else name
+        while own in self._named:
+            number += 1
+            own = f"{name}_{number}"
+        self._named[name] = number + 1
+        self._named.setdefault(own, 1)
+        return own
+
+    def make(
+        self, code: str, inputs: Sequence[int], outputs: Sequence[int], version: int = 1, **option_fields: OptionValue
+    ) -> Operator:
+        """A new operator, which stands nowhere yet; options that are not given have the schema's defaults.
+
+        KeyError for an option that the operator's table lacks.
+        """
+        name = OPTION_TABLES.get(code)
+        defaults = table(name).defaults if name else {}
+        if unknown := option_fields.keys() - defaults.keys():
+            raise KeyError(f"{code} has no option {', '.join(sorted(unknown))}")
+        options = Options(name, tuple({**defaults, **option_fields}.items())) if name else None
+        in_2 = name in UNIONS["BuiltinOptions2"]
+        self._next += 1
+        return Operator(self._next - 1, code, version, tuple(inputs), tuple(outputs), options, options_in_2=in_2)
+
+    def copy(self, operator: Operator, inputs: Sequence[int], outputs: Sequence[int]) -> Operator:
+        """A new operator like one that there is, of other tensors, which stands nowhere yet."""
+        self._next += 1
+        return replace(operator, index=self._next - 1, inputs=tuple(inputs), outputs=tuple(outputs))
+
+    # Changing
+
+    def replace(self, operator: Operator, *new: Operator) -> None:
+        """Put operators in the place of one; without any, it is removed.
+
+        A changed copy of the operator itself (same index) is one way to change it.
+        """
+        place = self._place(operator)
+        self._operators[place : place + 1] = new
+        self._forget()
+
+    def insert_before(self, operator: Operator, *new: Operator) -> None:
+        """Put operators before one."""
+        place = self._place(operator)
+        self._operators[place:place] = new
+        self._forget()
+
+    def insert_after(self, operator: Operator, *new: Operator) -> None:
+        """Put operators after one."""
+        place = self._place(operator) + 1
+        self._operators[place:place] = new
+        self._forget()
+
+    def redirect(self, old_tensor: int, new_tensor: int) -> None:
+        """Whatever reads the old tensor reads the new one: operators, graph outputs, signatures' outputs."""
+        for reader in self.consumers(old_tensor):
+            inputs = _swapped(reader.inputs, old_tensor, new_tensor)
+            self._operators[self._place(reader)] = replace(reader, inputs=inputs)
+        self.outputs = list(_swapped(self.outputs, old_tensor, new_tensor))
+        for i, signature in self._own_signatures():
+            outputs = tuple(
+                (name, new_tensor if old_tensor == tensor else tensor) for name, tensor in signature.outputs
+            )
+            self._signatures[i] = replace(signature, outputs=outputs)
+        self._forget()
+
+    def replace_input(self, old_tensor: int, new_tensor: int) -> None:
+        """The graph takes the new tensor in place of its input; operators read what they read before."""
+        self.inputs = list(_swapped(self.inputs, old_tensor, new_tensor))
+        for i, signature in self._own_signatures():
+            taken = tuple((name, new_tensor if old_tensor == tensor else tensor) for name, tensor in signature.inputs)
+            self._signatures[i] = replace(signature, inputs=taken)
+        self._forget()
+
+    def _own_signatures(self) -> list[tuple[int, Signature]]:
+        return [(i, signature) for i, signature in enumerate(self._signatures) if signature.subgraph == self.subgraph]
+
+    def _place(self, operator: Operator) -> int:
+        place = self._by_index().get(operator.index)
+        if place is None:
+            raise ValueError(f"operator {operator.index} ({operator.label}) is not in the draft")
+        return place
+
+    def _by_index(self) -> dict[int, int]:
+        if self._places is None:
+            self._places = {operator.index: place for place, operator in enumerate(self._operators)}
+        return self._places
+
+    def _forget(self) -> None:
+        self._producers = self._consumers = self._places = None
+
+    # Back to a model
+
+    def finish(self) -> Model:
+        """The model with this subgraph as it is now, as it is read back from its file.
+
+        Tensors, payloads and operator codes that nothing uses go, the rest is renumbered; an offline plan goes, since
+        it counts tensors. Other subgraphs, signatures and further metadata stay.
+        """
+        kept = sorted(self._used_tensors())
+        tensor_at = {-1: -1, **{old: new for new, old in enumerate(kept)}}
+
+        def moved(indices: Iterable[int]) -> tuple[int, ...]:
+            return tuple(tensor_at[index] for index in indices)
+
+        graph = replace(
+            self.model.subgraphs[self.subgraph],
+            tensors=tuple(_moved_tensor(self.tensors[old], new, tensor_at) for new, old in enumerate(kept)),
+            operators=tuple(
+                replace(
+                    operator,
+                    index=place,
+                    inputs=moved(operator.inputs),
+                    outputs=moved(operator.outputs),
+                    intermediates=moved(operator.intermediates),
+                )
+                for place, operator in enumerate(self._operators)
+            ),
+            inputs=moved(self.inputs),
+            outputs=moved(self.outputs),
+        )
+        signatures = tuple(
+            replace(
+                signature,
+                inputs=tuple((name, tensor_at[tensor]) for name, tensor in signature.inputs),
+                outputs=tuple((name, tensor_at[tensor]) for name, tensor in signature.outputs),
+            )
+            if signature.subgraph == self.subgraph
+            else signature
+            for signature in self._signatures
+        )
+        graphs = tuple(graph if old.index == self.subgraph else old for old in self.model.subgraphs)
+        model = replace(self.model, subgraphs=graphs, signatures=signatures, data=tuple(self._payloads))
+        return _compact(without_metadata(model, OFFLINE_PLAN))
+
+    def _used_tensors(self) -> set[int]:
+        used = {*self.inputs, *self.outputs}
+        for operator in self._operators:
+            used.update(operator.inputs, operator.outputs, operator.intermediates)
+        for _, signature in self._own_signatures():
+            used.update(tensor for _, tensor in (*signature.inputs, *signature.outputs))
+        left = list(used - {-1})
+        while left:  # scales that are kept as tensors may have such scales themselves
+            quantization = self.tensors[left.pop()].quantization
+            if quantization is not None and quantization.details is not None:
+                named = {quantization.details.integer(name) for name in _tensor_fields(quantization.details)}
+                left += named - used - {-1}
+                used |= named
+        return used - {-1}
+
+
+def _swapped(indices: Iterable[int], old: int, new: int) -> tuple[int, ...]:
+    return tuple(new if index == old else index for index in indices)
+
+
+def _moved_tensor(tensor: Tensor, index: int, tensor_at: dict[int, int]) -> Tensor:
+    quantization = tensor.quantization
+    if quantization is not None and quantization.details is not None:
+        details = _with_tensors(quantization.details, tensor_at.__getitem__)
+        quantization = replace(quantization, details=details)
+    return replace(tensor, index=index, quantization=quantization)
+
+
+def _with_tensors(options: Options, moved: Callable[[int], int]) -> Options:
+    """The option table with the tensors it names as `moved` gives them."""
+    names = _tensor_fields(options)
+    fields = ((name, moved(options.integer(name)) if name in names else value) for name, value in options.fields)
+    return replace(options, fields=tuple(fields))
+
+
+def _tensor_fields(options: Options) -> set[str]:
+    return {field.name for field in table(options.table).indices if field.index_of == "tensor"}
+
+
+def _compact(model: Model) -> Model:
+    """The model without payloads and operator codes that nothing uses."""
+    buffers = sorted(
+        {0}
+        | set(model.metadata_buffer)
+        | {entry.buffer for entry in model.metadata}
+        | {tensor.buffer for graph in model.subgraphs for tensor in graph.tensors}
+    )
+    buffer_at = {old: new for new, old in enumerate(buffers)}
+    codes: list[OperatorCode] = list(model.operator_codes)
+    for graph in model.subgraphs:
+        codes.extend(code for code in map(_code_of, graph.operators) if code not in codes)
+    code_of = [[_code_index(operator, codes) for operator in graph.operators] for graph in model.subgraphs]
+    used = sorted({index for indices in code_of for index in indices})
+    code_at = {old: new for new, old in enumerate(used)}
+    graphs = (
+        replace(
+            graph,
+            tensors=tuple(replace(tensor, buffer=buffer_at[tensor.buffer]) for tensor in graph.tensors),
+            operators=tuple(
+                replace(operator, opcode_index=code_at[index])
+                for operator, index in zip(graph.operators, indices, strict=True)
+            ),
+        )
+        for graph, indices in zip(model.subgraphs, code_of, strict=True)
+    )
+    return replace(
+        model,
+        data=tuple(model.data[old] for old in buffers),
+        operator_codes=tuple(codes[old] for old in used),
+        subgraphs=tuple(graphs),
+        metadata=tuple(replace(entry, buffer=buffer_at[entry.buffer]) for entry in model.metadata),
+        metadata_buffer=tuple(buffer_at[old] for old in model.metadata_buffer),
+    )
+
+
+def _code_of(operator: Operator) -> OperatorCode:
+    return OperatorCode(operator.code, operator.version, operator.custom_code)
+
+
+def _code_index(operator: Operator, codes: list[OperatorCode]) -> int:
+    """Its own entry where that still says what it is, for files that have two entries of one code."""
+    own, code = operator.opcode_index, _code_of(operator)
+    return own if own < len(codes) and codes[own] == code else codes.index(code)
