@@ -14,7 +14,6 @@ from edgetool.cli.sweep import AXIS, axes_help, find_store, named, read_rows, so
 from edgetool.cli.text import wrapped
 from edgetool.cli.view_sweep import AXIS_WORDS, accuracy_word, layout, table_lines, target_heading, variant_text
 from edgetool.errors import UsageError
-from edgetool.sweep.best import best_row
 from edgetool.sweep.front import AXES, INSTEAD
 
 if TYPE_CHECKING:
@@ -54,6 +53,8 @@ def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = 
 
 def runners_up(chosen: Row, accepted: Sequence[Row], by: str) -> list[Row]:
     """The next best, as the chosen one was found to be the best."""
+    from edgetool.sweep.best import best_row
+
     left = [row for row in accepted if row.number != chosen.number]
     found: list[Row] = []
     while left and len(found) < RUNNERS_UP:

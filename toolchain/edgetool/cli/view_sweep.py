@@ -29,7 +29,6 @@ from edgetool.cli.text import (
 from edgetool.figure import significant
 from edgetool.gate.limits import WHAT
 from edgetool.sweep.front import accuracy_of, default_axes, sqnr_of
-from edgetool.sweep.table import cautions, saved
 from edgetool.target.quantity import format_size
 
 if TYPE_CHECKING:
@@ -195,6 +194,8 @@ def share(value: float | None) -> str:
 
 def savings(rows: Sequence[Row]) -> dict[int, str]:
     """By row number, what it needs less than the same at level 0: arena, model and MACs in percent."""
+    from edgetool.sweep.table import saved
+
     return {
         number: "/".join(f"{100 * shares[name]:.0f}" if name in shares else UNKNOWN for name in SAVED)
         for number, shares in saved(rows).items()
@@ -395,6 +396,8 @@ def _front_axes(rows: Sequence[Row]) -> str:
 
 def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
     """Why variants failed, what to know of others, and with everything each reason why one is rejected; each once."""
+    from edgetool.sweep.table import cautions
+
     failed = _grouped((row.reason or "for an unknown reason", row.number) for row in rows if row.status == "failed")
     notes = _grouped((note, row.number) for row in rows for note in row.notes)
     lines = [_remark("warning", "yellow", f"{_subject(numbers)} failed: {plain(text)}") for text, numbers in failed]
