@@ -27,11 +27,10 @@ from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.report.json import plain
 from edgetool.sweep.jobs import Job, Outcome
-from edgetool.sweep.metrics import Cost, Quality
+from edgetool.sweep.metrics import Cost, Quality, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, SweepRecord, open_store
 from edgetool.sweep.table import rows, rows_csv, rows_json
-from edgetool.sweep.variant import Variant
 
 RUNS = 5
 WIDTHS = tuple(round(0.1 * step, 1) for step in range(1, 26))

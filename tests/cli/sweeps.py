@@ -14,10 +14,9 @@ from edgetool.report.json import plain
 from edgetool.sweep.front import front
 from edgetool.sweep.jobs import Job, Kind, Outcome
 from edgetool.sweep.judge import judge
-from edgetool.sweep.metrics import Cost, Metrics, Quality, Row
+from edgetool.sweep.metrics import Cost, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, SweepRecord, open_store
-from edgetool.sweep.variant import Variant
 from tests.in_process import captured
 
 TARGETS = ("pico", "nucleo")

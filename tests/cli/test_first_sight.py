@@ -14,7 +14,7 @@ from edgetool.cli.output import ProgressLine
 from edgetool.cli.plan import plan_view
 from edgetool.cli.text import TIME_UNITS, color, durations, in_common_unit, mac_rate, size_of, sizes
 from edgetool.cli.view import closing, finding_lines, quantization_facts, verdict_of, without_shared
-from edgetool.estimate.bandwidth import rates
+from edgetool.estimate.memory_speed import rates
 from edgetool.gate import github, junit, sarif
 from edgetool.gate.said import NOT_ANNOTATED
 from edgetool.model.findings import model_findings

@@ -14,9 +14,9 @@ from edgetool.cli.main import cli
 from edgetool.cli.sweep import COMMANDS
 from edgetool.errors import SettingsError
 from edgetool.sweep.front import AXES
+from edgetool.sweep.metrics import PRECISIONS
 from edgetool.sweep.spec import read_spec
 from edgetool.sweep.table import COLUMNS
-from edgetool.sweep.variant import PRECISIONS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "sweep.md").read_text(encoding="utf-8")
 SPECS = re.findall(r"```toml\n(# sweep\.toml\n.*?)```", TEXT, re.DOTALL)

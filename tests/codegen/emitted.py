@@ -13,9 +13,8 @@ from edgetool.codegen import c_names
 from edgetool.codegen.header import header
 from edgetool.codegen.main_program import main_source
 from edgetool.codegen.model_data import model_data
-from edgetool.codegen.ops import ops_header
 from edgetool.codegen.program import ProgramSpec
-from edgetool.codegen.runner import runner_header, runner_source
+from edgetool.codegen.runner import ops_header, runner_header, runner_source
 from tests.codegen.c_compilers import TFLM_API, compile_in
 from tests.codegen.header_specs import BLOB
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.estimate.advice import Situation, advice, verdict_text
-from edgetool.estimate.bandwidth import bandwidth_of, estimated_bandwidth
+from edgetool.estimate.constraints import Situation, advice, verdict_text
+from edgetool.estimate.memory_speed import bandwidth_of, estimated_bandwidth
 from edgetool.estimate.precision import PrecisionRow, PrecisionTradeoffs
 from edgetool.estimate.types import Estimate
 from edgetool.target.load import load_target

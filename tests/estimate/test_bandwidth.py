@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.estimate.bandwidth import bandwidth_findings, bandwidth_of, estimated_bandwidth, verdict_of
+from edgetool.estimate.memory_speed import bandwidth_findings, bandwidth_of, estimated_bandwidth, verdict_of
 from tests.estimate.figures import estimate, operator
 
 TIMES = st.floats(1e-6, 1e9)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.estimate.given import LARGEST, SMALLEST, not_negative, positive, whole
+from edgetool.estimate.types import LARGEST, SMALLEST, not_negative, positive, whole
 
 NO_NUMBERS: list[Any] = [None, "3", True, [1], 1j, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400)]
 

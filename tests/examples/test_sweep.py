@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetool.sweep.metrics import Row
+from edgetool.sweep.metrics import Row, Variant
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.spec import read_spec
 from edgetool.sweep.store import open_store, record_of
 from edgetool.sweep.table import rows
-from edgetool.sweep.variant import Variant
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "sweep"

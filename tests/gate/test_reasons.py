@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.gate.anatomy import Anatomy, OperatorId, Saving
+from edgetool.gate.anatomy import (
+    Alternatives,
+    Anatomy,
+    OperatorId,
+    Saving,
+    arena_reasons,
+    flash_reasons,
+    latency_reasons,
+)
 from edgetool.gate.judge import with_reasons
-from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, latency_reasons
 from edgetool.report.document import JudgementInfo, Report, VerdictInfo
 from edgetool.target.load import load_target
 from tests.cli.estimates import estimate, operator, report

@@ -7,8 +7,7 @@ import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory.lifetimes import timeline
-from edgetool.memory.offline_plan import fixed_offsets
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import fixed_offsets, plan_memory
 from edgetool.model.metadata import METADATA_NAME, decode_plan, encode_plan, keeps_own_plan
 from edgetool.model.types import Metadata, Model
 from tests.graphs import chain, graph, model, operator, tensor

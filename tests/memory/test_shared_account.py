@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.memory.account import account_model
+from edgetool.memory.account import SharedAccount, Tenant, account_model, account_shared
 from edgetool.memory.planner import plan_memory
-from edgetool.memory.shared_account import SharedAccount, Tenant, account_shared
 from edgetool.memory.types import aligned
 from edgetool.model.types import Model
 from edgetool.target.load import load_target

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from edgetool.memory.account import Tenant, account_shared
 from edgetool.memory.planner import plan_memory
-from edgetool.memory.shared_account import Tenant, account_shared
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model

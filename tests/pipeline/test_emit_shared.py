@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import EdgetoolError, OutputError, UnsupportedModelError, UsageError
-from edgetool.memory.account import account_model
+from edgetool.memory.account import Tenant, account_model, account_shared
 from edgetool.memory.planner import plan_memory
-from edgetool.memory.shared_account import Tenant, account_shared
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import Model

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.codegen.ops import ops_header
 from edgetool.codegen.program import ProgramSpec, Registration
+from edgetool.codegen.runner import ops_header
 from edgetool.codegen.spec import HeaderSpec, TargetSpec
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model

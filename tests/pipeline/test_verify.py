@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from edgetool.errors import InvalidModelError, MissingExtraError, UnsupportedModelError, UsageError
-from edgetool.execute.wheel import TESTED
+from edgetool.execute.run import TESTED
 from edgetool.memory.account import ArenaAccount, Peak, Unaccounted
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.model.edit import with_metadata

@@ -10,10 +10,9 @@ from typing import Any
 from edgetool.report.document import Accuracy, Band, OutputQuality, QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep.jobs import Job, Outcome
-from edgetool.sweep.metrics import Cost, Judged, Metrics, Quality, Row
+from edgetool.sweep.metrics import Cost, Judged, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, SweepRecord, open_store
-from edgetool.sweep.variant import Variant
 
 ACCEPTED = Judged((), True, ())
 REJECTED = Judged((), False, ("too large",))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgetool.sweep.jobs import Job, Outcome
+from edgetool.sweep.metrics import Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, SweepRecord, open_store
-from edgetool.sweep.variant import Variant
 
 RECORD = SweepRecord(
     name="keywords",

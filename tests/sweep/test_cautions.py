@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from edgetool.sweep.metrics import Variant
 from edgetool.sweep.table import cautions
-from edgetool.sweep.variant import Variant
 from tests.sweep.made_rows import row, variant
 
 

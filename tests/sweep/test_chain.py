@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from edgetool.errors import TargetError
 from edgetool.gate.limits import Budget
 from edgetool.sweep.jobs import PACKAGES, Chains, InputFile, Job
+from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved
-from edgetool.sweep.variant import PRECISIONS, Variant
 
 VERSIONS = {
     "edgetool": "1",

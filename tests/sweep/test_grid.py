@@ -5,9 +5,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.search import grid
 from edgetool.sweep.spec import Builder, Pruning, SweepSpec, TargetSpec
-from edgetool.sweep.variant import PRECISIONS, Variant
 
 TARGETS = tuple(TargetSpec(name, name) for name in ("cortex-m4", "cortex-m0plus"))
 

@@ -17,7 +17,7 @@ from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge
-from edgetool.sweep.metrics import Row
+from edgetool.sweep.metrics import PRECISIONS, Row, Variant
 from edgetool.sweep.plot import (
     COLOURS,
     LIMIT,
@@ -34,7 +34,6 @@ from edgetool.sweep.plot import (
 )
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import SweepRecord
-from edgetool.sweep.variant import PRECISIONS, Variant
 from tests.sweep.made_rows import metrics
 
 pytest.importorskip("matplotlib")

@@ -19,10 +19,9 @@ from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge
-from edgetool.sweep.metrics import Metrics, Row
+from edgetool.sweep.metrics import Metrics, Row, Variant
 from edgetool.sweep.search import OptunaProposer, constraints, excess, grid, space_of
 from edgetool.sweep.spec import Builder, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
-from edgetool.sweep.variant import Variant
 from tests.sweep.made_rows import metrics as made_metrics
 
 pytest.importorskip("optuna")

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from edgetool.errors import InternalError, OutputError, UsageError
 from edgetool.sweep import store
 from edgetool.sweep.jobs import Outcome
+from edgetool.sweep.metrics import Variant
 from edgetool.sweep.store import Entry, Store, SweepRecord, open_store
-from edgetool.sweep.variant import Variant
 from tests.sweep.stores import RECORD, job, write
 
 ODD_NAMES = ["a b.sqlite", "what?.sqlite", "50%41.sqlite", "a#b.sqlite", "Grüße.sqlite", "a&mode=memory", "'\";--"]

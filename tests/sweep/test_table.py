@@ -17,11 +17,10 @@ from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.report.json import to_json
 from edgetool.sweep.judge import judge
-from edgetool.sweep.metrics import Cost, Metrics, Quality, Row
+from edgetool.sweep.metrics import Cost, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import SweepRecord
 from edgetool.sweep.table import COLUMNS, budget_columns, record_of_row, rows_csv, rows_json
-from edgetool.sweep.variant import Variant
 
 LIMITS = SweepLimits(
     budgets=(parse_budget("10MB:flash"), parse_budget("20MB:flash")), active_budget=parse_budget("10MB:flash")

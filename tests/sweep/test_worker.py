@@ -15,10 +15,10 @@ from edgetool.pipeline.convert import convert_file
 from edgetool.report.json import plain
 from edgetool.sweep.executor import do
 from edgetool.sweep.jobs import Chains, Content, InputFile, Job, Outcome, Task
+from edgetool.sweep.metrics import Variant
 from edgetool.sweep.run import snapshot
 from edgetool.sweep.spec import Builder, FineTune, Pruning, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved
-from edgetool.sweep.variant import Variant
 from edgetool.sweep.versions import installed_versions
 
 TARGET = TargetSpec("small", "nucleo-l4r5zi", overrides=(("sram_bytes", 65536),))

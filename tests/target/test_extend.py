@@ -8,7 +8,7 @@ import pytest
 
 from edgetool.errors import TargetError
 from edgetool.target.load import extended, load_target, parse_target
-from edgetool.target.schema import Problem
+from edgetool.target.toml import Problem
 
 HEAD = 'extends = "nucleo-l4r5zi"\nname = "mine"\n'
 FLASH = '[[region]]\nname = "flash"\nstall_cycles_per_byte = 0.6\n'

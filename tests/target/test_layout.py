@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.target.profile import fields_problem, read_abis, read_runtime, read_structs
-from edgetool.target.schema import Problem, Section
+from edgetool.target.toml import Problem, Section
 from edgetool.target.types import Abi, StructSize, struct_size
 
 PACKAGED = Path(__file__).resolve().parents[2] / "targets" / "runtimes" / "tflm-2026-08.toml"

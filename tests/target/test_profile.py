@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgetool.errors import TargetError
 from edgetool.target.load import DEFAULT_RUNTIME, load_core, load_runtime, load_target, parse_target, validate_target
 from edgetool.target.profile import read_board, require_abi
-from edgetool.target.schema import Section
+from edgetool.target.toml import Section
 
 GOOD = """\
 name = "my-board"

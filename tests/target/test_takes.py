@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType
 from edgetool.target.load import load_runtime
-from edgetool.target.schema import Section
 from edgetool.target.signatures import Operand, parse_signature, read_takes
+from edgetool.target.toml import Section
 
 FLOAT32, INT8, INT16, INT32 = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32
 OPERATORS = ("ADD", "PACK", "RELU6")

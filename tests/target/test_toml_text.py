@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import SettingsError, UsageError
 from edgetool.target.load import validate_target
-from edgetool.target.toml_text import MAX_DEPTH, MAX_FILE_BYTES, toml_table, toml_text
+from edgetool.target.toml import MAX_DEPTH, MAX_FILE_BYTES, toml_table, toml_text
 
 ROOT = Path(__file__).parents[2]
 DOTS = ".a" * 3990

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from edgetool.errors import UnsupportedModelError, UsageError
-from edgetool.train.builder import call_builder, set_up
 from edgetool.train.training import BuildRequest
+from edgetool.train.training_worker import call_builder, set_up
 
 
 class Model:

@@ -165,7 +165,7 @@ def test_masks(name: str, masked: bool) -> None:
 @pytest.mark.parametrize("scheme", ["int8", "int16x8"])
 def test_masked_scores_give_the_softmax_of_what_counts(scheme: str, data: Any) -> None:
     """However far the scores lie apart; against softmax by its definition."""
-    from edgetool.convert.lowering.masks import masked_scores
+    from edgetool.convert.lowering.selection import masked_scores
     from tests.convert.lowering.lowered import tf
 
     scale = data.draw(st.sampled_from([0.01, 1.0, 30.0, 1000.0]))

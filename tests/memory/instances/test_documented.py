@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.memory.instances.graph import OPERATOR, TENSOR, TOP
-from edgetool.memory.instances.pins import check_pins
-from edgetool.memory.instances.read import OPTIONAL, REQUIRED, read_instance
+from edgetool.memory.instances.read import OPTIONAL, REQUIRED, check_pins, read_instance
 
 TEXT = (Path(__file__).parents[3] / "docs" / "layout-format.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(csv|json|python)\n(.*?)```", TEXT, re.DOTALL)

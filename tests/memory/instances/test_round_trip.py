@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.instances.pins import check_pins
-from edgetool.memory.instances.read import read_instance, write_answer
+from edgetool.memory.instances.read import check_pins, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
 from edgetool.memory.layout.solve import solve
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from edgetool.memory.effort import never
-from edgetool.memory.layout import search
+from edgetool.memory.layout import minimise
 from edgetool.memory.layout.instance import height, split
-from edgetool.memory.layout.minimise import plans
-from edgetool.memory.layout.search import Search
+from edgetool.memory.layout.minimise import Search, plans
 from tests.memory.layout.problems import plain
 
 ROWS = [(i // 9, i // 9 + 3, 3 + i * 7 % 11) for i in range(120)]
@@ -20,19 +19,19 @@ ROWS = [(i // 9, i // 9 + 3, 3 + i * 7 % 11) for i in range(120)]
 @pytest.fixture
 def anew() -> Iterator[None]:
     """No compiled engine is there yet, and none of the test's making stays."""
-    search._starting.cache_clear()
+    minimise._starting.cache_clear()
     yield
-    search._starting.cache_clear()
+    minimise._starting.cache_clear()
 
 
 @pytest.mark.usefixtures("anew")
 def test_without_numba_plain_python_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "numba" else find_spec(name))
-    monkeypatch.setattr(search, "WORK_BEFORE_START", 0)
+    monkeypatch.setattr(minimise, "WORK_BEFORE_START", 0)
     (part,) = split(plain(*ROWS))
     one = Search(part.instance)
-    assert one.engine(never) is search.PLAIN
+    assert one.engine(never) is minimise.PLAIN
     found = one.run(400, next(plans(part.instance, 0))[0], 10_000, never)
     assert found.offsets is not None
     assert height(part.instance, found.offsets) <= 400
@@ -43,15 +42,15 @@ def test_numba_starts_only_after_some_work(monkeypatch: pytest.MonkeyPatch) -> N
     pytest.importorskip("numba", reason="needs the extra 'fast'")
     (part,) = split(plain(*ROWS))
     one = Search(part.instance)
-    assert one.engine(never) is search.PLAIN
-    assert not search.is_loaded()
-    one.nodes = search.WORK_BEFORE_START
+    assert one.engine(never) is minimise.PLAIN
+    assert not minimise.is_loaded()
+    one.nodes = minimise.WORK_BEFORE_START
     one.engine(never)
-    made = search.compiled(never, patient=True)
+    made = minimise.compiled(never, patient=True)
     assert one.engine(never) is made is not None
     other = Search(part.instance)
-    assert other.engine(never) is search.PLAIN
-    other.nodes = search.WORK_BEFORE_ARRAYS
+    assert other.engine(never) is minimise.PLAIN
+    other.nodes = minimise.WORK_BEFORE_ARRAYS
     assert other.engine(never) is made
 
 
@@ -59,24 +58,24 @@ def test_numba_starts_only_after_some_work(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_search_that_must_end_does_not_wait_for_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra 'fast'")
     going_on = Event()
-    real = search._compile
+    real = minimise._compile
 
-    def compile_late() -> search.Engine:
+    def compile_late() -> minimise.Engine:
         going_on.wait()
         return real()
 
-    monkeypatch.setattr(search, "_compile", compile_late)
+    monkeypatch.setattr(minimise, "_compile", compile_late)
     answers = [False, True]
-    assert search.compiled(lambda: answers.pop(0)) is None
-    assert not search.is_loaded()
-    monkeypatch.setattr(search, "POLL_SECONDS", 0)
+    assert minimise.compiled(lambda: answers.pop(0)) is None
+    assert not minimise.is_loaded()
+    monkeypatch.setattr(minimise, "POLL_SECONDS", 0)
     # Then the search goes on without it, and waits no more.
-    assert search.compiled(never) is None
-    assert list(search._starting().polls) == []  # type: ignore[union-attr]
-    assert search.compiled(never) is None
+    assert minimise.compiled(never) is None
+    assert list(minimise._starting().polls) == []  # type: ignore[union-attr]
+    assert minimise.compiled(never) is None
     going_on.set()
-    assert search.compiled(never, patient=True) is not None
-    assert search.is_loaded()
+    assert minimise.compiled(never, patient=True) is not None
+    assert minimise.is_loaded()
 
 
 @pytest.mark.usefixtures("anew")
@@ -91,10 +90,10 @@ def test_numba_works_where_it_can_keep_nothing(monkeypatch: pytest.MonkeyPatch) 
         return lambda function: function
 
     monkeypatch.setattr(numba, "njit", njit)
-    made = search.compiled(never, patient=True)
+    made = minimise.compiled(never, patient=True)
     assert made is not None
     assert asked == [{"cache": True}, {}]
     (part,) = split(plain(*ROWS))
     plan = next(plans(part.instance, 0))[0]
     found = Search(part.instance).run(400, plan, 10_000, never, made)
-    assert found == Search(part.instance).run(400, plan, 10_000, never, search.PLAIN)
+    assert found == Search(part.instance).run(400, plan, 10_000, never, minimise.PLAIN)

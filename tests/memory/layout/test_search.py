@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from edgetool.memory.effort import never
 from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, split
 from edgetool.memory.layout.kernel import FAILING, FEWEST, LOWEST, TIGHTEST
-from edgetool.memory.layout.minimise import PAIRS, plans
-from edgetool.memory.layout.search import PLAIN, Plan, Search, compiled
+from edgetool.memory.layout.minimise import PAIRS, PLAIN, Plan, Search, compiled, plans
 from edgetool.memory.types import LayoutProblem
 from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain
 

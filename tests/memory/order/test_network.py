@@ -20,7 +20,7 @@ from edgetool.memory.order.network import (
     part_of,
     profile,
 )
-from edgetool.memory.order.search import segments
+from edgetool.memory.order.solve import segments
 from edgetool.memory.order.types import OrderProblem
 from tests.memory.order.brute_force import random_problem
 from tests.memory.order.networks import inception, shuffled

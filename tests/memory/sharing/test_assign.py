@@ -10,7 +10,7 @@ from edgetool.errors import UsageError
 from edgetool.memory.effort import Effort
 from edgetool.memory.sharing.assign import assign, memory_used
 from edgetool.memory.sharing.check import check_assignment
-from edgetool.memory.sharing.ranges import interference, is_compatible, known
+from edgetool.memory.sharing.graph import interference, is_compatible, known
 from edgetool.memory.sharing.types import Algorithm, LiveRange, Ranges, interval, rank_sizes
 from tests.memory.sharing.graphs import ranges
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from edgetool.errors import InternalError
 from edgetool.memory.sharing.assign import assign
 from edgetool.memory.sharing.check import check_assignment, require_sound
-from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph
-from edgetool.memory.sharing.ranges import interference
+from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph, interference
 from edgetool.memory.sharing.replay import check_replay
 from edgetool.memory.sharing.types import LiveRange, Ranges
 from tests.memory.sharing.graphs import ranges

@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
 from edgetool.memory.sharing.assign import assign, memory_used
-from edgetool.memory.sharing.gradients import share_gradients
-from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph, buffer_names, renamed
-from edgetool.memory.sharing.ranges import compute_ranges, with_sizes
-from edgetool.memory.sharing.replay import check_replay
+from edgetool.memory.sharing.graph import (
+    Call,
+    NamedOperator,
+    SharingGraph,
+    buffer_names,
+    compute_ranges,
+    renamed,
+    with_sizes,
+)
+from edgetool.memory.sharing.replay import check_replay, share_gradients
 from edgetool.memory.sharing.types import Algorithm, LiveRange
 from tests.memory.sharing.graphs import dags, loops, training_graph
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edgetool.errors import UsageError
 from edgetool.memory.checker import check_layout
 from edgetool.memory.lifetimes import DEAD, layout_problem, timeline
-from edgetool.memory.offline_plan import fixed_offsets
+from edgetool.memory.planner import fixed_offsets
 from edgetool.memory.sharing.plan import shared_offsets, whole_problem
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime

@@ -206,7 +206,7 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
     """A real run beside the estimate."""
     if measured is None:
         return []
-    from edgetool.estimate.bandwidth import rates
+    from edgetool.estimate.memory_speed import rates
 
     lines = fact("Measured", f"{significant(measured.latency_ms)} ms, {printable(measured.source, 200)}")
     used, limit = measured.bandwidth_utilization, ""

@@ -124,7 +124,7 @@ def _read() -> tuple[Path, str, dict[str, Any]] | None:
         if not path.is_file():
             continue
         from edgetool.pipeline.output import read_file
-        from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
+        from edgetool.target.toml import MAX_FILE_BYTES, toml_table, toml_text
 
         blob = read_file(path, what="settings", most_bytes=MAX_FILE_BYTES)
         if name != SETTINGS_NAME and SETTINGS_TABLE not in blob:

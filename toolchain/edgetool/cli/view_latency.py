@@ -94,7 +94,7 @@ def energy_facts(estimate: EstimateInfo) -> list[str]:
 
 def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
     """MACs, instructions, cycles at a clock, and bytes."""
-    from edgetool.estimate.bandwidth import rates
+    from edgetool.estimate.memory_speed import rates
 
     parts = [f"{grouped(estimate.macs)} MACs"]
     if estimate.instructions:

@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from edgetool.report.document import Band
-    from edgetool.sweep.metrics import Cause, Cost, Quality, Row
+    from edgetool.sweep.metrics import Cause, Cost, Quality, Row, Variant
     from edgetool.sweep.spec import SweepLimits
     from edgetool.sweep.store import SweepRecord
-    from edgetool.sweep.variant import Variant
 
 UNKNOWN = "-"
 GAP = 2  # as text.table has it

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from edgetool.errors import UnsupportedModelError, UsageError
-from edgetool.estimate.given import whole
+from edgetool.estimate.types import whole
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import Graph, Model, Operator, Tensor

@@ -5,7 +5,7 @@ How much of a sensing interval an inference takes.
 
 from __future__ import annotations
 
-from edgetool.estimate.given import positive
+from edgetool.estimate.types import positive
 from edgetool.figure import Figure, in_text
 from edgetool.finding import Finding
 from edgetool.target.types import Power

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, replace
 
 from edgetool.errors import UsageError
-from edgetool.estimate.bandwidth import bandwidth_of, estimated_bandwidth
-from edgetool.estimate.given import not_negative, positive, whole
-from edgetool.estimate.types import Estimate
+from edgetool.estimate.memory_speed import bandwidth_of, estimated_bandwidth
+from edgetool.estimate.types import Estimate, not_negative, positive, whole
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 BYTES_PER_KB = 1000  # kB is a power of ten, as wherever sizes are read

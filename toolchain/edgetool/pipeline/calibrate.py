@@ -44,7 +44,7 @@ from edgetool.report.document import Provenance, TargetInfo
 from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_target, parse_target
 from edgetool.target.platform import platform_of
 from edgetool.target.quantity import format_clock, format_size
-from edgetool.target.schema import MAX_TEXT, Problem, Section
+from edgetool.target.toml import MAX_TEXT, Problem, Section
 from edgetool.target.types import MemoryRegion, Target, Timing
 from edgetool.target.types import Source as Document
 from edgetool.target.types import Source as ProfileSource

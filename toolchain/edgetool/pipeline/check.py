@@ -17,12 +17,22 @@ from pathlib import Path
 
 from edgetool import __version__
 from edgetool.errors import OutputError, TargetError, UsageError
-from edgetool.gate.anatomy import INVOKE, Anatomy, OperatorId, anatomy_of, best_saving, buffer_name
+from edgetool.gate.anatomy import (
+    INVOKE,
+    Alternatives,
+    Anatomy,
+    OperatorId,
+    anatomy_of,
+    arena_reasons,
+    best_saving,
+    buffer_name,
+    flash_reasons,
+    latency_reasons,
+)
 from edgetool.gate.judge import Reasons, Subject, figures_of, judge, subject_of, used, with_reasons
 from edgetool.gate.limits import Allowance, Limits, judge_budgets
 from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Entry, Lock, entry_of, lock_text, parse_lock
 from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
-from edgetool.gate.reasons import Alternatives, arena_reasons, flash_reasons, latency_reasons
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import plan_memory
 from edgetool.model.metadata import converter_of, keeps_own_plan

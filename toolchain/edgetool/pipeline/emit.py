@@ -23,8 +23,8 @@ from edgetool.codegen.shared_arena import arena_header, arena_source
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.gate.judge import judge_fit
+from edgetool.memory.account import SharedAccount, Tenant, account_shared
 from edgetool.memory.planner import MemoryPlan
-from edgetool.memory.shared_account import SharedAccount, Tenant, account_shared
 from edgetool.memory.sharing.plan import SharedLayout, shared_offsets, whole_problem
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.operators.entry import OperatorEntry

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from edgetool.child import Progress
 from edgetool.errors import InternalError, OutputError, UsageError
-from edgetool.estimate.given import positive
 from edgetool.estimate.hardware import (
     BYTES_PER_KB,
     HardwareSummary,
@@ -24,6 +23,7 @@ from edgetool.estimate.hardware import (
     hardware_totals_csv,
     operator_profile_csv,
 )
+from edgetool.estimate.types import positive
 from edgetool.figure import in_text
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import check_writable, write_files

@@ -19,10 +19,9 @@ from edgetool.codegen.cmake_project import cmake_lists
 from edgetool.codegen.header import header
 from edgetool.codegen.main_program import main_source
 from edgetool.codegen.model_data import incbin_source, model_data
-from edgetool.codegen.ops import ops_header
 from edgetool.codegen.profile_program import profile_source
 from edgetool.codegen.program import Data, ProgramSpec, Registration
-from edgetool.codegen.runner import runner_header, runner_source
+from edgetool.codegen.runner import ops_header, runner_header, runner_source
 from edgetool.codegen.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding

@@ -9,14 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgetool.errors import UsageError
-from edgetool.estimate.bandwidth import (
-    Bandwidth,
-    Verdict,
-    bandwidth_findings,
-    bandwidth_of,
-    estimated_bandwidth,
-    verdict_of,
-)
 from edgetool.estimate.batch_model import (
     BatchMemory,
     batch_memory_bytes,
@@ -45,6 +37,14 @@ from edgetool.estimate.hardware import (
     operator_profile_csv,
 )
 from edgetool.estimate.latency import estimate_model
+from edgetool.estimate.memory_speed import (
+    Bandwidth,
+    Verdict,
+    bandwidth_findings,
+    bandwidth_of,
+    estimated_bandwidth,
+    verdict_of,
+)
 from edgetool.pipeline.source import open_tflite
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target

@@ -25,7 +25,7 @@ from edgetool.pipeline.output import check_writable, read_file, write_file, writ
 from edgetool.pipeline.report_file import read_reports
 from edgetool.pipeline.source import open_tflite
 from edgetool.pipeline.targets import is_path, resolve_target
-from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
+from edgetool.target.toml import MAX_FILE_BYTES, toml_table, toml_text
 
 MAX_ENTRIES = 100_000  # files and folders that a search looks at
 MAX_DEPTH = 10

@@ -15,8 +15,7 @@ from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_sound
 from edgetool.memory.effort import Effort
-from edgetool.memory.instances.pins import check_capacity, check_pins, naive_bytes
-from edgetool.memory.instances.read import read_instance, write_answer
+from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
 from edgetool.memory.layout.solve import Strategy, solve
 from edgetool.memory.sharing.plan import shared_offsets

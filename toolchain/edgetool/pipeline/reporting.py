@@ -14,15 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from edgetool import __version__
-from edgetool.estimate.advice import Situation, advice, verdict_text
-from edgetool.estimate.bandwidth import Bandwidth, bandwidth_findings, estimated_bandwidth
-from edgetool.estimate.constraints import Limit, constraints_of
+from edgetool.estimate.constraints import Limit, Situation, advice, constraints_of, verdict_text
 from edgetool.estimate.energy import energy_uj, given_power, interval_findings, interval_utilization, measured_latency
-from edgetool.estimate.given import positive
-from edgetool.estimate.memory_speed import placement_findings, speeds_of
+from edgetool.estimate.memory_speed import (
+    Bandwidth,
+    bandwidth_findings,
+    estimated_bandwidth,
+    placement_findings,
+    speeds_of,
+)
 from edgetool.estimate.precision import precision_tradeoffs
 from edgetool.estimate.retyped import PrecisionName
-from edgetool.estimate.types import Estimate, OperatorEstimate
+from edgetool.estimate.types import Estimate, OperatorEstimate, positive
 from edgetool.figure import Figure
 from edgetool.finding import Finding
 from edgetool.gate.anatomy import operator_ids, running_at

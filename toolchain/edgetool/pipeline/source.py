@@ -19,7 +19,7 @@ from edgetool.operators.described import describe_operators
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.output import read_file
 from edgetool.target.profile import problems_as_error
-from edgetool.target.toml_text import toml_table, toml_text
+from edgetool.target.toml import toml_table, toml_text
 
 
 @dataclass(frozen=True, slots=True)

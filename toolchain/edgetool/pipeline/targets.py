@@ -18,7 +18,7 @@ from edgetool.target.load import (
     squashed,
     validate_target,
 )
-from edgetool.target.toml_text import MAX_FILE_BYTES, toml_text
+from edgetool.target.toml import MAX_FILE_BYTES, toml_text
 from edgetool.target.types import Target
 
 

@@ -31,8 +31,16 @@ from edgetool.errors import (
 )
 from edgetool.execute.difference import distance, first_difference
 from edgetool.execute.quantize import numpy_dtype, quantize, random_inputs
-from edgetool.execute.run import TflmRun, litert_engine, run_model, run_tflm
-from edgetool.execute.wheel import DISTRIBUTION, TESTED, installed_version, is_tested
+from edgetool.execute.run import (
+    DISTRIBUTION,
+    TESTED,
+    TflmRun,
+    installed_version,
+    is_tested,
+    litert_engine,
+    run_model,
+    run_tflm,
+)
 from edgetool.finding import Finding
 from edgetool.memory.account import ArenaAccount, account_model
 from edgetool.memory.planner import Planner, plan_memory

@@ -26,10 +26,9 @@ from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
 from edgetool.sweep.front import AXES, INSTEAD, axis
 from edgetool.sweep.jobs import MODEL_BLOB, TFLITE_BLOB
-from edgetool.sweep.metrics import Row
+from edgetool.sweep.metrics import PRECISIONS, Row
 from edgetool.sweep.store import Store, SweepRecord, read_notes, read_original, read_quantization, read_versions
 from edgetool.sweep.targets import resolved
-from edgetool.sweep.variant import PRECISIONS
 
 # What decides between variants that are equal in the axis that is asked for, in this order; then the lower number. With
 # those of the usual front before the others, the best is on that front.

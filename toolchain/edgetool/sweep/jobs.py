@@ -21,9 +21,9 @@ from typing import Any, Literal
 from edgetool.convert.request import NORMALISATION
 from edgetool.errors import InternalError
 from edgetool.report.json import plain
+from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import FineTune, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved, target_sha256
-from edgetool.sweep.variant import PRECISIONS, Variant
 
 # build: the user's function makes a model. prune: channels are removed, and it is trained again. reference: what the
 # float original says to the samples. convert: a .tflite and what it loses. analyse: what that needs on a target.

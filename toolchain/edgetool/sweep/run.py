@@ -26,11 +26,11 @@ from edgetool.pipeline.output import check_readable
 from edgetool.sweep import executor
 from edgetool.sweep.executor import Advance, ClusterPool, Do, LocalPool, Performer, Pool
 from edgetool.sweep.jobs import BUILDER_FILE, Agenda, Chains, InputFile, Job
+from edgetool.sweep.metrics import Variant
 from edgetool.sweep.search import Grid, OptunaProposer, Proposer
 from edgetool.sweep.spec import SweepSpec
 from edgetool.sweep.store import Entry, Lock, Store, open_store, record_of
 from edgetool.sweep.table import rows
-from edgetool.sweep.variant import Variant
 from edgetool.sweep.versions import installed_versions
 
 

@@ -29,9 +29,8 @@ from edgetool.errors import MissingExtraError
 from edgetool.gate.limits import Of
 from edgetool.sweep.front import AXES, accuracy_of, axis
 from edgetool.sweep.judge import used_bytes
-from edgetool.sweep.metrics import Cause, Metrics, Quality, Row
+from edgetool.sweep.metrics import Cause, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, SweepSpec
-from edgetool.sweep.variant import Variant
 
 
 def grid(spec: SweepSpec) -> tuple[Variant, ...]:

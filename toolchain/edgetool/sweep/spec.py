@@ -24,7 +24,7 @@ from edgetool.gate.limits import Budget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
 from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
-from edgetool.sweep.variant import PRECISIONS
+from edgetool.sweep.metrics import PRECISIONS
 from edgetool.target.load import load_target, parse_target
 from edgetool.target.profile import problems_as_error
 from edgetool.target.quantity import (
@@ -39,8 +39,7 @@ from edgetool.target.quantity import (
     parse_size,
     parse_time,
 )
-from edgetool.target.schema import Section, did_you_mean
-from edgetool.target.toml_text import MAX_FILE_BYTES, toml_table, toml_text
+from edgetool.target.toml import MAX_FILE_BYTES, Section, did_you_mean, toml_table, toml_text
 from edgetool.target.types import Target
 
 

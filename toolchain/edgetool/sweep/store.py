@@ -41,9 +41,8 @@ from edgetool.gate.limits import Budget
 from edgetool.report.document import Accuracy, Band, Histogram, LayerLoss, OutputInfo, OutputQuality, QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep.jobs import Job, Outcome
-from edgetool.sweep.metrics import Cost, Quality
+from edgetool.sweep.metrics import Cost, Quality, Variant
 from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec
-from edgetool.sweep.variant import Variant
 
 SUFFIX = ".lock"
 LONGEST_NOTE = 4096

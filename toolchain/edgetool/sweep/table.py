@@ -27,10 +27,9 @@ from edgetool.report.json import plain
 from edgetool.sweep.front import AXES, Axis, front
 from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.judge import judge, tracked, violations
-from edgetool.sweep.metrics import Cost, Metrics, Quality, Row
+from edgetool.sweep.metrics import PRECISIONS, Cost, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, SweepRecord, read_cost, read_left_alone, read_notes, read_quality
-from edgetool.sweep.variant import PRECISIONS, Variant
 
 # What a level must not raise and, somewhere, must lower; and what else is worth telling of it.
 CHECKED = ("model_parameters", "macs", "model_bytes", "arena_bytes")

@@ -29,9 +29,8 @@ from edgetool.target.profile import (
     require_abi,
 )
 from edgetool.target.quantity import format_clock, format_size
-from edgetool.target.schema import Problem, Section, did_you_mean
 from edgetool.target.tables import document, load_factors, names
-from edgetool.target.toml_text import toml_table
+from edgetool.target.toml import Problem, Section, did_you_mean, toml_table
 from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, Runtime, Target
 
 Document = dict[str, Any]

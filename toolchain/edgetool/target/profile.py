@@ -15,8 +15,8 @@ from typing import TypeVar, get_args
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
-from edgetool.target.schema import Problem, Section, did_you_mean
 from edgetool.target.signatures import DTYPES, read_takes
+from edgetool.target.toml import Problem, Section, did_you_mean
 from edgetool.target.types import (
     ARENA_KINDS,
     SCALARS,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from edgetool.model.types import DType
-from edgetool.target.schema import Section, did_you_mean
+from edgetool.target.toml import Section, did_you_mean
 
 SAME_AS = re.compile(r"=(\d?)")
 REPEATED = "..."

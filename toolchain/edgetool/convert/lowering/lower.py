@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgetool.convert.lowering import activations, lookup, masks, normalization, recurrent, spatial, spectrogram
+from edgetool.convert.lowering import activations, normalization, recurrent, selection, spatial
 from edgetool.convert.lowering.activations import keep_gelu
 from edgetool.convert.lowering.context import (
     FunctionContext,
@@ -55,12 +55,12 @@ def _standing(generator: Any) -> Callable[..., Any]:
 LOWERINGS: dict[str, Lower] = {
     **activations.RULES,
     **spatial.COPY_RULES,
-    **lookup.RULES,
-    **masks.RULES,
+    **selection.LOOKUP_RULES,
+    **selection.MASK_RULES,
     **normalization.RULES,
     **spatial.POOL_RULES,
     **recurrent.RULES,
-    **spectrogram.RULES,
+    **spatial.SPECTROGRAM_RULES,
     **recurrent.TIME_DISTRIBUTED_RULES,
     **spatial.VOLUME_RULES,
 }
@@ -70,13 +70,13 @@ TF_KERAS_LOWERINGS: dict[str, Lower] = recurrent.TF_KERAS_RULES
 FUNCTIONS: dict[str, LowerFunction] = {
     **activations.FUNCTIONS,
     **spatial.COPY_FUNCTIONS,
-    **lookup.FUNCTIONS,
-    **masks.FUNCTIONS,
+    **selection.LOOKUP_FUNCTIONS,
+    **selection.MASK_FUNCTIONS,
     **spatial.POOL_FUNCTIONS,
     **recurrent.FUNCTIONS,
     **normalization.FUNCTIONS,
     **spatial.RESIZE_FUNCTIONS,
-    **spectrogram.FUNCTIONS,
+    **spatial.SPECTROGRAM_FUNCTIONS,
     **spatial.VOLUME_FUNCTIONS,
 }
 BACKEND = "keras.src.backend.tensorflow"

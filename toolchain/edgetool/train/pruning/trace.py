@@ -1,15 +1,419 @@
-"""Follows the channels of a model through its layers, nested models and shared layers included."""
+"""Follows the channels of a model through its layers, nested models and shared layers included.
+
+Rules for layers and operations: which weights their channels index, and where the channels go.
+
+What activation functions do to a channel of zeros.
+
+Rules for layers that lay the same elements out anew.
+
+Rules for layers and operations that join tensors.
+
+Rules for operations that are no layers: x + y, x * 0.5, keras.ops.relu(x).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from edgetool.errors import UnsupportedModelError
-from edgetool.train.pruning.channels import Call, Channels, LayerFacts, Signal, opaque
-from edgetool.train.pruning.rules import MERGES, RULES, operation
+from edgetool.train.pruning.channels import (
+    Call,
+    Channels,
+    LayerFacts,
+    Residue,
+    Signal,
+    Symbols,
+    both,
+    either,
+    no_residue,
+    opaque,
+)
+
+# Functions of keras.activations that work on every element alone.
+ELEMENTWISE = frozenset(
+    "linear relu relu6 leaky_relu elu selu celu gelu silu hard_silu tanh hard_tanh tanh_shrink hard_shrink soft_shrink "
+    "softsign soft_sign squareplus sparse_plus sparse_sigmoid mish softplus sigmoid hard_sigmoid log_sigmoid "
+    "exponential".split()
+)
+# Layers that do, without weights.
+ELEMENTWISE_LAYERS = frozenset(["ReLU", "LeakyReLU", "ELU", "Activation"])
+
+
+def name_of(function: Any) -> str:
+    """What to call an activation in a message."""
+    return str(getattr(function, "__name__", None) or getattr(function, "name", type(function).__name__))
+
+
+def is_elementwise(keras: Any, function: Any) -> bool:
+    """Whether it is one of Keras's own functions or layers that treat every element alike."""
+    kind = type(function).__name__
+    if kind in ELEMENTWISE_LAYERS and type(function) is getattr(keras.layers, kind):
+        return kind != "Activation" or is_elementwise(keras, function.activation)
+    name = getattr(function, "__name__", "")
+    return name in ELEMENTWISE and function is getattr(keras.activations, name, None)
+
+
+def keeps_zero(keras: Any, function: Any) -> bool:
+    """Whether it maps 0 to 0: by trying."""
+    return not keras.ops.convert_to_numpy(function(keras.ops.zeros((1, 1)))).any()
+
+
+def flatten(call: Call, signal: Signal) -> list[Signal]:
+    """A channel becomes many positions of the one axis. Channels-first data is transposed on the way."""
+    if call.layer.data_format == "channels_first" and len(signal.shape) > 1:
+        return call.give_up([signal])
+    laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
+    if laid is None:
+        return call.give_up([signal])
+    return call.output(*laid)
+
+
+def reshape(call: Call, signal: Signal) -> list[Signal]:
+    """Fine as long as the channels vary along one axis of the result only."""
+    laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
+    if laid is None:
+        call.size("target_shape", None, np.zeros(0, np.int64))
+        return call.give_up([signal], "which distributes its channels over several axes")
+    call.size("target_shape", laid[0], laid[1])
+    return call.output(*laid)
+
+
+def permute(call: Call, signal: Signal) -> list[Signal]:
+    """dims names, from 1, the axis that each axis of the result was."""
+    if signal.axis is None:
+        return call.unknown([signal])
+    return call.output(call.layer.dims.index(signal.axis + 1), signal.symbols, signal.residue)
+
+
+def repeat_vector(call: Call, signal: Signal) -> list[Signal]:
+    """(C) becomes (n, C)."""
+    return call.unknown([signal]) if signal.axis is None else call.output(1, signal.symbols, signal.residue)
+
+
+def _laid_out(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, Residue] | None:
+    """The axis of the new shape along which alone the channels vary, and what lies there; None if there is none."""
+    sizes = tuple(size for size in shape if size is not None)
+    if signal.axis is None or None in signal.shape or len(sizes) != len(shape):
+        return None
+    symbols: Symbols = _spread(signal.symbols, signal).reshape(sizes)
+    residue: Residue = _spread(signal.residue, signal).reshape(sizes)
+    for axis in reversed(range(symbols.ndim)):
+        rows = np.moveaxis(symbols, axis, 0).reshape(sizes[axis], -1)
+        if rows.size and (rows == rows[:, :1]).all():
+            left = no_residue(sizes[axis])
+            for index, row in enumerate(np.moveaxis(residue, axis, 0).reshape(rows.shape)):
+                left[index] = next((value for value in row if value is not None), None)
+            return axis, rows[:, 0].copy(), left
+    return None
+
+
+def _spread(values: npt.NDArray[Any], signal: Signal) -> npt.NDArray[Any]:
+    """One value per element of the tensor."""
+    along = values.reshape([-1 if place == signal.axis else 1 for place in range(len(signal.shape))])
+    return np.broadcast_to(along, tuple(size or 0 for size in signal.shape))
+
+
+Rule = Callable[[Call, Signal], list[Signal]]
+
+
+def channel_axis(layer: Any, signal: Signal) -> int:
+    """Where the layer takes the channels to be, the batch not counted."""
+    return 0 if getattr(layer, "data_format", "channels_last") == "channels_first" else len(signal.shape) - 1
+
+
+def _activated(call: Call, axis: int, symbols: Symbols, left: Residue | None = None) -> list[Signal]:
+    """The output of a layer that applies its own activation to these channels."""
+    function = call.layer.activation
+    residue = no_residue(len(symbols)) if left is None else left.copy()
+    if function is None:
+        return call.output(axis, symbols, residue)
+    if not is_elementwise(call.keras, function):
+        call.channels.freeze(symbols, f"activation {name_of(function)!r} of {call.facts} may mix channels")
+    elif not keeps_zero(call.keras, function):
+        residue[residue == None] = f"activation {name_of(function)!r} of {call.facts} does not map 0 to 0"  # noqa: E711
+    return call.output(axis, symbols, residue)
+
+
+def _makes_channels(call: Call, kernel: Any, axis: int, *, count: str) -> Symbols:
+    """New channels along an axis of the kernel and of the bias, counted by an entry of the configuration."""
+    made = call.make(int(kernel.shape[axis]))
+    call.facts.kernel = call.index(kernel, axis, made)
+    if getattr(call.layer, "bias", None) is not None:
+        call.index(call.layer.bias, 0, made)
+    call.size(count, None, made)
+    return made
+
+
+def _convolution(call: Call, signal: Signal) -> list[Signal]:
+    """Kernels (..., in, out)."""
+    layer, axis = call.layer, channel_axis(call.layer, signal)
+    made = _makes_channels(call, layer.kernel, len(layer.kernel.shape) - 1, count="filters")
+    if layer.groups > 1:
+        call.channels.freeze(made, "it is a grouped convolution")
+        call.channels.freeze(signal.symbols, f"feeds {call.facts}, a grouped convolution")
+    else:
+        call.index(layer.kernel, len(layer.kernel.shape) - 2, call.consumed(signal, axis))
+    return _activated(call, axis, made)
+
+
+def _transposed_convolution(call: Call, signal: Signal) -> list[Signal]:
+    """Kernels (..., out, in)."""
+    layer, axis = call.layer, channel_axis(call.layer, signal)
+    made = _makes_channels(call, layer.kernel, len(layer.kernel.shape) - 2, count="filters")
+    call.index(layer.kernel, len(layer.kernel.shape) - 1, call.consumed(signal, axis))
+    return _activated(call, axis, made)
+
+
+def _depthwise(call: Call, signal: Signal) -> list[Signal]:
+    """Kernels (..., in, multiplier): a removed channel takes its kernel with it, so whatever came in is gone."""
+    layer, axis = call.layer, channel_axis(call.layer, signal)
+    symbols = call.along(signal, axis)
+    call.index(layer.kernel, len(layer.kernel.shape) - 2, symbols)
+    spread = np.repeat(symbols, layer.depth_multiplier)
+    if layer.bias is not None:
+        call.index(layer.bias, 0, spread)
+    return _activated(call, axis, spread)
+
+
+def _separable(call: Call, signal: Signal) -> list[Signal]:
+    """A depthwise kernel (..., in, multiplier) and a pointwise one (..., in * multiplier, out)."""
+    layer, axis = call.layer, channel_axis(call.layer, signal)
+    symbols = call.along(signal, axis)
+    rank = len(layer.depthwise_kernel.shape)
+    call.index(layer.depthwise_kernel, rank - 2, symbols)
+    call.index(layer.pointwise_kernel, rank - 2, np.repeat(symbols, layer.depth_multiplier))
+    return _activated(call, axis, _makes_channels(call, layer.pointwise_kernel, rank - 1, count="filters"))
+
+
+def _dense(call: Call, signal: Signal) -> list[Signal]:
+    axis = len(signal.shape) - 1
+    call.index(call.layer.kernel, 0, call.consumed(signal, axis))
+    return _activated(call, axis, _makes_channels(call, call.layer.kernel, 1, count="units"))
+
+
+def _embedding(call: Call, signal: Signal) -> list[Signal]:
+    """A row per word: nothing is known of the indices."""
+    made = _makes_channels(call, call.layer.embeddings, 1, count="output_dim")
+    return call.output(len(signal.shape), made)
+
+
+def _recurrent(call: Call, signal: Signal) -> list[Signal]:
+    """Takes removed channels; its own units stay."""
+    if signal.axis is not None:
+        symbols = call.consumed(signal, len(signal.shape) - 1)
+        inner = (
+            (call.layer.forward_layer, call.layer.backward_layer)
+            if hasattr(call.layer, "forward_layer")
+            else (call.layer,)
+        )
+        if not all(type(layer).__name__ in RECURRENT for layer in inner):
+            return call.give_up([signal])
+        for layer in inner:
+            call.index(layer.cell.kernel, 0, symbols)
+    call.facts.whole = f"the units of {call.facts.kind} layers are not pruned"
+    return call.unknown()
+
+
+def _batch_normalization(call: Call, signal: Signal) -> list[Signal]:
+    """Four weights per channel. With a scale, a removed channel is zero whatever came in."""
+    layer = call.layer
+    axis = layer.axis - 1 if layer.axis > 0 else len(signal.shape) + layer.axis
+    if signal.axis not in (None, axis):
+        return call.give_up([signal], "which normalizes along a different axis")
+    symbols = call.along(signal, axis)
+    for weight in layer.weights:
+        call.index(weight, 0, symbols)
+    if layer.scale:
+        call.facts.scale = next(place for place, own in enumerate(layer.weights) if own is layer.gamma)
+    return call.output(axis, symbols, None if layer.scale or signal.axis is None else signal.residue)
+
+
+def _prelu(call: Call, signal: Signal) -> list[Signal]:
+    """A slope per element, or one along each shared axis."""
+    alpha = call.layer.alpha
+    for axis, size in enumerate(alpha.shape):
+        if size != 1 and signal.axis in (None, axis):
+            call.index(alpha, axis, call.along(signal, axis))
+    return _unchanged(call, signal)
+
+
+def _unchanged(call: Call, signal: Signal) -> list[Signal]:
+    """The same channels along the same axis."""
+    if signal.axis is None:
+        return call.unknown([signal])
+    return call.output(signal.axis, signal.symbols, signal.residue)
+
+
+def elementwise(call: Call, signal: Signal) -> list[Signal]:
+    """An activation that is a layer or an operation of its own."""
+    function = call.layer.activation if call.facts.kind == "Activation" else call.layer
+    if call.facts.kind == "Activation" and not is_elementwise(call.keras, function):
+        return call.give_up([signal], f"whose activation {name_of(function)!r} may mix channels")
+    if signal.axis is None:
+        return call.unknown([signal])
+    residue = signal.residue.copy()
+    if not keeps_zero(call.keras, function):
+        residue[residue == None] = f"{call.facts} does not map 0 to 0"  # noqa: E711
+    return call.output(signal.axis, signal.symbols, residue)
+
+
+def _rescaling(call: Call, signal: Signal) -> list[Signal]:
+    if not np.isscalar(call.layer.scale) or not np.isscalar(call.layer.offset):
+        return call.give_up([signal])
+    return elementwise(call, signal)
+
+
+def _spatial(call: Call, signal: Signal) -> list[Signal]:
+    """Pools, pads, crops or repeats within each channel; a global one without keepdims drops the other axes."""
+    axis = channel_axis(call.layer, signal)
+    if signal.axis != axis:
+        return call.give_up([signal])
+    return call.output(min(axis, len(call.specs[0].shape) - 2), signal.symbols, signal.residue)
+
+
+RECURRENT = ("LSTM", "GRU", "SimpleRNN")
+
+
+def _numbered(pattern: str, rule: Rule, dimensions: str = "123") -> dict[str, Rule]:
+    return {pattern.format(dimension): rule for dimension in dimensions}
+
+
+# Class of keras.layers -> its rule. A class that is not here freezes what goes into it.
+RULES: dict[str, Rule] = {
+    **_numbered("Conv{}D", _convolution),
+    **_numbered("Conv{}DTranspose", _transposed_convolution),
+    **_numbered("DepthwiseConv{}D", _depthwise, "12"),
+    **_numbered("SeparableConv{}D", _separable, "12"),
+    "Dense": _dense,
+    "Embedding": _embedding,
+    **dict.fromkeys((*RECURRENT, "Bidirectional"), _recurrent),
+    "BatchNormalization": _batch_normalization,
+    "PReLU": _prelu,
+    **dict.fromkeys(("ReLU", "LeakyReLU", "ELU", "Activation"), elementwise),
+    **dict.fromkeys(("Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"), _unchanged),
+    **dict.fromkeys(
+        ("AlphaDropout", "GaussianNoise", "GaussianDropout", "ActivityRegularization", "Identity"), _unchanged
+    ),
+    "Rescaling": _rescaling,
+    **_numbered("MaxPooling{}D", _spatial),
+    **_numbered("AveragePooling{}D", _spatial),
+    **_numbered("GlobalMaxPooling{}D", _spatial),
+    **_numbered("GlobalAveragePooling{}D", _spatial),
+    **_numbered("ZeroPadding{}D", _spatial),
+    **_numbered("Cropping{}D", _spatial),
+    **_numbered("UpSampling{}D", _spatial),
+    "Flatten": flatten,
+    "Reshape": reshape,
+    "Permute": permute,
+    "RepeatVector": repeat_vector,
+}
+
+
+MergeRule = Callable[[Call, Sequence[Signal]], list[Signal]]
+
+
+def _summed(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+    """Any function of two tensors that maps zeros to zero."""
+    return _elementwise(call, signals, either)
+
+
+def _multiplied(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+    return _elementwise(call, signals, both)
+
+
+def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence[Residue]], Residue]) -> list[Signal]:
+    """Ties the channels that meet. Tensors of fewer axes or of size 1 are broadcast, counted from the last axis."""
+    shape = tuple(call.specs[0].shape[1:])
+    places = [(signal.axis - len(signal.shape), signal) for signal in signals if signal.axis is not None]
+    axes = {axis for axis, signal in places if signal.shape[axis] != 1} or {axis for axis, _ in places}
+    if not axes:
+        return call.unknown(signals)
+    if len(axes) != 1 or shape[max(axes)] is None:
+        return call.give_up(signals, "which combines channels along different axes")
+    axis = axes.pop()
+    size = shape[axis]
+    full = [signal for signal in signals if len(signal.shape) >= -axis and signal.shape[axis] == size]
+    broadcast = [signal for signal in signals if not any(signal is other for other in full)]
+    for signal in broadcast:
+        call.channels.freeze(signal.symbols, f"{call.facts} broadcasts it over all channels")
+    along = [call.along(signal, len(signal.shape) + axis) for signal in full]
+    for symbols in along[1:]:
+        call.channels.tie(along[0], symbols)
+    residue = rest([signal.residue if signal.axis is not None else _unknown(len(along[0])) for signal in full])
+    if broadcast and rest is either:
+        residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
+    return call.output(len(shape) + axis, along[0], residue)
+
+
+def _unknown(count: int) -> Residue:
+    """Of a tensor that is frozen anyway."""
+    return np.full(count, "it is merged with a tensor that is not pruned", dtype=object)
+
+
+def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+    """Joins channels along their own axis, and ties them along any other."""
+    rank = len(signals[0].shape)
+    joined = call.layer.axis - 1 if call.layer.axis > 0 else rank + call.layer.axis
+    axes = {signal.axis for signal in signals if signal.axis is not None}
+    if not axes:
+        return call.unknown(signals)
+    axis = max(axes)
+    if len(axes) != 1 or joined < 0 or any(signal.shape[axis] is None for signal in signals):
+        return call.give_up(signals, "which combines channels along different axes")
+    along = [call.along(signal, axis) for signal in signals]
+    residues = [
+        signal.residue if signal.axis is not None else _unknown(len(symbols))
+        for signal, symbols in zip(signals, along, strict=True)
+    ]
+    if joined == axis:
+        return call.output(axis, np.concatenate(along), np.concatenate(residues))
+    for symbols in along[1:]:
+        call.channels.tie(along[0], symbols)
+    return call.output(axis, along[0], either(residues))
+
+
+# Class of keras.layers -> its rule.
+MERGES: dict[str, MergeRule] = {
+    **dict.fromkeys(("Add", "Subtract", "Average", "Maximum", "Minimum"), _summed),
+    "Multiply": _multiplied,
+    "Concatenate": _concatenated,
+}
+
+
+# Classes in keras.src.ops.
+TWO_TENSORS = frozenset(["Add", "Subtract", "Multiply", "Maximum", "Minimum"])
+SCALED = frozenset(["Multiply", "Divide", "TrueDivide"])
+SHIFTED = frozenset(["Add", "Subtract", "Maximum", "Minimum"])
+ONE_TENSOR = frozenset(
+    "Relu Relu6 LeakyRelu Elu Selu Gelu Silu HardSilu Tanh Sigmoid HardSigmoid Softplus Abs Absolute Negative".split()
+)
+
+
+def operation(call: Call, signals: list[Signal]) -> list[Signal]:
+    """What an operation of Keras's own does; others freeze what goes in."""
+    kind = call.facts.kind
+    if kind in TWO_TENSORS and len(signals) == 2 and len(signals[0].shape) == len(signals[1].shape):
+        return MERGES[kind](call, signals)
+    if kind in ONE_TENSOR and len(signals) == 1:
+        return elementwise(call, signals[0])
+    if len(signals) == 1 and len(call.arguments) == 2 and signals[0].axis is not None:
+        first, second = call.arguments
+        scalar = second if first is signals[0] else first
+        if isinstance(scalar, int | float):
+            if kind in SCALED and (first is signals[0] or kind == "Multiply"):
+                return call.output(signals[0].axis, signals[0].symbols, signals[0].residue)
+            if kind in SHIFTED:
+                residue = signals[0].residue.copy()
+                residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
+                return call.output(signals[0].axis, signals[0].symbols, residue)
+    return call.give_up(signals)
+
 
 SEPARATOR = "/"
 
