@@ -7,7 +7,7 @@ How far a time may be trusted: what the measurements behind a timing do not hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -168,18 +168,19 @@ def instruction_table(target: Target) -> tuple[str, Kernels] | None:
 
 
 def count_operators(
-    model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None = None
+    model: Model, target: Target, costs: Iterable[OperatorCost], custom: Mapping[str, OperatorEntry] | None = None
 ) -> tuple[CountedOperator, ...]:
     """Count every operator's work: the part of an estimate that targets with one build and one table share.
 
-    custom: entries of operators that the user describes, by custom code. Raises TargetError for a broken table.
+    costs: of all operators of the model. custom: entries of operators that the user describes, by custom code. Raises
+    TargetError for a broken table.
     """
     named = instruction_table(target)
     table = None if named is None else load_instructions(*named)
     platform = platform_of(target)
     runs = subgraph_runs(model)
     counted = []
-    for cost in operator_costs(model, custom):
+    for cost in costs:
         graph = model.subgraphs[cost.subgraph]
         call = Call(model, graph, graph.operators[cost.index], platform, {})
         described = call.operator.label in (custom or {})  # the user's own kernel: what TFLM's executes says nothing
@@ -205,7 +206,7 @@ def estimate_model(
     """
     timing, speeds = target.timing, speeds_of(target)
     placement = uncounted_placement(target, speeds)
-    works = count_operators(model, target, custom) if counted is None else counted
+    works = count_operators(model, target, operator_costs(model, custom), custom) if counted is None else counted
     timed = [_operator(work, target, speeds, placement) for work in works]
     operators = tuple(item for item, _, _ in timed)
     cycles = sum(item.cycles for item in operators)

@@ -8,7 +8,7 @@ What is to be said of operators that the runtime has, but not as the model uses 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.estimate.latency import CountedOperator, count_operators, estimate_model, instruction_table
@@ -21,7 +21,7 @@ from edgetool.memory.planner import MemoryPlan, plan_memory
 from edgetool.model.findings import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
-from edgetool.operators.cost import operator_costs
+from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
 from edgetool.operators.registry import CUSTOM_OPERATORS
@@ -228,12 +228,13 @@ def _build(
     *,
     with_estimate: bool,
 ) -> Build:
-    findings = [*model_findings(model), *_cost_findings(model, custom), *_control_flow_findings(model)]
+    costs = operator_costs(model, custom)
+    findings = [*model_findings(model), *_cost_findings(costs), *_control_flow_findings(model)]
     findings += [*_runtime_findings(model, target, custom), *_described_findings(model, custom)]
     if target is None:
         return Build(plan, tuple(findings), frozenset(), None)
     illegal, refused = legality_findings(model, target, custom, plan.account)
-    operators = count_operators(model, target, custom) if with_estimate else None
+    operators = count_operators(model, target, costs, custom) if with_estimate else None
     return Build(plan, (*findings, *illegal), refused, operators)
 
 
@@ -258,8 +259,8 @@ def _on_board(
     return Analysis(model, target, plan, estimate, fit, tuple(findings))
 
 
-def _cost_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
-    unknown = Counter(cost.operator for cost in operator_costs(model, custom) if not cost.known)
+def _cost_findings(costs: Iterable[OperatorCost]) -> list[Finding]:
+    unknown = Counter(cost.operator for cost in costs if not cost.known)
     if not unknown:
         return []
     text = f"no cost rule for {counted(unknown)}: only memory traffic is counted, not arithmetic"

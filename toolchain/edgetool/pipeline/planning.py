@@ -26,7 +26,7 @@ from edgetool.memory.effort import Effort
 from edgetool.memory.layout.cp_sat import available as cp_sat_available
 from edgetool.memory.layout.solve import Strategy
 from edgetool.memory.plan_options import OrderStrategy, PlanOptions, Wanted
-from edgetool.memory.planner import MemoryPlan, as_written
+from edgetool.memory.planner import MemoryPlan, as_written, plan_memory
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.metadata import (
@@ -314,21 +314,17 @@ def planned_for(
     the source. Without options the search ends after so many nodes, whatever the time: the same model, the same plan.
     Raises UnsupportedModelError and InvalidModelError as `analyse` does.
     """
-    first = analyse(source, target, custom=custom, wanted=wanted, options=options)
+    platform = platform_of(target)
+    plan = plan_memory(source.model, platform, custom=custom, wanted=wanted, options=options)
+    written = source
+    unwritten: tuple[Finding, ...] = ()
     try:
-        planned = planned_source(source, first.plan, target)
+        written = planned_source(source, plan, target)
     except UnsupportedModelError as error:
-        finding = Finding("plan-not-written", "warning", f"no plan was written to the file: {error}")
-        made = PlannedModel(analyse(source, target, custom=custom, wanted="as in file"), source, (finding,))
-    else:
-        made = PlannedModel(analyse(planned, target, custom=custom, plan=first.plan), planned)
-    if made_anew and made.analysis.plan.moved:
-        return _renumbered(made, target, custom)
-    return made
-
-
-def _renumbered(made: PlannedModel, target: Target, custom: Mapping[str, OperatorEntry] | None) -> PlannedModel:
-    """The same of the file as it was written: nobody sees the converter's own, so its numbers would tell nothing."""
-    written = Source(made.source.name, made.source.blob, renumbered(made.source.model))
-    plan = as_written(made.analysis.plan, written.model, platform_of(target), custom=custom)
-    return PlannedModel(analyse(written, target, custom=custom, plan=plan), written, made.unwritten)
+        unwritten = (Finding("plan-not-written", "warning", f"no plan was written to the file: {error}"),)
+        plan = plan_memory(source.model, platform, custom=custom, wanted="as in file")
+    if made_anew and plan.moved:
+        # Nobody sees the converter's file, so its numbers would tell nothing.
+        written = Source(written.name, written.blob, renumbered(written.model))
+        plan = as_written(plan, written.model, platform, custom=custom)
+    return PlannedModel(analyse(written, target, custom=custom, plan=plan), written, unwritten)
