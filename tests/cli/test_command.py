@@ -1,8 +1,12 @@
-"""Help, usage errors and repeated options: the same for every command."""
+"""Help, usage errors and repeated options: the same for every command.
+
+How the program ends, and what it says then.
+"""
 
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -12,7 +16,7 @@ import click
 import pytest
 
 from edgetool.cli.command import GROUPS, Command, Group, Option, option
-from edgetool.cli.errors import exit_code_of
+from edgetool.cli.errors import BUG, INTERRUPTED, Terminated, exit_code_of, raise_on_signals
 from edgetool.cli.main import cli
 from edgetool.errors import EdgetoolError
 from tests.cli.program import edgetool
@@ -229,3 +233,29 @@ def test_compare_sends_them_to_convert_too(tmp_path: Path, tflite: Path) -> None
     for pair in ((model, tflite), (tflite, model)):
         done = run("compare", *pair, "-t", "m4")
         assert (done.returncode, "edgetool convert" in done.stderr) == (3, True)
+
+
+def fail_to_load() -> None:
+    raise ImportError("initialization failed")
+
+
+@pytest.mark.parametrize(("arrived", "code", "said"), [(True, INTERRUPTED, "interrupted"), (False, BUG, "a bug")])
+def test_what_fails_after_a_signal_was_interrupted(
+    arrived: bool, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Terminated, "arrived", arrived)
+    assert exit_code_of(fail_to_load, tracebacks=False) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_signal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Terminated, "arrived", False)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        raise_on_signals()
+        with pytest.raises(Terminated):
+            signal.raise_signal(signal.SIGTERM)
+        assert Terminated.arrived
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

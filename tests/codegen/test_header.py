@@ -1,8 +1,14 @@
-"""NAME.h. To renew the golden files after a wanted change: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware"""
+"""NAME.h. To renew the golden files after a wanted change: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware
+
+What NAME.h says of a state; nothing where there is none.
+
+The C files on cores with no C library at all: Cortex-M0+, RISC-V of 32 and 64 bits, Xtensa.
+"""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +19,16 @@ from hypothesis import strategies as st
 
 from edgetool import errors
 from edgetool.codegen import c_names
+from edgetool.codegen.buffers import buffers_source
 from edgetool.codegen.header import header
 from edgetool.codegen.limits import check_macros
+from edgetool.codegen.model_data import model_data
 from edgetool.codegen.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.memory.lifetimes import CarriedState
 from edgetool.model.types import DType
-from tests.codegen.c_compilers import MATRIX, compile_in
+from tests.codegen.c_compilers import C_STANDARDS, FLAGS, MATRIX, compile_in
 from tests.codegen.golden_files import check_golden
-from tests.codegen.header_specs import ALL, HOSTILE, KWS, SEQUENCE
+from tests.codegen.header_specs import ALL, BLOB, HOSTILE, KWS, SEQUENCE, SHARED
 
 
 def write(directory: Path, *specs: HeaderSpec) -> list[str]:
@@ -265,3 +274,81 @@ def test_inputs_and_outputs_can_be_found_by_their_name_in_the_model() -> None:
     assert re.search(r"#define KWS_INPUT_n_a_name_with_\w+_INDEX 1\n", text)
     assert "twice_INDEX" not in text
     assert "Input 0: mfcc (" in text
+
+
+STREAM = replace(KWS, name="stream", state=CarriedState((("gru/state_0", 16), ("lstm/cell_state", 32))))
+
+
+def test_no_state_is_not_spoken_of() -> None:
+    assert "STATE" not in header(KWS)
+    assert header(replace(KWS, state=CarriedState(()))) == header(KWS)
+
+
+def test_the_state_and_its_reset_are_told() -> None:
+    text = header(STREAM)
+    assert "#define STREAM_STATE_TENSORS 2\n" in text
+    assert "#define STREAM_STATE_BYTES 48\n" in text
+    plain = " ".join(text.replace("*", " ").split())
+    assert "gru/state_0 (16 bytes), lstm/cell_state (32 bytes)".replace("/", "") in plain.replace("/", "")
+    assert "stream_runner::reset()" in plain
+
+
+def test_many_states_are_not_all_named() -> None:
+    many = CarriedState(tuple((f"layer_{i}", 4) for i in range(40)), resources=2)
+    text = " ".join(header(replace(STREAM, state=many)).replace("*", " ").split())
+    assert "layer_5 (4 bytes)" in text
+    assert "layer_6" not in text
+    assert "34 more" in text
+    assert "2 resource variables" in text
+    assert "#define STREAM_STATE_BYTES 160" in text
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [MATRIX[0], MATRIX[-1]])
+def test_it_compiles(tmp_path: Path, compiler: str, standard: str) -> None:
+    (tmp_path / "stream.h").write_text(header(STREAM), encoding="ascii")
+    (tmp_path / "unit.c").write_text('#include "stream.h"\ntypedef char whole[STREAM_STATE_BYTES == 48 ? 1 : -1];\n')
+    result = compile_in(tmp_path, compiler, standard, "-fsyntax-only", "unit.c")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+CORES = {
+    "cortex-m0plus": ("arm-none-eabi-", "-mcpu=cortex-m0plus", "-mthumb"),
+    "rv32imc": ("riscv64-unknown-elf-", "-march=rv32imc", "-mabi=ilp32", "-mcmodel=medany"),
+    "rv64gc": ("riscv64-unknown-elf-", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany"),
+    "xtensa": ("xtensa-lx106-elf-",),
+}
+# What libgcc has for cores without floating point, division or wide multiplication.
+LIBGCC = r"__(?:aeabi_\w+|(?:add|sub|mul|div|lt|le|gt|ge|eq|ne)sf[23]|fix(?:uns)?sfsi|float(?:un)?sisf|gnu_thumb1_\w+)"
+
+USE = """\
+int32_t use(float value);
+int32_t use(float value)
+{
+    const edgetool_tensor *const last = &kws_tensors()[KWS_TENSOR_COUNT - 1];
+    return kws_input_0_quantize(value) + (int32_t)last->offset + kws_model[0] + (int32_t)shared_tensors[0].bytes;
+}
+"""
+
+
+@pytest.mark.parametrize("standard", C_STANDARDS)
+@pytest.mark.parametrize("core", CORES)
+def test_nothing_is_needed_but_the_compiler(tmp_path: Path, core: str, standard: str) -> None:
+    prefix, *options = CORES[core]
+    if shutil.which(f"{prefix}gcc") is None:
+        pytest.skip(f"{prefix}gcc is not installed")
+    unit = ""
+    for spec in ALL.values():
+        name = c_names.model_identifier(spec.name)
+        (tmp_path / f"{name}.h").write_text(header(spec))
+        unit += f'#include "{name}.h"\n'
+    source, declaration = model_data("kws", BLOB)
+    (tmp_path / "kws_model.c").write_text(source)
+    (tmp_path / "kws_model.h").write_text(declaration)
+    (tmp_path / "shared_buffers.c").write_text(buffers_source(SHARED))
+    (tmp_path / "unit.c").write_text(f'{unit}#include "kws_model.c"\n#include "shared_buffers.c"\n{USE}')
+    command = [f"{prefix}gcc", *options, f"-std={standard}", *FLAGS, "-ffreestanding", "-O2", "-c", "unit.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    missing = subprocess.run([f"{prefix}nm", "-u", "unit.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    symbols = set(missing.stdout.split()) - {"U"}
+    assert {symbol for symbol in symbols if not re.fullmatch(LIBGCC, symbol)} == set()

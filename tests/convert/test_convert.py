@@ -1,7 +1,13 @@
-"""Whole conversions in the child process, on models built by build_models.py and on real files."""
+"""Whole conversions in the child process, on models built by build_models.py and on real files.
+
+What the parent adds to a child's answer, and what it looks at before it starts one.
+
+The same numbers on any machine: what a float model says does not depend on how many cores there are.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgetool import child
+from edgetool.convert.convert import check_exists, convert_model, run_on_model
 from edgetool.convert.quality import compare_outputs
-from edgetool.convert.request import Conversion
+from edgetool.convert.request import Conversion, ConvertRequest
+from edgetool.errors import CalibrationError, UsageError
 from tests.convert.conftest import Convert
 
 
@@ -314,3 +323,75 @@ def test_trusted_code_runs_and_is_recorded(models: Path, convert: Convert) -> No
     assert "'doubler' (Lambda) was loaded with --trust-model-code" in note
     unneeded = convert(models / "exported", quantize="float32", trust_model_code=True)
     assert unneeded.notes == ("the model was loaded with --trust-model-code",)
+
+
+def notes_of(answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(child, "run", lambda *_, **__: answer)
+    result = run_on_model(
+        "none", {}, tmp_path, workdir=tmp_path, limits=child.Limits(), doing="", advice="", progress=None
+    )
+    notes: list[str] = result["notes"]
+    return notes
+
+
+def test_what_the_system_could_not_deny_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert notes_of({"notes": ["a"]}, tmp_path, monkeypatch) == ["a"]
+    missing = ["the network", "files outside its folder"]
+    (first, told) = notes_of({"notes": ["a"], child.UNCONFINED: missing}, tmp_path, monkeypatch)
+    assert first == "a"
+    assert "with access to the network and files outside its folder" in told
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_only_trusted_code_is_not_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool) -> None:
+    given: dict[str, Any] = {}
+
+    def run(*_: Any, **options: Any) -> dict[str, Any]:
+        given.update(options)
+        return {"notes": []}
+
+    monkeypatch.setattr(child, "run", run)
+    run_on_model(
+        "none",
+        {"trust_model_code": trusted},
+        tmp_path,
+        workdir=tmp_path,
+        limits=child.Limits(),
+        doing="",
+        advice="",
+        progress=None,
+    )
+    assert given["trusted"] is trusted
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_and_devices_are_told_before_a_child_waits_for_them(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(CalibrationError, match="neither a file nor a directory"):
+            check_exists(path, CalibrationError, "")
+    with pytest.raises(UsageError, match="no such file"):
+        check_exists(tmp_path / "none", UsageError, "")
+    check_exists(tmp_path, UsageError, "")
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two cores to choose from"
+)
+def test_float_outputs_are_the_same_on_one_core_and_on_two(tmp_path: Path) -> None:
+    keras = pytest.importorskip("keras")
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((64, 64, 2)), keras.layers.Flatten(), keras.layers.Dense(32)])
+    model.save(tmp_path / "wide.keras")
+    every = os.sched_getaffinity(0)
+    said = []
+    try:
+        for cores in (set(sorted(every)[:1]), set(sorted(every)[:2])):
+            os.sched_setaffinity(0, cores)
+            folder = tmp_path / f"on {len(cores)}"
+            folder.mkdir()
+            request = ConvertRequest(tmp_path / "wide.keras", quantize="float32", samples=40)
+            said.append(convert_model(request, workdir=folder).float_outputs[0].tobytes())
+    finally:
+        os.sched_setaffinity(0, every)
+    assert said[0] == said[1]

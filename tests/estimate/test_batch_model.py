@@ -1,3 +1,5 @@
+""""""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import UnsupportedModelError, UsageError
-from edgetool.estimate.batch_model import batched_model, largest_model_batch, model_batch_memory
+from edgetool.estimate.batch_model import (
+    batch_memory_bytes,
+    batched_model,
+    largest_batch,
+    largest_model_batch,
+    model_batch_memory,
+)
 from edgetool.memory.planner import plan_memory
 from edgetool.model.types import DType, Model
 from edgetool.target.load import load_target
@@ -16,6 +24,36 @@ from edgetool.target.platform import platform_of
 from tests.graphs import graph, model, operator, tensor
 from tests.memory.account_net import Net
 from tests.model.builders import Builder, if_model, residual_model
+
+COUNTS = st.integers(1, 10**6)
+
+
+def test_a_feature_is_eight_bytes_unless_told() -> None:
+    assert batch_memory_bytes(32, 100) == 25_600
+    assert batch_memory_bytes(32, 100, 1) == 3200
+    assert largest_batch(25_600, 100) == 32
+    assert largest_batch(25_599, 100) == 31
+    assert largest_batch(799, 100) == 0
+
+
+@given(COUNTS, COUNTS, st.integers(1, 16))
+def test_the_largest_batch_of_plain_data_fits_and_one_more_does_not(
+    limit: int, features: int, bytes_per_feature: int
+) -> None:
+    size = largest_batch(limit, features, bytes_per_feature)
+    assert size == 0 or batch_memory_bytes(size, features, bytes_per_feature) <= limit
+    assert batch_memory_bytes(size + 1, features, bytes_per_feature) > limit
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, float("nan"), float("inf"), "8", None, True])
+@pytest.mark.parametrize("name", ["batch_size", "features", "bytes_per_feature", "limit_bytes"])
+def test_what_is_no_count_is_refused_by_name(name: str, value: Any) -> None:
+    figures: dict[str, Any] = {"features": 4, "bytes_per_feature": 8}
+    call: Any = batch_memory_bytes if name == "batch_size" else largest_batch
+    figures |= {"batch_size": 4} if call is batch_memory_bytes else {"limit_bytes": 4000}
+    with pytest.raises(UsageError, match=name):
+        call(**{**figures, name: value})
+
 
 PLATFORM = platform_of(load_target("cortex-m4"))
 

@@ -1,9 +1,124 @@
+"""Budgets are called as the user wrote them, and violated only when exceeded."""
+
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.gate.limits import Allowance, parse_allowance, parse_percent
+from edgetool.gate.limits import (
+    Allowance,
+    Budget,
+    budget_names,
+    judge_budgets,
+    parse_allowance,
+    parse_budget,
+    parse_percent,
+)
+
+USED = {"arena": 65_536, "ram": 70_000, "flash": 300_000}
+
+
+@pytest.mark.parametrize(
+    ("given_text", "name"),
+    [
+        ("64KiB", "violates_64kib"),
+        ("65536", "violates_65536b"),
+        (65536, "violates_65536b"),
+        ("1.5MiB", "violates_1.5mib"),
+        (" 64 kB ", "violates_64kb"),
+        ("256 B", "violates_256b"),
+        ("64KIB", "violates_64kib"),
+        ("0", "violates_0b"),
+        ("064KiB", "violates_064kib"),
+    ],
+)
+def test_names_are_as_the_user_wrote_the_size(given_text: object, name: str) -> None:
+    assert budget_names([parse_budget(given_text)]) == (name,)
+
+
+@pytest.mark.parametrize(
+    ("given_budget", "budget"),
+    [
+        ("64KiB:ram", Budget("64KiB", 65_536, "ram")),
+        ("64KiB : flash", Budget("64KiB", 65_536, "flash")),
+        ("64KiB:arena", Budget("64KiB", 65_536, "arena")),
+        ({"size": "64KiB", "of": "ram"}, Budget("64KiB", 65_536, "ram")),
+        ({"size": 65536}, Budget("65536", 65_536, "arena")),
+    ],
+)
+def test_what_a_budget_is_of(given_budget: Any, budget: Budget) -> None:
+    assert parse_budget(given_budget) == budget
+
+
+@pytest.mark.parametrize(
+    ("given_budget", "said"),
+    [
+        ("64K", "ambiguous"),
+        ("64KiB:rom", "not to 'rom'"),
+        ("64KiB:", "not to ''"),
+        ("", "not a size"),
+        ("-1", "not a size"),
+        ({"of": "ram"}, "'size' is missing"),
+        ({"size": "1KiB", "off": "ram"}, "unknown key 'off'"),
+        ({"size": "1KiB", "of": 3}, "not to '3'"),
+        ({"size": True}, "'true' is not a budget"),
+        (["10KiB"], "a list is not a budget such as"),
+        ({"size": {"of": "ram"}}, "a table is not a budget"),
+        ({"size": "1KiB", "of": ["ram"]}, "not to a list"),
+        (True, "'true' is not a budget"),
+        (1.5, "1.5"),
+        ("9" * 100, "not a size"),
+    ],
+)
+def test_what_is_no_budget_is_told(given_budget: Any, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_budget(given_budget)
+    assert said in raised.value.what
+
+
+def test_a_budget_is_violated_when_strictly_exceeded() -> None:
+    budgets = [Budget("65536", 65_536), Budget("65535", 65_535), Budget("64KiB", 65_536, "ram")]
+    judged = judge_budgets(budgets, USED)
+    assert [(item.name, item.violated) for item in judged] == [
+        ("violates_65536b", False),
+        ("violates_65535b", True),
+        ("violates_64kib", True),
+    ]
+    assert [(item.budget, item.bytes, item.of) for item in judged][2] == ("64KiB", 65_536, "ram")
+
+
+def test_two_of_one_name_are_told_apart_by_what_they_are_of() -> None:
+    budgets = [Budget("64KiB", 65_536), Budget("64KIB", 65_536, "ram"), Budget("64 KiB", 65_536, "flash")]
+    assert budget_names(budgets) == ("violates_64kib", "violates_64kib_ram", "violates_64kib_flash")
+    assert budget_names(budgets[1:]) == ("violates_64kib_ram", "violates_64kib_flash")
+
+
+BUDGETS = st.builds(
+    parse_budget,
+    st.tuples(
+        st.sampled_from(["1", "1.0", "2", "64"]),
+        st.sampled_from(["KiB", "kib", " kB", "MiB"]),
+        st.sampled_from(["", ":arena", ":ram", ":flash"]),
+    ).map("".join),
+)
+
+
+@given(st.lists(BUDGETS, max_size=12))
+def test_names_are_never_ambiguous(budgets: list[Budget]) -> None:
+    judged = judge_budgets(budgets, USED)
+    assert len({item.name for item in judged}) == len(judged)
+    assert {(item.bytes, item.of) for item in judged} == {(budget.bytes, budget.of) for budget in budgets}
+    assert all(item.violated == (USED[item.of] > item.bytes) for item in judged)
+
+
+def test_a_lower_bound_may_violate_what_it_does_not_exceed() -> None:
+    budgets = [parse_budget(text) for text in ("32KiB", "64KiB", "80000B:ram", "1MiB:flash")]
+    found = judge_budgets(budgets, USED, exact=False)
+    assert [item.violated for item in found] == [True, None, None, False]
 
 
 @pytest.mark.parametrize(("text", "percent"), [("2%", 2.0), ("0.5 %", 0.5), (" 10% ", 10.0), ("0%", 0.0)])

@@ -1,14 +1,26 @@
+"""The shipped tables: what the fit makes of the counts, for every operator that TFLM registers."""
+
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+from benchmarks.instructions.cases import rooms
+from benchmarks.instructions.fit import fit_build, points, predicted
+from benchmarks.instructions.measured import BUILDS
 
+from edgetool.model.types import Model
+from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import CUSTOM_OPERATORS, FAMILIES, OPERATORS, OTHERS, entry_of
-from edgetool.target.load import list_runtimes, load_runtime
+from edgetool.operators.registry import CUSTOM_OPERATORS, FAMILIES, OPERATORS, OTHERS, entry_of, work_of
+from edgetool.target.load import DEFAULT_RUNTIME, list_runtimes, load_runtime
+from edgetool.target.platform import Platform, make_platform
+from edgetool.target.tables import load_instructions
+from edgetool.target.types import Kernels
 from tests.graphs import operator
+from tests.memory.account_net import Net
+from tests.operators.work.runs import FLOAT32, INT32, MVE, PLAIN, REFERENCE, run
 
 # Custom operators of TFLM whose allocations no rule here tells: a model with one has an arena known from below.
 WITHOUT_RULE: frozenset[str] = frozenset()
@@ -35,3 +47,134 @@ def test_an_entry_of_the_user_goes_before_that_of_tflm() -> None:
     assert entry_of(call, {known: own}) is own
     assert entry_of(replace(call, custom_code="Foreign"), {known: own}) is None
     assert entry_of(operator(0, "CONV_2D", [0], [1]), {"CONV_2D": own}) is OPERATORS["CONV_2D"]
+
+
+def test_tensors_with_other_axes_than_the_kernel_reads_have_no_work() -> None:
+    net = Net(1)
+    x, slopes = net.arena(1, 2, 2, 2, 3, dtype=FLOAT32), net.noise(3, dtype=FLOAT32)
+    with pytest.raises(KernelRefusal, match="PRELU does not support tensors"):
+        run(net.model([x], [net.op("PRELU", [x, slopes])]))
+
+
+def test_a_row_of_pixels_is_no_image_to_scatter() -> None:
+    net = Net(1)
+    x, weights = net.arena(1, 8, 20), net.noise(4, 3, 3, 20)
+    inputs = [net.constant((1, 3, 23, 4)), weights, x]
+    with pytest.raises(KernelRefusal, match="TRANSPOSE_CONV"):
+        run(net.model([x], [net.op("TRANSPOSE_CONV", inputs, 1, 3, 23, 4, stride_h=3, stride_w=3)]))
+
+
+def test_a_result_smaller_than_its_padding_has_no_work() -> None:
+    net = Net(1)
+    x, around = net.arena(4, 5, dtype=FLOAT32), net.constant((0, 0, 3, 3), 2, 2)
+    with pytest.raises(KernelRefusal, match="PAD requires paddings that match"):
+        run(net.model([x], [net.op("PAD", [x, around], 4, 5)]))
+
+
+@pytest.mark.parametrize("platform", [REFERENCE, PLAIN, MVE])
+def test_paddings_that_are_not_those_of_the_result_have_no_work(platform: Platform) -> None:
+    """What the kernel would do with them follows from no shape, and may be counted to any height."""
+    net = Net(1)
+    x, around = net.arena(1, 10, 10, 8), net.constant((0, 0, 2**31 - 1, 0, 0, 0, 0, 0), 4, 2)
+    with pytest.raises(KernelRefusal, match="PAD requires paddings"):
+        run(net.model([x], [net.op("PAD", [x, around], 1, 10, 10, 8)]), platform)
+
+
+def test_sides_that_no_device_holds_are_not_walked() -> None:
+    """A hostile file may name a window for each of two thousand million places."""
+    net = Net(1)
+    x = net.arena(1, 2**31 - 1, 1, 1)
+    y = net.op(
+        "CONV_2D", [x, net.filter(1, 1, 3, 1, like=x), net.biases(1, like=x)], padding="SAME", stride_h=1, stride_w=1
+    )
+    assert without_work(net.model([x], [y]))
+
+
+def without_work(model: Model) -> bool:
+    platform = make_platform(load_runtime(DEFAULT_RUNTIME), "arm-eabi", "cmsis-nn")
+    return work_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
+
+
+def test_windows_with_too_many_elements_are_not_walked() -> None:
+    """Two long sides make a walk of their product."""
+    net = Net(1)
+    x, weights = net.arena(1, 2**16, 1, 1), net.arena(1, 2**16, 1, 1)
+    y = net.op("CONV_2D", [x, weights], 1, 2**16, 1, 1, padding="SAME", stride_h=1, stride_w=1)
+    assert without_work(net.model([x, weights], [y]))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_long_filter_over_a_long_result_is_not_walked(stride: int) -> None:
+    net = Net(1)
+    x, weights = net.arena(1, 1, 1, 17), net.arena(1, 2**16, 1, 17)
+    inputs = [net.constant((1, 2**16, 1, 1)), weights, x]
+    y = net.op("TRANSPOSE_CONV", inputs, 1, 2**16, 1, 1, stride_h=stride, stride_w=stride)
+    assert without_work(net.model([x, weights], [y]))
+
+
+def test_batches_of_images_are_not_walked_without_end() -> None:
+    net = Net(1)
+    x = net.arena(2**16, 16, 16, 1)
+    block, around = net.constant((1, 1)), net.constant((0, 0, 0, 0), 2, 2)
+    y = net.op("SPACE_TO_BATCH_ND", [x, block, around], 2**16, 16, 16, 1)
+    z = net.op("BATCH_TO_SPACE_ND", [x, block, around], 2**16, 16, 16, 1)
+    assert without_work(net.model([x], [y, z]))
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "options"),
+    [
+        ("GATHER", (2**10, 2**10), {"axis": 0}),
+        ("GATHER", (1,), {"axis": 2}),
+        ("GATHER_ND", (2**10, 2**10), {}),
+        ("EMBEDDING_LOOKUP", (2**10, 2**10), {}),
+    ],
+)
+def test_indices_without_end_are_not_walked(code: str, given: tuple[int, ...], options: dict[str, int]) -> None:
+    """Indices that are calculated may be as many as a shape says: the file holds none of them."""
+    net = Net(1)
+    table, places = net.arena(2**10, 2**10, 4), net.arena(*given, dtype=INT32)
+    inputs = [places, table] if code == "EMBEDDING_LOOKUP" else [table, places]
+    assert without_work(net.model([table, places], [net.op(code, inputs, 2**10, 4, **options)]))
+
+
+RUNTIME = load_runtime(DEFAULT_RUNTIME)
+REGISTERED = (*RUNTIME.operators, *RUNTIME.custom_operators)
+
+
+@pytest.mark.parametrize(("core", "kernels"), BUILDS)
+def test_the_tables_are_what_the_fit_makes_of_the_counts(core: str, kernels: Kernels) -> None:
+    """Equal figures for every counted operator; the coefficients themselves may differ with the solver's version."""
+    shipped, fitted = load_instructions(core, kernels), fit_build(core, kernels)
+    assert set(shipped) == set(fitted)
+    for room in rooms():
+        for key, counted in points(room, core, kernels).items():
+            for point in counted:
+                expected = predicted(point.loops, fitted[key])
+                assert predicted(point.loops, shipped[key]) == pytest.approx(expected, rel=2e-3), (key, point.case)
+
+
+@pytest.mark.parametrize(("core", "kernels"), BUILDS)
+def test_every_registered_operator_was_counted_on_every_build(core: str, kernels: Kernels) -> None:
+    counted = {operator for operator, _ in load_instructions(core, kernels)}
+    assert sorted(set(REGISTERED) - counted) == []
+
+
+def test_every_registered_operator_has_a_rule() -> None:
+    known = {**OPERATORS, **CUSTOM_OPERATORS}
+    assert [code for code in REGISTERED if known[code].loops is None] == []
+
+
+@pytest.mark.parametrize(("core", "kernels"), BUILDS)
+def test_the_rules_fit_the_counts(core: str, kernels: Kernels) -> None:
+    """Nine of ten counted operators within 2 %, and half within 0.5 %."""
+    table = load_instructions(core, kernels)
+    errors = sorted(
+        abs(predicted(point.loops, table[key]) / point.instructions - 1)
+        for room in rooms()
+        for key, counted in points(room, core, kernels).items()
+        for point in counted
+    )
+    assert len(errors) > 10_000
+    assert errors[len(errors) // 2] < 0.005
+    assert errors[len(errors) * 9 // 10] < 0.02

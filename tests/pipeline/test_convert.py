@@ -1,4 +1,9 @@
-"""The main job, end to end: Keras files to firmware files, held against both runtimes and the C compiler."""
+"""The main job, end to end: Keras files to firmware files, held against both runtimes and the C compiler.
+
+A .tflite through the main job, which needs no TensorFlow.
+
+Which form of recurrent layers is taken, and what is said of the other.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,32 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from edgetool.convert.lowering.cut_open import carry_states
+from edgetool.convert.request import ConvertRequest
+from edgetool.errors import UsageError
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
+from edgetool.model.draft import Draft
 from edgetool.model.reader import read_model
+from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
+from edgetool.model.writer import write_model
+from edgetool.pipeline.convert import WORSE_DB, RnnPrice, cheapest, convert_file, only_finding, price_of, rnn_finding
+from edgetool.pipeline.planning import PlanRequest
+from edgetool.pipeline.source import Source
+from edgetool.target.load import load_target
+from tests.graphs import chain
+from tests.model.builders import branches_model
+from tests.pipeline.order_models import tangle
 
 if importlib.util.find_spec("tensorflow") is None:
     pytest.skip("needs the extra 'convert'", allow_module_level=True)
@@ -197,3 +219,147 @@ def children_in(folder: Path) -> list[str]:
         if str(folder) in line and "worker" in line:
             found.append(line)
     return found
+
+
+def test_a_plan_that_was_not_wanted_is_not_said_to_be_no_better(tmp_path: Path) -> None:
+    path = tmp_path / "small.tflite"
+    path.write_bytes(write_model(chain([32, 32])))
+    made = convert_file(ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "out", offline_plan=False)
+    assert [finding.rule for finding in made.report.findings] == ["no-plan"]
+
+
+def test_a_plan_made_anew_and_none_of_ours_exclude_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "small.tflite"
+    path.write_bytes(write_model(chain([32, 32])))
+    with pytest.raises(UsageError, match="--no-offline-plan"):
+        convert_file(ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, replan=True)
+
+
+def test_the_model_is_written_in_the_order_that_needs_least(tmp_path: Path) -> None:
+    path = tmp_path / "branches.tflite"
+    path.write_bytes(write_model(branches_model()))
+    made = convert_file(ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "best")
+    kept = convert_file(
+        ConvertRequest(path), load_target("cortex-m7"), output=tmp_path / "kept", plan=PlanRequest(order="original")
+    )
+    assert made.report.plan is not None
+    assert made.report.arena is not None
+    assert kept.report.arena is not None
+    assert made.report.arena.bytes is not None
+    assert kept.report.arena.bytes is not None
+    assert made.report.arena.bytes < kept.report.arena.bytes
+    written = read_model((tmp_path / "best" / "branches.tflite").read_bytes())
+    first = branches_model().main.operators
+    assert [op.outputs for op in written.main.operators] == [first[index].outputs for index in made.report.plan.order]
+    assert f"ARENA_BYTES {made.report.arena.bytes}" in (tmp_path / "best" / "branches.h").read_text()
+
+
+def test_an_order_for_a_file_that_is_left_as_it_is_makes_no_sense(tmp_path: Path) -> None:
+    path = tmp_path / "small.tflite"
+    path.write_bytes(write_model(chain([32, 32])))
+    with pytest.raises(UsageError, match="--order"):
+        convert_file(
+            ConvertRequest(path), load_target("cortex-m7"), offline_plan=False, plan=PlanRequest(order="original")
+        )
+
+
+def test_a_search_cut_short_names_the_option_of_this_command(tmp_path: Path) -> None:
+    path = tmp_path / "tangle.tflite"
+    path.write_bytes(write_model(tangle(60)))
+    request, wishes = ConvertRequest(path), PlanRequest(time_limit=1e-9)
+    made = convert_file(request, load_target("cortex-m7"), output=tmp_path / "out", plan=wishes)
+    told = {finding.rule: finding.message for finding in made.report.findings}
+    assert "see --plan-time-limit" in told["search-cut-short"]
+    left = convert_file(request, load_target("cortex-m7"), output=tmp_path / "left", plan=wishes, offline_plan=False)
+    assert "search-cut-short" not in {finding.rule for finding in left.report.findings}
+
+
+prices = st.builds(
+    RnnPrice, st.sampled_from(["fused", "unrolled"]), st.none() | st.integers(0, 9), st.integers(1, 9), st.just(1)
+)
+qualities = st.none() | st.floats(-10, 60)
+
+
+@given(st.lists(prices, min_size=1, max_size=4))
+def test_the_cheapest_is_never_beaten(several: list[RnnPrice]) -> None:
+    chosen = cheapest(several)
+    for other in several:
+        if other.total_bytes is not None:
+            assert chosen.total_bytes is not None
+            assert chosen.total_bytes <= other.total_bytes
+    if chosen.total_bytes is None:
+        assert chosen.file_bytes == min(price.file_bytes for price in several)
+
+
+@given(st.lists(st.tuples(prices, qualities), min_size=1, max_size=4))
+def test_what_is_much_worse_than_the_best_is_not_taken(several: list[tuple[RnnPrice, float | None]]) -> None:
+    given_ = [replace(price, sqnr_db=quality) for price, quality in several]
+    chosen = cheapest(given_)
+    for other in given_:
+        if chosen.sqnr_db is not None and other.sqnr_db is not None:
+            assert chosen.sqnr_db >= other.sqnr_db - WORSE_DB
+
+
+def test_the_first_wins_a_tie() -> None:
+    fused, unrolled = RnnPrice("fused", 3, 5, 1), RnnPrice("unrolled", 4, 4, 9)
+    assert cheapest([fused, unrolled]) is fused
+    assert cheapest([unrolled, fused]) is unrolled
+
+
+def test_the_finding_tells_both_prices() -> None:
+    fused, unrolled = RnnPrice("fused", 2048, 4640, 4, 37.25), RnnPrice("unrolled", None, 50328, 175)
+    finding = rnn_finding(fused, [unrolled], ["lstm"])
+    assert (finding.rule, finding.level, finding.where) == ("rnn-form", "note", None)
+    assert finding.message.startswith("layer 'lstm' was converted to one operator per LSTM (--rnn fused)")
+    assert (
+        "--rnn fused): 2,048 bytes of arena and 4,640 bytes of flash, with 4 operators and an SQNR of 37.2 dB"
+        in finding.message
+    )
+    assert (
+        "--rnn unrolled) would take an arena of unknown size and 50,328 bytes of flash, with 175 operators"
+        in finding.message
+    )
+
+
+def test_the_finding_names_the_layers() -> None:
+    price = RnnPrice("fused", 2048, 4640, 4)
+    assert rnn_finding(price, [], ["a", "b", "c"]).message.startswith("layers 'a', 'b' and 'c' were converted to")
+    assert only_finding([f"l{i}" for i in range(9)], "300 copies").message == (
+        "layers 'l0', 'l1', 'l2', 'l3', 'l4', 'l5' and 3 more were converted to one operator per LSTM: "
+        "one copy per time step (--rnn unrolled) does not work: 300 copies"
+    )
+
+
+def test_a_form_that_is_left_out_is_told() -> None:
+    fused, unrolled = RnnPrice("fused", 10, 10, 4, -0.1), RnnPrice("unrolled", 99, 99, 40, 35.0)
+    assert cheapest([fused, unrolled]) is unrolled
+    finding = rnn_finding(unrolled, [fused], ["lstm"])
+    assert finding.message.endswith("4 operators and an SQNR of -0.1 dB (rejected: more than 6 dB worse)")
+
+
+def _cut_model() -> Model:
+    """input + state -> output, which is the next state, too."""
+    scale = Quantization((0.5,), (0,), 0)
+    names = ("input", "state", "output")
+    tensors = tuple(Tensor(i, name, (1, 4), DType.INT8, None, scale, False) for i, name in enumerate(names))
+    graph = Graph(0, "main", tensors, (), (0, 1), (2,))
+    signature = Signature("serving_default", 0, (("input", 0), ("given", 1)), (("output", 2), ("taken", 2)))
+    draft = Draft(Model(3, "", (), (graph,), (None,), signatures=(signature,)))
+    add: Operator = draft.make("ADD", [0, 1], [2], version=2)
+    draft.operators.append(add)
+    return draft.finish()
+
+
+def test_a_carried_state_is_priced_and_written() -> None:
+    model = carry_states(_cut_model(), (("layer/state_0", "given", "taken"),))
+    assert [name for name, _ in model.signatures[0].inputs] == ["input"]
+    assert [name for name, _ in model.signatures[0].outputs] == ["output"]
+    assert Counter(operator.label for operator in model.main.operators) == {"ADD": 1, "QUANTIZE": 1}
+    blob = write_model(model)
+    assert read_model(blob) == model
+    price = price_of("unrolled", Source("m.tflite", blob, model), load_target("cortex-m7"), sqnr_db=40.0)
+    assert price.arena_bytes is not None
+    assert price.arena_bytes > 0
+    assert price.file_bytes >= len(blob)
+    assert price.operators == 2
+    assert np.isfinite(price.total_bytes or np.nan)

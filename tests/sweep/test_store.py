@@ -1,12 +1,27 @@
-"""The store: what is recorded comes back exactly and survives being killed; what is no store is told and left alone."""
+"""The store: what is recorded comes back exactly and survives being killed; what is no store is told and left alone.
+
+What is no store, or a damaged one: told, and left alone.
+
+A store from somebody else: any value in any place of its JSON is read or told, whatever is made of it.
+
+One running sweep for a store, and what a killed one leaves in it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import random
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +33,10 @@ from edgetool.errors import InternalError, OutputError, UsageError
 from edgetool.sweep import store
 from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.metrics import Variant
-from edgetool.sweep.store import Entry, Store, SweepRecord, open_store
-from tests.sweep.stores import RECORD, job, write
+from edgetool.sweep.spec import SweepLimits
+from edgetool.sweep.store import APPLICATION_ID, TABLES, VERSION, Entry, Store, SweepRecord, open_store, require_types
+from tests.cli import sweeps
+from tests.sweep.stores import RECORD, job, read_all, write
 
 ODD_NAMES = ["a b.sqlite", "what?.sqlite", "50%41.sqlite", "a#b.sqlite", "Grüße.sqlite", "a&mode=memory", "'\";--"]
 
@@ -241,3 +258,262 @@ def test_what_is_read_at_once_is_of_one_moment(store: Store, monkeypatch: pytest
         with pytest.raises(UsageError, match="locked"), open_store(store.path, create=True) as writer:
             writer.add([Entry(1, Variant((), 0.0, "int8", "m4"), ())])
         assert reader.entries() == ()
+
+
+def broken(whole: bytes) -> dict[str, tuple[bytes, str]]:
+    return {
+        "half": (whole[: len(whole) // 2], "is damaged"),
+        "first pages": (whole[:5000], "is damaged"),
+        "overwritten": (whole[:100] + bytes(len(whole) - 100), "is damaged"),
+        "header": (whole[:50], "is not a sweep store|is damaged"),
+        "text": (b"level,precision\n" * 100, "is not a sweep store"),
+        "short text": (b"hello\n", "is not a sweep store"),
+        "foreign mark": (whole[:68] + b"GPKG" + whole[72:], "is not a sweep store"),
+        "newer": (whole[:60] + (VERSION + 1).to_bytes(4, "big") + whole[64:], "newer edgetool"),
+    }
+
+
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("case", broken(bytes(200)))
+def test_what_is_no_store_is_told_and_left_alone(path: Path, case: str, create: bool) -> None:
+    content, said = broken(write(path))[case]
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_all(path, create=create)
+    assert caught.value.where == str(path)
+    assert caught.value.fix
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_another_programs_database_is_left_alone(path: Path, create: bool) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE results (key, value)")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is not a sweep store"):
+        open_store(path, create=create)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_missing_table_is_damage(path: Path, table: str) -> None:
+    write(path)
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute(f"DROP TABLE {table}")
+    with pytest.raises(UsageError, match="is damaged") as caught:
+        open_store(path)
+    assert table in caught.value.details[0]
+
+
+@pytest.mark.parametrize("column", ["results.value", "results.reason", "sweep.record", "variants.variant"])
+@pytest.mark.parametrize("content", ["{", "[1]", "null", "{}", "{}, {}"])
+def test_a_record_that_cannot_be_read_is_damage(path: Path, column: str, content: str) -> None:
+    write(path)
+    table, _, name = column.partition(".")
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute(f"UPDATE {table} SET {name} = ?", (content,))
+        other.commit()
+    acceptable = {("results.value", "{}"), ("results.reason", "null")}
+    told = pytest.raises(UsageError, match="damage")
+    expected = contextlib.nullcontext() if (column, content) in acceptable else told
+    with open_store(path) as store, expected:
+        store.outcomes()
+        store.sweep()
+        store.entries()
+
+
+def test_a_fuzzed_store_is_read_or_told(path: Path) -> None:
+    whole = write(path)
+    seeded = random.Random(7)
+    refused = 0
+    for _ in range(60):
+        content = bytearray(whole)
+        for _ in range(seeded.choice([1, 20, 2000])):
+            content[seeded.randrange(len(content))] = seeded.randrange(256)
+        path.write_bytes(content)
+        try:
+            read_all(path)
+        except (UsageError, InternalError):  # an InternalError: a key has changed, and its blob is not found
+            refused += 1
+    assert 0 < refused < 60
+
+
+def test_there_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the store does not exist.*sweep run"):
+        open_store(tmp_path / "none.sqlite")
+    with pytest.raises(OutputError, match="directory does not exist"):
+        open_store(tmp_path / "none" / "s.sqlite", create=True)
+    with pytest.raises(UsageError, match="is a directory"):
+        open_store(tmp_path, create=True)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(UsageError, match="is a pipe"):
+            open_store(tmp_path / "pipe", create=True)
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_an_empty_file_becomes_a_store_by_writing_alone(path: Path) -> None:
+    path.touch()
+    with pytest.raises(UsageError, match=r"is empty.*sweep run"):
+        open_store(path)
+    assert path.read_bytes() == b""
+    with open_store(path, create=True) as store, pytest.raises(UsageError, match="contains no sweep"):
+        store.sweep()
+
+
+def test_the_mark_is_in_the_header(path: Path) -> None:
+    whole = write(path)
+    assert int.from_bytes(whole[68:72], "big") == APPLICATION_ID
+    assert whole[18:20] == b"\x01\x01"  # a rollback journal
+
+
+ODD = (None, True, -1, 0, 0.5, 1e308, 2**70, "x", "", "int8", "\ud800", [], {}, [1], {"a": 1}, [["convert", "a"]])
+COLUMNS = ("results.value", "results.reason", "sweep.record", "variants.variant", "variants.keys")
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value within a value."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield from places(item, (*path, key))
+
+
+def put(value: Any, path: tuple[Any, ...], new: object) -> Any:
+    if not path:
+        return new
+    if isinstance(value, dict):
+        return {key: put(item, path[1:], new) if key == path[0] else item for key, item in value.items()}
+    return [put(item, path[1:], new) if index == path[0] else item for index, item in enumerate(value)]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_any_value_anywhere_is_shown_or_refused(tmp_path: Path, column: str) -> None:
+    whole = sweeps.stored(tmp_path / "whole.sqlite", sweeps.sweep_rows()).read_bytes()
+    path = tmp_path / "s.sqlite"
+    table, _, name = column.partition(".")
+    chance = random.Random(column)
+    codes = set()
+    for _ in range(40):
+        path.write_bytes(whole)
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            row, text = chance.choice(store.execute(f"SELECT rowid, {name} FROM {table}").fetchall())
+            value = json.loads(text or "null")
+            odd = put(value, chance.choice(list(places(value))), chance.choice(ODD))
+            store.execute(f"UPDATE {table} SET {name} = ? WHERE rowid = ?", (json.dumps(odd), row))
+            store.commit()
+        done = sweeps.sweep("show", path)
+        assert done.code in (0, 2), (odd, done.err)
+        codes.add(done.code)
+    assert 2 in codes
+
+
+def test_types_are_those_of_the_fields() -> None:
+    require_types(sweeps.record())
+    for changes in (
+        {"name": None},
+        {"targets": ("x",)},
+        {"strategy": "none"},
+        {"parameter_names": ("a", 1)},
+        {"options": []},
+    ):
+        with pytest.raises(TypeError, match=next(iter(changes))):
+            require_types(sweeps.record(**changes))
+    for limits in ({"reserve_bytes": True}, {"max_latency_ms": "1"}, {"active_budget": 1}):
+        with pytest.raises(TypeError):
+            require_types(sweeps.record(limits=replace(SweepLimits(), **limits)))
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from edgetool.sweep.jobs import Job, Outcome
+from edgetool.sweep.store import open_store
+what, path = sys.argv[1], Path(sys.argv[2])
+with open_store(path, create=True) as store, store.exclusive():
+    done = len(store.outcomes())
+    print("holding", flush=True)
+    if what == "hold":
+        sys.stdin.read()
+    for i in range(done, done + 10**6):
+        blob = i.to_bytes(4, "big") * (i * 577 % 50000)
+        store.record(Job(f"k{i}", "convert", {}, {}), Outcome({"i": i}, {"m": blob}))
+        print(i, flush=True)
+"""
+
+
+def child(what: str, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, what, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no flock")
+def test_one_sweep_runs_and_its_lock_dies_with_it(path: Path) -> None:
+    write(path)
+    other = child("hold", path)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "holding\n"
+    with open_store(path, create=True) as store:
+        with pytest.raises(UsageError, match="another sweep is running") as caught, store.exclusive():
+            pass
+        assert caught.value.where == str(path)
+        alias = path.with_name("alias")
+        alias.symlink_to(path)
+        with open_store(alias, create=True) as second, pytest.raises(UsageError, match="another"), second.exclusive():
+            pass
+        with open_store(path) as reader:
+            assert len(reader.outcomes()) == 3
+        other.kill()
+        other.communicate()
+        with store.exclusive(), open_store(path) as same_process:  # noqa: SIM117
+            with pytest.raises(UsageError, match="another"), same_process.exclusive():
+                pass
+        with store.exclusive():  # it has been given back
+            store.record(job("new"), Outcome())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
+def test_a_killed_sweep_leaves_whole_outcomes(path: Path) -> None:
+    seeded = random.Random(3)
+    recorded = 0
+    for _ in range(5):
+        process = child("record", path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "holding\n"
+        time.sleep(seeded.uniform(0.01, 0.12))
+        process.kill()
+        said = process.communicate()[0].split()
+        with open_store(path) as store:
+            outcomes = store.outcomes()
+            assert list(outcomes) == [f"k{i}" for i in range(len(outcomes))]
+            # All that it knew to be recorded, and at most the one that was being recorded besides.
+            known = recorded + len(said)
+            assert known <= len(outcomes) <= known + 1
+            for i, outcome in enumerate(outcomes.values()):
+                assert outcome == Outcome({"i": i})
+            for i in range(recorded, len(outcomes)):
+                assert store.blob(f"k{i}", "m") == i.to_bytes(4, "big") * (i * 577 % 50000)
+        recorded = len(outcomes)
+    assert recorded > 5
+    with open_store(path, create=True) as store, store.exclusive():
+        store.record(job("last"), Outcome())
+    assert [item.name for item in path.parent.iterdir()] == [path.name]
+
+
+def test_a_hot_journal_is_rolled_back_by_a_reader(path: Path) -> None:
+    write(path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA cache_size = 1")  # so that pages are written before the transaction ends
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("UPDATE blobs SET data = zeroblob(9000)")
+        writer.execute("INSERT INTO blobs VALUES ('x', 'y', zeroblob(1000000))")
+        journal = path.with_name(path.name + "-journal")
+        copy = path.with_name("copy.sqlite")
+        copy.write_bytes(path.read_bytes())
+        copy.with_name("copy.sqlite-journal").write_bytes(journal.read_bytes())
+        assert copy.stat().st_size > 10**6
+    with open_store(copy) as store:
+        assert [store.blob(f"k{i}", "model.tflite") for i in range(3)] == [bytes([i]) * 9000 for i in range(3)]
+        with pytest.raises(OutputError, match="read-only"):
+            store.record(job("new"), Outcome())

@@ -1,26 +1,52 @@
-"""Tables as data: names, order, JSON values, and CSV that reads back to the same records."""
+"""Tables as data: names, order, JSON values, and CSV that reads back to the same records.
+
+The table of a store.
+
+What levels save, and what is said where they do not.
+
+What is warned of in a table.
+"""
 
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetool.errors import UsageError
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
 from edgetool.report.json import to_json
+from edgetool.sweep.jobs import Outcome
 from edgetool.sweep.judge import judge
 from edgetool.sweep.metrics import Cost, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
-from edgetool.sweep.store import SweepRecord
-from edgetool.sweep.table import COLUMNS, budget_columns, record_of_row, rows_csv, rows_json
+from edgetool.sweep.store import Entry, SweepRecord, open_store
+from edgetool.sweep.table import (
+    CHECKED,
+    COLUMNS,
+    ELSEWHERE,
+    budget_columns,
+    cautions,
+    made_rows,
+    record_of_row,
+    rows,
+    rows_csv,
+    rows_json,
+    saved,
+    savings_notes,
+)
+from tests.sweep.made_rows import chain, metrics, outcomes, record, row, variant, write_store
 
 LIMITS = SweepLimits(
     budgets=(parse_budget("10MB:flash"), parse_budget("20MB:flash")), active_budget=parse_budget("10MB:flash")
@@ -213,3 +239,247 @@ def test_csv_reads_back(width: float, depth: Any, reason: str, latency: float) -
 def written(text: str) -> tuple[str, str]:
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return lines, f"'{lines}"
+
+
+NO_LIMITS = SweepLimits()
+
+
+def table(made: dict[Entry, Any], limits: SweepLimits = NO_LIMITS, **options: Any) -> dict[int, Row]:
+    results: dict[str, Outcome] = {}
+    for entry, found in made.items():
+        results |= outcomes(entry, found) if not isinstance(found, dict) else found
+    return {row.number: row for row in made_rows(list(made), results, limits, **options)}
+
+
+def test_a_store_gives_back_what_was_measured_judged_and_marked(tmp_path: Path) -> None:
+    limits = SweepLimits(budgets=(parse_budget("16KiB"),), active_budget=parse_budget("18KiB"))
+    fast, slow = Band(5.0, 4.0, 6.0), Band(50.0, 40.0, 60.0)
+    wanted = {
+        chain(1, variant()): metrics(arena_bytes=18_432, latency_ms=slow),
+        chain(2, variant(0.5)): metrics(arena_bytes=16_000, latency_ms=fast, quality={"accuracy": 0.8}),
+        chain(3, variant(precision="float32")): metrics(arena_bytes=40_000, quality={"sqnr_db": None, "equal": True}),
+        chain(4, variant(0.75)): metrics(arena_bytes=16_000, latency_ms=slow, quality={"accuracy": 0.7}),
+    }
+    results = {key: outcome for entry, made in wanted.items() for key, outcome in outcomes(entry, made).items()}
+    write_store(tmp_path / "s.sqlite", record(limits=limits), list(wanted), results)
+    with open_store(tmp_path / "s.sqlite") as store:
+        found = rows(store)
+        assert rows(store, ("latency_ms",))[0].on_front is False
+        with pytest.raises(UsageError, match="no axis 'speed'"):
+            rows(store, ("speed",))
+    assert [row.number for row in found] == [1, 2, 3, 4]
+    assert [row.metrics for row in found] == list(wanted.values())
+    assert [row.status for row in found] == ["done"] * 4
+    assert [row.judged and row.judged.accepted for row in found] == [True, True, False, True]
+    assert [row.judged and row.judged.budgets[0].violated for row in found] == [True, False, True, False]
+    assert [row.on_front for row in found] == [True, True, False, False]
+    assert gc.isenabled()
+
+
+def test_a_variant_fails_by_the_first_of_its_jobs_that_failed() -> None:
+    whole, pruned = chain(1, variant()), chain(2, variant(0.5))
+    done = outcomes(whole, metrics())
+    failed = {"prune 0.5": Outcome(reason="no layer can be pruned"), "reference": done["reference"]}
+    found = table({whole: done, pruned: failed})
+    assert (found[1].status, found[1].reason) == ("done", None)
+    assert (found[2].status, found[2].reason) == ("failed", "pruning: no layer can be pruned")
+    assert found[2].metrics is None
+    assert found[2].judged is None
+    for kind, key in whole.keys:
+        reason = table({whole: {**done, key: Outcome(reason="out of memory")}})[1].reason
+        expected = {"reference": "running the original float model", "convert": "converting", "analyse": "analysing"}[
+            kind
+        ]
+        assert reason == f"{expected}: out of memory"
+
+
+def test_what_is_not_all_there_is_pending_whatever_is_missing() -> None:
+    entry = chain(1, variant(0.5))
+    whole = outcomes(entry, metrics())
+    for _, key in entry.keys:
+        row = table({entry: {name: value for name, value in whole.items() if name != key}})[1]
+        assert (row.status, row.metrics, row.on_front) == ("pending", None, False)
+    assert table({entry: {}})[1].status == "pending"
+
+
+def test_a_note_says_that_fine_tuning_depends_on_the_machine() -> None:
+    whole, pruned, tuned = chain(1, variant()), chain(2, variant(0.5)), chain(3, variant(0.75))
+    found = table(
+        {
+            whole: outcomes(whole, metrics()),
+            pruned: outcomes(pruned, metrics(arena_bytes=9000), history=[]),
+            tuned: outcomes(tuned, metrics(arena_bytes=8000), history=[0.7, 0.3]),
+        }
+    )
+    assert [number for number, row in found.items() if ELSEWHERE in row.notes] == [3]
+
+
+def test_notes_tell_of_layers_left_alone_of_jobs_and_of_levels_that_save_nothing() -> None:
+    left = [["word", "it is the output"], ["gate", "a custom layer"], ["c", "excluded"], ["d", "excluded"]]
+    first, second = chain(1, variant()), chain(2, variant(0.5))
+    results = outcomes(first, metrics()) | outcomes(second, metrics(), left_alone=left, notes=["few samples"])
+    results["convert 0.0 int8"] = Outcome(
+        value={**results["convert 0.0 int8"].value, "notes": ["dense weights have one scale"]}
+    )
+    found = table({first: results, second: results})
+    assert found[1].notes == ("dense weights have one scale",)
+    assert found[2].notes == (
+        "few samples",
+        "4 layers not pruned: word (it is the output), gate (a custom layer), c (excluded) and 1 more",
+        "no figure is smaller than at level 0",
+    )
+    one = table({second: outcomes(second, metrics(), left_alone=left[:1])})
+    assert one[2].notes == ("1 layer not pruned: word (it is the output)",)
+
+
+def changed(path: tuple[str, ...], value: Any) -> dict[str, Outcome]:
+    """The outcomes of a variant with one value of the analysis or the conversion replaced, or (...) taken out."""
+    entry = chain(1, variant())
+    results = outcomes(entry, metrics())
+    key = "analyse 0.0 int8 board" if path[0] == "cost" else "convert 0.0 int8"
+    whole: dict[str, Any] = dict(results[key].value)
+    place = whole
+    for name in path[:-1]:
+        place = place[name]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return {**results, key: replace(results[key], value=whole)}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "what"),
+    [
+        (("cost",), ..., "cost is missing"),
+        (("cost", "macs"), ..., "cost.macs is missing"),
+        (("cost", "macs"), "many", "cost.macs is 'many', not an integer"),
+        (("cost", "arena_bytes"), True, "cost.arena_bytes is True, not an integer or null"),
+        (("cost", "latency_ms", "low"), None, "cost.latency_ms.low is None, not a number"),
+        (("cost", "latency_ms", "low"), 21.0, "cost.latency_ms is .*, not a value within its band"),
+        (("cost", "errors"), "none", "cost.errors is 'none', not a list"),
+        (("cost", "region"), 5, "cost.region is 5, not a string"),
+        (("quality", "calibrated"), 1, "quality.calibrated is 1, not true or false"),
+        (("quality",), [], r"quality is \[\], not an object"),
+        (("notes",), [1], "notes is 1, not a string"),
+    ],
+)
+def test_results_that_cannot_be_read_are_named(path: tuple[str, ...], value: Any, what: str) -> None:
+    results = changed(path, value)
+    with pytest.raises(UsageError, match=rf"words.sqlite: job (convert|analyse) .*: {what}.*; run the sweep again"):
+        made_rows([chain(1, variant())], results, NO_LIMITS, where="words.sqlite")
+
+
+def test_results_of_a_later_version_are_read() -> None:
+    results = changed(("cost", "novelty"), 5)
+    (row,) = made_rows([chain(1, variant())], results, NO_LIMITS)
+    assert row.metrics == metrics()
+    older = changed(("cost", "warnings"), ...)  # a field with a default
+    assert made_rows([chain(1, variant())], older, NO_LIMITS)[0].metrics == metrics()
+
+
+FIGURES = {"model_parameters": "parameters", "macs": "macs", "model_bytes": "model_bytes", "arena_bytes": "arena_bytes"}
+
+
+def leveled(number: int, level: float, *sizes: int, **of: str) -> Row:
+    return row(number, variant(level, **of), **dict(zip(FIGURES.values(), sizes, strict=True)))
+
+
+def test_levels_that_save_are_not_told_of() -> None:
+    rows = [leveled(1, 0, 9, 9, 9, 18_688), leveled(2, 0.5, 8, 9, 9, 18_688), leveled(3, 0.75, 8, 9, 9, 18_672)]
+    assert savings_notes(rows) == {}
+
+
+def test_each_figure_that_grows_is_told_with_the_level_before() -> None:
+    rows = [
+        leveled(1, 0.5, 8, 8, 29_624, 18_704),
+        leveled(2, 0.25, 9, 9, 29_600, 18_688),
+        leveled(3, 0, 9, 9, 29_700, 18_688),
+    ]
+    assert savings_notes(rows) == {
+        1: (
+            "the model grew from 29,600 B to 29,624 B compared to level 0.25",
+            "the arena grew from 18,688 B to 18,704 B compared to level 0.25",
+        )
+    }
+
+
+def test_a_level_that_changes_nothing_is_told() -> None:
+    rows = [leveled(1, 0, 9, 9, 9, 9), leveled(2, 0.05, 9, 9, 9, 9)]
+    assert savings_notes(rows) == {2: ("no figure is smaller than at level 0",)}
+
+
+def test_other_models_precisions_and_targets_are_not_compared() -> None:
+    rows = [
+        leveled(1, 0, 1, 1, 1, 1),
+        leveled(2, 0.5, 9, 9, 9, 9, precision="float32"),
+        leveled(3, 0.5, 9, 9, 9, 9, target="other"),
+        leveled(4, 0.5, 9, 9, 9, 9, width="2"),
+        Row(5, variant(0.5), "failed", reason="why"),
+    ]
+    assert savings_notes(rows) == {}
+    assert saved(rows) == {}
+
+
+def test_an_arena_that_is_not_known_is_not_compared() -> None:
+    rows = [row(1, arena_bytes=None), row(2, variant(0.5), parameters=11_000, arena_bytes=99_999)]
+    assert savings_notes(rows) == {}
+    assert "arena_bytes" not in saved(rows)[2]
+
+
+def test_shares_are_of_level_0() -> None:
+    half = Band(10.0, 8.0, 12.0)
+    rows = [
+        row(1),
+        row(2, variant(0.25), arena_bytes=18_704 // 2, latency_ms=half, energy_uj=None),
+        row(3, variant(0.5), arena_bytes=2 * 18_704, parameters=5_500),
+    ]
+    shares = saved(rows)
+    assert shares[2] == {
+        "model_parameters": 0, "macs": 0, "model_bytes": 0, "arena_bytes": pytest.approx(0.5),
+        "latency_ms": pytest.approx(0.5),
+    }  # fmt: skip
+    assert shares[3]["arena_bytes"] == pytest.approx(-1)
+    assert shares[3]["model_parameters"] == pytest.approx(0.75)
+    assert saved(rows[1:]) == {}
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_a_row_is_told_of_just_where_its_sizes_are_not_all_smaller_or_equal_and_one_smaller(
+    sizes: list[tuple[int, ...]], rng: object
+) -> None:
+    rows = [leveled(number + 1, number / 10, *size) for number, size in enumerate(sizes)]
+    expected = {
+        number + 2
+        for number, (before, after) in enumerate(pairwise(sizes))
+        if any(b > a for a, b in zip(before, after, strict=True)) or before == after
+    }
+    shuffled = list(rows)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    notes = savings_notes(shuffled)
+    assert set(notes) == expected
+    assert all(len(found) <= len(CHECKED) for found in notes.values())
+
+
+def test_an_uncalibrated_quantization_is_told_once_with_all_variants() -> None:
+    synthetic = {"calibrated": False, "samples": 100}
+    found = cautions(
+        [
+            row(1, quality={**synthetic, "accuracy": None}),
+            row(2, quality={**synthetic, "accuracy": None}),
+            row(3, quality=synthetic),
+            row(4, variant(precision="float32"), quality=synthetic),
+            row(5, quality={"calibrated": True}),
+        ]
+    )
+    assert [item.numbers for item in found] == [(1, 2), (3,)]
+    assert "100 synthetic samples, so the accuracy on real data is unknown" in found[0].message
+    assert "is unknown" not in found[1].message
+
+
+def test_agreement_does_not_compare_sets_of_parameters() -> None:
+    wide = Variant((("width", 1.0),), 0.0, "int8", "board")
+    found = cautions([row(1, wide, quality={"accuracy": None}), row(2, wide), row(3, quality={"accuracy": None})])
+    assert [item.numbers for item in found] == [(1,)]
+    assert "same parameters" in found[0].message

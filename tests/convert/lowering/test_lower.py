@@ -1,4 +1,7 @@
-"""What is planned for a model, and that it holds within the block and only there."""
+"""What is planned for a model, and that it holds within the block and only there.
+
+Augmentation leaves nothing behind; what may draw random numbers outside training keeps its counter.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,17 @@ import pytest
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.lower import BACKEND, FUNCTIONS, plan_lowering
 from edgetool.errors import UnsupportedModelError
-from tests.convert.lowering.lowered import functional, inputs_of, keras, outputs, plan, sequential, tf
+from tests.convert.lowering.lowered import (
+    assert_exact,
+    functional,
+    inputs_of,
+    keras,
+    outputs,
+    plan,
+    sequential,
+    tf,
+    traced_operations,
+)
 
 layers = keras.layers
 
@@ -151,3 +164,24 @@ def test_tf_keras_models_get_scopes() -> None:
     names = [node.name for node in graph.graph.as_graph_def().node]
     assert any(name.startswith("inner/deep_er/") for name in names)
     assert any(name.startswith("rnn/lstm_cell/") for name in names)
+
+
+class Noisy(layers.Layer):  # type: ignore[misc]
+    """Draws whenever it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seeds = keras.random.SeedGenerator(1)
+
+    def call(self, x: Any) -> Any:
+        return x + keras.random.normal(keras.ops.shape(x), seed=self.seeds)
+
+
+def test_augmentation_counts_no_seeds() -> None:
+    model = sequential((8, 8, 3), layers.RandomHue(0.1), layers.MixUp(), layers.RandAugment(), layers.Flatten())
+    assert traced_operations(model)["AssignVariableOp"] == 0
+    assert_exact(model)
+
+
+def test_a_layer_of_the_users_own_may_use_what_it_draws() -> None:
+    assert traced_operations(sequential((8, 8, 3), Noisy()))["AssignVariableOp"] == 1
