@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgetool.errors import OutputError
-from edgetool.pipeline import output
+from edgetool.pipeline import swap
 from edgetool.pipeline.output import held, write_file, write_files
 
 OLD = {"a.h": b"old a", "c.json": b"old c"}
@@ -70,9 +70,9 @@ def contents(directory: Path) -> Contents:
 
 def staged(directory: Path) -> Path:
     """A staging directory as write_files hands it over."""
-    staging = Path(tempfile.mkdtemp(prefix=output.PREFIX, dir=directory))
-    filled(staging / output.NEW, NEW)
-    output.keep_aside(staging, NEW)
+    staging = Path(tempfile.mkdtemp(prefix=swap.PREFIX, dir=directory))
+    filled(staging / swap.NEW, NEW)
+    swap.keep_aside(staging, NEW)
     return staging
 
 
@@ -135,7 +135,7 @@ def kill_committers(folder: Path) -> list[str]:
     for step in range(1, 999):
         directory = filled(folder / str(step), {**MINE, **OLD})
         staging = staged(directory)
-        ended = not died(lambda staging=staging: output.commit(staging), step)  # type: ignore[misc]
+        ended = not died(lambda staging=staging: swap.commit(staging), step)  # type: ignore[misc]
         if staging.exists():
             died(lambda directory=directory: write_file(directory / "next", b"", force=True), 7 + 10 * (step % 5))  # type: ignore[misc]
             (directory / "next").unlink(missing_ok=True)
@@ -151,14 +151,14 @@ def kill_while_taking_back(folder: Path) -> list[str]:
     rename = Path.replace
 
     def failing(self: Path, target: Path) -> Path:
-        if self.parent.name == output.READY and self.name == "c.json":
+        if self.parent.name == swap.READY and self.name == "c.json":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return rename(self, target)
 
     def commit(staging: Path) -> None:
         Path.replace = failing  # type: ignore[method-assign]
         try:
-            output.commit(staging)
+            swap.commit(staging)
         except OSError:
             return
         raise AssertionError("it did not fail")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError
-from edgetool.pipeline import output
-from edgetool.pipeline.output import MADE_MODE, check_writable, held, write_file, write_files
+from edgetool.pipeline import output, swap
+from edgetool.pipeline.output import check_writable, held, write_file, write_files
 from tests.pipeline.killed_writer import contents
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs flock")
@@ -111,7 +111,7 @@ def test_where_nothing_can_be_locked_nothing_is_tidied_away(tmp_path: Path, monk
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     another = tmp_path / ".edgetool-12345678"
-    another.mkdir(MADE_MODE)
+    another.mkdir(swap.MADE_MODE)
     (another / "new").mkdir()
     monkeypatch.setattr(output.fcntl, "flock", refuse)
     with held(tmp_path) as lock:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import OutputError
-from edgetool.pipeline import output
+from edgetool.pipeline import swap
 from edgetool.pipeline.check import LockStore, write_lock
 from edgetool.pipeline.output import held, write_file, write_files
 from tests.pipeline.killed_writer import MINE, NEW, OLD, contents, filled, staged
@@ -45,7 +45,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_files(tmp_path: Path) -> N
 
 def made_as(staging: Path) -> Path:
     """A directory of that name, as mkdtemp would make it."""
-    staging.mkdir(output.MADE_MODE)
+    staging.mkdir(swap.MADE_MODE)
     return staging
 
 
@@ -56,13 +56,13 @@ def test_a_failing_rename_leaves_the_old_files(tmp_path: Path, monkeypatch: pyte
     real = Path.replace
 
     def replace(self: Path, target: Path) -> Path:
-        if self.parent.name == output.READY and self.name == failing:
+        if self.parent.name == swap.READY and self.name == failing:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", replace)
     with pytest.raises(OSError, match="No space left"):
-        output.commit(staging)
+        swap.commit(staging)
     assert contents(directory) == {**MINE, **OLD}
     assert not staging.exists()
 
@@ -71,16 +71,16 @@ def test_a_decision_that_cannot_be_put_on_the_disk_is_none(tmp_path: Path, monke
     """What was told as an error, the next run would do all the same."""
     directory = filled(tmp_path / "out", {**MINE, **OLD})
     staging = staged(directory)
-    real = output.sync
+    real = swap.sync
 
     def sync(path: Path) -> None:
         if path == staging:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         real(path)
 
-    monkeypatch.setattr(output, "sync", sync)
+    monkeypatch.setattr(swap, "sync", sync)
     with pytest.raises(OSError, match="Input/output error"):
-        output.commit(staging)
+        swap.commit(staging)
     write_file(directory / "next", b"")
     assert contents(directory) == {**MINE, **OLD, "next": b""}
     assert not staging.exists()
@@ -92,8 +92,8 @@ def test_what_can_go_neither_forward_nor_back_is_kept_and_told(tmp_path: Path) -
     (directory / "c.json").unlink()
     (directory / "c.json" / "in the way").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        output.commit(staging)
-    assert contents(staging / output.OLD) == {"c.json": OLD["c.json"]}
+        swap.commit(staging)
+    assert contents(staging / swap.OLD) == {"c.json": OLD["c.json"]}
     assert contents(directory) == {"a.h": OLD["a.h"]}
     with pytest.raises(OutputError, match=r"interrupted run.*copy") as caught:
         write_file(directory / "next", b"")
@@ -117,9 +117,9 @@ def test_the_message_of_the_process_that_renames_is_ours(tmp_path: Path, monkeyp
 
 def _put_in_the_way(staging: Path, names: dict[str, bytes]) -> None:
     """A directory that appears where one of the new files shall be, just after all was looked at."""
-    output.keep_aside(staging, names)
+    swap.keep_aside(staging, names)
     (staging.parent / "b.c" / "in the way").mkdir(parents=True)
-    (staging / output.ABSENT / "b.c").unlink()
+    (staging / swap.ABSENT / "b.c").unlink()
 
 
 @posix
@@ -197,10 +197,10 @@ def test_where_no_process_can_be_started_the_writer_renames(tmp_path: Path, monk
 def test_a_way_back_that_was_cut_short_is_no_success(tmp_path: Path) -> None:
     filled(tmp_path, OLD)
     staging = staged(tmp_path)
-    (staging / output.NEW / "a.h").replace(tmp_path / "a.h")
-    (staging / output.NEW).rename(staging / output.UNDO)
+    (staging / swap.NEW / "a.h").replace(tmp_path / "a.h")
+    (staging / swap.NEW).rename(staging / swap.UNDO)
     with pytest.raises(OSError, match="cannot be replaced"):
-        output.resume(staging)
+        swap.resume(staging)
     assert contents(tmp_path) == OLD
     assert not staging.exists()
 
@@ -211,8 +211,8 @@ def test_only_what_is_surely_ours_is_removed(tmp_path: Path) -> None:
         filled(tmp_path / name, {"a.txt": b"mine"})
     (tmp_path / ".edgetool-12345678").symlink_to(tmp_path / ".edgetool-notes")
     (tmp_path / ".edgetool-file_____").write_bytes(b"")
-    filled(made_as(tmp_path / ".edgetool-87654321") / output.NEW, {})
-    assert output.left_behind(tmp_path) == [tmp_path / ".edgetool-87654321"]
+    filled(made_as(tmp_path / ".edgetool-87654321") / swap.NEW, {})
+    assert swap.left_behind(tmp_path) == [tmp_path / ".edgetool-87654321"]
     write_file(tmp_path / "next", b"")
     assert {path.name for path in tmp_path.iterdir()} == {*kept, ".edgetool-12345678", ".edgetool-file_____", "next"}
 
@@ -222,10 +222,10 @@ def test_what_a_clone_brings_along_is_not_carried_out(tmp_path: Path) -> None:
     """Whoever made a repository could else write and delete beside their directory, as if it were a killed run's."""
     filled(tmp_path, {"Makefile": b"mine", "precious": b"mine"})
     decided, failed = (filled(tmp_path / name, {}) for name in (".edgetool-aaaaaaaa", ".edgetool-bbbbbbbb"))
-    filled(decided / output.READY, {"Makefile": b"theirs"})
-    filled(failed / output.UNDO, {})
-    filled(failed / output.OLD, {"Makefile": b"theirs"})
-    filled(failed / output.ABSENT, {"precious": b""})
+    filled(decided / swap.READY, {"Makefile": b"theirs"})
+    filled(failed / swap.UNDO, {})
+    filled(failed / swap.OLD, {"Makefile": b"theirs"})
+    filled(failed / swap.ABSENT, {"precious": b""})
     for brought in (decided, failed):
         brought.chmod(0o755)
     write_file(tmp_path / "next", b"")
@@ -239,11 +239,11 @@ def test_a_directory_whose_group_is_inherited_is_tidied_too(tmp_path: Path) -> N
     """What is made in such a directory has its bit."""
     tmp_path.chmod(0o2755)
     left = staged(tmp_path)
-    assert output.left_behind(tmp_path) == [left]
+    assert swap.left_behind(tmp_path) == [left]
 
 
 def test_an_update_of_the_lock_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    filled(made_as(tmp_path / ".edgetool-12345678") / output.NEW, {"edgetool.lock": b"half"})
+    filled(made_as(tmp_path / ".edgetool-12345678") / swap.NEW, {"edgetool.lock": b"half"})
     write_lock(LockStore(tmp_path / "edgetool.lock", None, None), {}, inputs=())
     assert [path.name for path in tmp_path.iterdir()] == ["edgetool.lock"]
 
@@ -256,9 +256,9 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
     filled(tmp_path, OLD)
     (tmp_path / "b.c").symlink_to("nowhere")
     staging = staged(tmp_path)
-    assert contents(staging / output.OLD) == OLD
-    assert (staging / output.OLD / "b.c").is_symlink()
-    output.commit(staging)
+    assert contents(staging / swap.OLD) == OLD
+    assert (staging / swap.OLD / "b.c").is_symlink()
+    swap.commit(staging)
     assert contents(tmp_path) == NEW
 
 
@@ -266,9 +266,9 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_another_user_left_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = made_as(tmp_path / ".edgetool-12345678")
     filled(tmp_path, OLD)
-    filled(theirs / output.READY, NEW)
+    filled(theirs / swap.READY, NEW)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     write_file(tmp_path / "next", b"")
     assert contents(tmp_path) == {**OLD, "next": b""}
-    assert contents(theirs / output.READY) == NEW
+    assert contents(theirs / swap.READY) == NEW
