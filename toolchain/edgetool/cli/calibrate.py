@@ -36,30 +36,30 @@ COUNTERS = {"own": "a custom counter", "tflm": "TFLM's clock"}
 
 def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: bool = False) -> list[str]:
     """What changed, how well the measurements fit, what the devices said of operators, and how to use the profile."""
-    found = report.calibration
-    count = f"{len(found.models)} measurement{'' if len(found.models) == 1 else 's'}"
-    title = f"{printable(found.profile)}: {report.target.name} calibrated on {count}"
+    calibration = report.calibration
+    count = f"{len(calibration.models)} measurement{'' if len(calibration.models) == 1 else 's'}"
+    title = f"{printable(calibration.profile)}: {report.target.name} calibrated on {count}"
     lines = [click.style(title, bold=True), ""]
-    before, after = found.before, found.after
-    low, high = found.cpi_limits
+    before, after = calibration.before, calibration.after
+    low, high = calibration.cpi_limits
     lines += fact(
         "CPI", f"{_changed(before, after, _cpi)} cycles per instruction (possible range: {low:g} to {high:g})"
     )
-    if found.region is not None and after.stall_cycles_per_byte is not None:
-        region = printable(found.region)
+    if calibration.region is not None and after.stall_cycles_per_byte is not None:
+        region = printable(calibration.region)
         lines += fact("Stall", f"{_changed(before, after, _stall)} cycles per byte of constants in {region}")
     lines += fact("Band", f"{_changed(before, after, _band)} times the estimate for a model")
     lines += fact("", f"{_changed(before, after, _operator_band)} times the estimate for an operator")
     lines += fact("Basis", f"{after.status}: {printable(after.basis, 400)}")
-    lines += ["", *_models(found)]
-    for model in found.models:
+    lines += ["", *_models(calibration)]
+    for model in calibration.models:
         if model.device is not None:
             lines += ["", *_device(model, model.device, every_operator=every_operator)]
     lines += ["", f"  Use it: edgetool estimate MODEL --target {_argument(written)}"]
     return lines + finding_lines(report.findings)
 
 
-def _models(found: CalibrationInfo) -> list[str]:
+def _models(calibration: CalibrationInfo) -> list[str]:
     rows = [
         (
             duration(model.measured_ms, 4),
@@ -67,11 +67,11 @@ def _models(found: CalibrationInfo) -> list[str]:
             duration(model.after_ms, 4),
             f"{round(100 * model.residual, 1) + 0.0:+.1f} %",  # -0.0 is no deviation
         )
-        for model in found.models
+        for model in calibration.models
     ]
     used = sum(2 + max(len(row[column]) for row in (HEADER, *rows)) for column in range(len(HEADER)))
-    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
-    named = [(printable(model.name, room), *row) for model, row in zip(found.models, rows, strict=True)]
+    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    named = [(printable(model.name, columns), *row) for model, row in zip(calibration.models, rows, strict=True)]
     return [f"  {line}" for line in table(("model", *HEADER), named, "<>>>>")]
 
 

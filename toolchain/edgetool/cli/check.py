@@ -246,9 +246,9 @@ def _collapsed(report: Report, common: _Common) -> list[str]:
     return [*lines, *finding_lines(findings)[1:]]
 
 
-def _short_path(path: str, room: int) -> str:
+def _short_path(path: str, columns: int) -> str:
     """The path if it has the room, otherwise its last part; the middle of a longer one is cut."""
-    return printable(path if len(path) <= room else path.rpartition("/")[2], max(room, LEAST_FILE))
+    return printable(path if len(path) <= columns else path.rpartition("/")[2], max(columns, LEAST_FILE))
 
 
 def _figures(report: Report) -> list[str]:
@@ -259,8 +259,8 @@ def _figures(report: Report) -> list[str]:
         region = (memory.region if memory is not None else None) or "SRAM"
         parts.append(f"arena {used.arena} of {printable(region, 20)}")
     elif arena is not None:
-        least = "at least " if arena.bytes is None or arena.is_lower_bound else ""
-        parts.append(f"arena {least}{short_size(arena.layout_bytes if arena.bytes is None else arena.bytes)}")
+        qualifier = "at least " if arena.bytes is None or arena.is_lower_bound else ""
+        parts.append(f"arena {qualifier}{short_size(arena.layout_bytes if arena.bytes is None else arena.bytes)}")
     parts.append(f"model {short_size(report.model.bytes) if used.flash == NO_LIMIT else f'{used.flash} of flash'}")
     limited = any(item.rule == "max-latency" for item in gate_of(report).judgements)
     latency = report.estimate.latency_ms if limited and report.estimate is not None else None
@@ -280,11 +280,13 @@ def _matrix(reports: Sequence[Report]) -> list[str]:
         cells = [[cell] for cell in cells[0]]
     texts = [["" if cell is None else f"{cell}{'' if cell.passed else ' FAIL'}" for cell in row] for row in cells]
     heads = [printable(name, COLUMN_NAME) for name in columns]
-    room = max(LEAST_PATH, width() - 4 - max(len(text) for row in (heads, *texts) for text in row))
+    path_columns = max(LEAST_PATH, width() - 4 - max(len(text) for row in (heads, *texts) for text in row))
     folder = names[0][: names[0].rfind("/") + 1]
     is_common = len(names) > 1 and all(name.startswith(folder) for name in names)
     where = f", models in {printable(folder)}" if is_common and folder else ""
-    rows = [printable(name.removeprefix(folder) if is_common else name, min(room, LONGEST_NAME)) for name in names]
+    rows = [
+        printable(name.removeprefix(folder) if is_common else name, min(path_columns, LONGEST_NAME)) for name in names
+    ]
     lines = wrapped(f"Memory used: arena (share of SRAM) / model (share of flash){where}", "  ", "")
     lines[0] = lines[0].replace("Memory used:", click.style("Memory used:", bold=True), 1)
     left = 2 + max(len(name) for name in (corner, *rows))
@@ -318,9 +320,9 @@ def _report(report: Report, common: _Common, everything: bool) -> list[str]:
     passing = [printable(item.rule) for item in gate.judgements if _passes(item)]
     if collapses and passing:
         mark, color = MARKS[True]
-        found = wrapped(", ".join(passing), " " * 8, f"  {mark:<4}  ")
-        found[0] = found[0].replace(mark, click.style(mark, fg=color), 1)
-        lines += found
+        passing_lines = wrapped(", ".join(passing), " " * 8, f"  {mark:<4}  ")
+        passing_lines[0] = passing_lines[0].replace(mark, click.style(mark, fg=color), 1)
+        lines += passing_lines
     if report.memory is not None:
         lines += _budgets(report.memory)
     if gate.lock is not None:
@@ -333,8 +335,8 @@ def _verdict(report: Report, gate: GateInfo) -> str:
     """Path and target, and what failed if it fits the line."""
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
-    room = width() - len(f"{target} {word}")
-    line = f"{click.style(printable(gate.path, max(room, LEAST_PATH)), bold=True)}{target} "
+    columns = width() - len(f"{target} {word}")
+    line = f"{click.style(printable(gate.path, max(columns, LEAST_PATH)), bold=True)}{target} "
     line += click.style(word, fg=color, bold=True)
     failed = [item.rule for item in gate.judgements if item.passed is False]
     rules = f": {', '.join(dict.fromkeys(failed))}"
@@ -390,8 +392,8 @@ def _lock(lock: LockInfo, judgements: Sequence[JudgementInfo]) -> list[str]:
     """The state, what else differs, and the changes with their causes."""
     from edgetool.gate.lock_judgement import GUARDED
 
-    told = {item.rule for item in judgements}
-    if lock.state in ("missing", "not-in-lock", "other-target") and "lock" in told:
+    reported = {item.rule for item in judgements}
+    if lock.state in ("missing", "not-in-lock", "other-target") and "lock" in reported:
         return []
     start = f"        {'lock':<{RULE_COLUMNS}} "
     lines = wrapped(LOCK_STATES[lock.state], " " * len(start), start)
@@ -501,8 +503,8 @@ def command(
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.targets import resolve_named
 
-    wanted = paths or tuple(found for path in models for found in _matching(path))
-    if not wanted:
+    files = paths or tuple(found for path in models for found in _matching(path))
+    if not files:
         raise UsageError(
             "no model is given", fix='name a .tflite file, or set models = ["..."] in [check] of edgetool.toml'
         )
@@ -527,11 +529,11 @@ def command(
         reports=report,
         custom_operators=custom_operators,
     )
-    read = (*wanted, *report, lock, custom_operators, *read_by_name(*target))
+    read = (*files, *report, lock, custom_operators, *read_by_name(*target))
     inputs = tuple(path for path in read if path is not None)
     if output is not None:
         check_writable(output.parent, (output.name,), force=force, inputs=inputs)
-    checked = check_models(wanted, targets, request)
+    checked = check_models(files, targets, request)
     form = "json" if as_json else format
     view = check_view(checked.reports, everything=verbose > 0)
     if output is not None:
@@ -543,8 +545,8 @@ def command(
             print_lines(view)
     else:
         deliver(_text(form, checked.reports), None)
-    said = [*([] if checked.written is None else [f"wrote {checked.written}"]), *checked.notices]
-    for text in [] if quiet else said:
+    notices = [*([] if checked.written is None else [f"wrote {checked.written}"]), *checked.notices]
+    for text in [] if quiet else notices:
         notice(printable(text, 400))
     if checked.passed:
         return
@@ -558,8 +560,8 @@ def command(
 
 def _matching(path: Path) -> list[Path]:
     """The files of a pattern in the settings, where no shell has expanded it; a path without one is itself."""
-    found = [] if path.exists() or path.is_absolute() else sorted(Path().glob(str(path)))
-    return found or [path]
+    matches = [] if path.exists() or path.is_absolute() else sorted(Path().glob(str(path)))
+    return matches or [path]
 
 
 def _text(form: str, reports: Sequence[Report]) -> str:
@@ -568,8 +570,8 @@ def _text(form: str, reports: Sequence[Report]) -> str:
 
         return to_json(documents(reports))
     shown = tuple(_in_checkout(report) for report in reports) if form in ("github", "sarif") else reports
-    made: str = importlib.import_module(FORMS[form]).text(shown)
-    return made
+    rendered: str = importlib.import_module(FORMS[form]).text(shown)
+    return rendered
 
 
 def _in_checkout(report: Report) -> Report:

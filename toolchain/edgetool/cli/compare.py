@@ -94,14 +94,14 @@ def _side(letter: str, side: SideInfo) -> list[str]:
     name = click.style(printable(side.name, NAME_COLUMNS), bold=True)
     if side.kind == "report":
         command = "edgetool" if side.command is None else f"'edgetool {printable(side.command, 20)}'"
-        told = f"as reported by {command}"
+        basis = f"as reported by {command}"
     else:
-        told = (
+        basis = (
             "the arena with the plan in the file"
             if side.planner == "file"
             else "no plan in the file: TFLM plans the arena"
         )
-    return [f"  {letter}  {name}", *wrapped(f"{printable(target, 60)}; {told}", "     ")]
+    return [f"  {letter}  {name}", *wrapped(f"{printable(target, 60)}; {basis}", "     ")]
 
 
 def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
@@ -251,8 +251,8 @@ def _operator_row(
         return (*places, name, *cells, "gone" if now is None else "new", "")
     difference = now - was
     percent = "new" if not was else _percent(100 * difference / was)
-    told = ABOUT_NONE if cells[0] == cells[1] else f"{'+' if difference > 0 else '-'}{shown(abs(difference))}"
-    return (*places, name, *cells, told, percent)
+    change = ABOUT_NONE if cells[0] == cells[1] else f"{'+' if difference > 0 else '-'}{shown(abs(difference))}"
+    return (*places, name, *cells, change, percent)
 
 
 @click.command(

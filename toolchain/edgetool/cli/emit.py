@@ -54,13 +54,13 @@ def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list
         for model, report in zip(arena.models, reports, strict=True)
     ]
     lines += ["", *(f"  {line}" for line in table(header, rows, "<>>>>"))]
-    own = [
+    findings = [
         replace(finding, where=report.model.name if finding.where is None else finding.where)
         for report in reports
         for finding in report.findings
         if finding.rule != "arena-too-large"  # of an arena for this model alone
     ]
-    return lines + finding_lines(tuple(dict.fromkeys([*arena.findings, *own])))
+    return lines + finding_lines(tuple(dict.fromkeys([*arena.findings, *findings])))
 
 
 def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Verdict:

@@ -69,14 +69,14 @@ def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str
     """The model in each precision, and the highest that fits; nothing where that was not computed."""
     if not tradeoffs:
         return []
-    own, recommended = tradeoffs["own"], tradeoffs["recommended"]
-    listed = [*tradeoffs["rows"], *([] if own is not None else [tradeoffs["as_is"]])]
+    current, recommended = tradeoffs["own"], tradeoffs["recommended"]
+    listed = [*tradeoffs["rows"], *([] if current is not None else [tradeoffs["as_is"]])]
     columns = [
         sizes([row[key] for row in listed]) for key in ("parameter_bytes", "arena_bytes", "model_bytes", "bytes_moved")
     ]
     rows = [
         (
-            f"{row['precision']}{' (current)' if row['precision'] in (own, 'mixed') else ''}",
+            f"{row['precision']}{' (current)' if row['precision'] in (current, 'mixed') else ''}",
             *("unknown" if cell == "-" else cell for cell in cells),
             FITS[row["fits"]],
             "yes" if row["stock_tflm"] else "no",
@@ -179,9 +179,9 @@ def fit_facts(report: Report) -> list[str]:
     if memory is None or arena is None:
         return []
     needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
-    least = "at least " if arena.bytes is None or arena.is_lower_bound else ""
+    qualifier = "at least " if arena.bytes is None or arena.is_lower_bound else ""
     parts = (
-        f"arena {least}{filled(needed, memory.sram_bytes, printable(memory.region or 'SRAM', 20))}",
+        f"arena {qualifier}{filled(needed, memory.sram_bytes, printable(memory.region or 'SRAM', 20))}",
         f"model {filled(report.model.bytes, memory.flash_bytes, 'flash')}",
     )
     return [*runs_fact(report), *fits_fact(report), *fact("", ", ".join(parts))]
@@ -252,14 +252,14 @@ def comparison_view(reports: Sequence[Report], *, by: str, everything: bool) -> 
     rows = [_row(report, load, time, power) for report in reports]
     header = ("MHz", "time", "band", "fits", "energy", load, "validation")
     used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
-    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
-    named = [(printable(_name(report), room), *row) for report, row in zip(reports, rows, strict=True)]
+    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    named = [(printable(_name(report), columns), *row) for report, row in zip(reports, rows, strict=True)]
     lines = [click.style(printable(reports[0].model.name), bold=True), ""]
     lines += [f"  {line}" for line in table(("target", *header), named, "<>>><>><")]
-    told = BANDWIDTH if interval is None else f"busy: the share of each {duration(interval)} spent on inference."
-    lines += ["", *wrapped(told, "  "), *_measured(reports)]
-    own, shared = without_shared(reports)
-    for report in own:
+    legend = BANDWIDTH if interval is None else f"busy: the share of each {duration(interval)} spent on inference."
+    lines += ["", *wrapped(legend, "  "), *_measured(reports)]
+    unshared, shared = without_shared(reports)
+    for report in unshared:
         if everything:
             lines += ["", *estimate_view(report, by=by, everything=True)]
         elif grave := tuple(finding for finding in report.findings if finding.level != "note"):

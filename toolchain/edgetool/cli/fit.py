@@ -73,13 +73,13 @@ def _others(rows: Sequence[BoardFit], names: int) -> list[str]:
     memory = bar + PERCENT_COLUMNS
     start = names + 2 * memory + 3 * len(GAP)
     header = GAP.join((f"{'does not fit':<{names}}", f"{'SRAM':<{memory}}", f"{'flash':<{memory}}", "reason"))
-    room = max(LEAST_REASON, width() - start)
+    columns = max(LEAST_REASON, width() - start)
     lines = [click.style(header, bold=True)]
     for row in rows:
         reasons = [
             part
             for reason in row.reasons
-            for part in textwrap.wrap(printable(reason, 200), room, break_on_hyphens=False)
+            for part in textwrap.wrap(printable(reason, 200), columns, break_on_hyphens=False)
         ]
         lines.append(GAP.join((f"{_name(row):<{names}}", *_bars(row, bar), *reasons[:1])))
         lines += [f"{'':<{start}}{reason}" for reason in reasons[1:]]
@@ -87,8 +87,8 @@ def _others(rows: Sequence[BoardFit], names: int) -> list[str]:
 
 
 def _bar_columns(others: int) -> int:
-    least, most = BAR_COLUMNS
-    return max(least, min(most, (width() - others - 2 * PERCENT_COLUMNS) // 2))
+    minimum, most = BAR_COLUMNS
+    return max(minimum, min(most, (width() - others - 2 * PERCENT_COLUMNS) // 2))
 
 
 def _bars(row: BoardFit, columns: int) -> tuple[str, str]:

@@ -70,8 +70,8 @@ def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
         (f"{b.offset:,}", f"{b.offset + b.size:,}", f"{b.size:,}", str(b.lower), str(b.upper)) for b in buffers[:shown]
     ]
     used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
-    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
-    named = [(*row, printable(buffer.id, room)) for row, buffer in zip(rows, buffers, strict=False)]
+    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    named = [(*row, printable(buffer.id, columns)) for row, buffer in zip(rows, buffers, strict=False)]
     lines = [f"  {line}" for line in table((*header, "id"), named, ">>>>><")]
     if shown < len(buffers):
         lines.append(f"  ... and {len(buffers) - shown:,} more (-v shows all)")

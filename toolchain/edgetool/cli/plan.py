@@ -77,13 +77,13 @@ def _moment(entry: BreakdownEntry) -> str:
 def _tail(report: Report, entries: list[BreakdownEntry]) -> list[str]:
     """TFLM's own structures, then each operator with what it keeps and the scratch that it asks for."""
     assert report.arena is not None
-    own = [entry for entry in entries if entry.operator is None]
+    structures = [entry for entry in entries if entry.operator is None]
     by_operator: dict[tuple[int, int], list[BreakdownEntry]] = {}
     for entry in entries:
         if entry.operator is not None:
             by_operator.setdefault((entry.subgraph or 0, entry.operator), []).append(entry)
     scratch = _scratch(report)
-    named = [(entry.bytes, _place(entry) + entry.where, _times(entry)) for entry in own]
+    named = [(entry.bytes, _place(entry) + entry.where, _times(entry)) for entry in structures]
     named += [
         (sum(item.bytes for item in items), _operator(items[0]), _listed(items) + scratch.get(key, ""))
         for key, items in sorted(by_operator.items())
@@ -101,20 +101,20 @@ def _tail(report: Report, entries: list[BreakdownEntry]) -> list[str]:
 def _scratch(report: Report) -> dict[tuple[int, int], str]:
     """What to say of the scratch buffers of each (subgraph, operator)."""
     assert report.plan is not None
-    found: dict[tuple[int, int], str] = {}
+    texts: dict[tuple[int, int], str] = {}
     for item in report.plan.scratch:
         key = (item.subgraph, item.index)
-        start = f"{found[key]}," if key in found else "; head:"
-        found[key] = f"{start} {item.bytes:,} B scratch ({printable(item.name, 40)})"
-    return found
+        start = f"{texts[key]}," if key in texts else "; head:"
+        texts[key] = f"{start} {item.bytes:,} B scratch ({printable(item.name, 40)})"
+    return texts
 
 
 def _head(arena: ArenaInfo, entries: list[BreakdownEntry]) -> list[str]:
     asked = [_asked_by(entry) for entry in entries]
     taken = 2 + len(f"{arena.head_bytes:,}") + 2 + max((2 + len(name) for name in asked if name), default=0)
-    room = min(NAME_COLUMNS, max(LEAST_PART_COLUMNS, width() - taken))
+    columns = min(NAME_COLUMNS, max(LEAST_PART_COLUMNS, width() - taken))
     names = [
-        printable(entry.where if name else _place(entry) + entry.where, room)
+        printable(entry.where if name else _place(entry) + entry.where, columns)
         for entry, name in zip(entries, asked, strict=True)
     ]
     rows = [(f"{entry.bytes:,}", name, by) for entry, name, by in zip(entries, names, asked, strict=True)]
@@ -223,9 +223,9 @@ def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
     used = sum(2 + max(len(row[column]) for row in (header, *rows)) for column in range(len(header)))
     span = _span(plan, last)
     columns = min(MAP_COLUMNS, max(LEAST_MAP_COLUMNS, width() - used - 2 - LEAST_NAME_COLUMNS), max(last + 1, 1))
-    room = max(MIN_NAME_COLUMNS, width() - used - 2 - max(columns, len(span)))
+    name_columns = max(MIN_NAME_COLUMNS, width() - used - 2 - max(columns, len(span)))
     cells = [
-        (*row, _bar(item, last, columns), _name(item, plan, is_scratch, several, room))
+        (*row, _bar(item, last, columns), _name(item, plan, is_scratch, several, name_columns))
         for row, (item, is_scratch) in zip(rows, listed, strict=True)
     ]
     lines = table((*header, span, "name"), cells, ">>>>>><<")
@@ -258,11 +258,11 @@ def _end(item: PlannedTensor) -> int:
     return item.offset + -(-item.bytes // ALIGNMENT) * ALIGNMENT
 
 
-def _name(item: PlannedTensor, plan: PlanInfo, is_scratch: bool, several: bool, room: int) -> str:
+def _name(item: PlannedTensor, plan: PlanInfo, is_scratch: bool, several: bool, columns: int) -> str:
     if not is_scratch:
-        return printable(item.name.partition(";")[0], room)
+        return printable(item.name.partition(";")[0], columns)
     place = f"{item.subgraph}:{item.index}" if several else str(item.index)
-    return printable(f"op {place} {item.name}", room)
+    return printable(f"op {place} {item.name}", columns)
 
 
 def _span(plan: PlanInfo, last: int) -> str:
@@ -390,10 +390,10 @@ def command(
         deliver(to_json(documents(reports)), None)
     elif not quiet:
         everything = verbose > 0
-        own, shared = without_shared(reports)
+        unshared, shared = without_shared(reports)
         views = [
             explain_view(item, everything=everything) if explain else plan_view(item, everything=everything)
-            for item in own
+            for item in unshared
         ]
         lines = [line for view in views for line in ("", *view)][1:] + finding_lines(shared, everything=everything)
         end = closing(joint_verdict(reports), lines)

@@ -25,10 +25,10 @@ NEVER_OF = {"check": ("update", "output")}
 
 def load_settings(ctx: click.Context) -> dict[str, Any]:
     """A default map for the group's commands. Raises SettingsError naming file and key."""
-    found = _read()
-    if found is None:
+    settings_file = _read()
+    if settings_file is None:
         return {}
-    _, where, settings = found
+    _, where, settings = settings_file
     group = ctx.command
     assert isinstance(group, click.Group)
     parameters: dict[str, dict[str, click.Parameter]] = {}
@@ -73,8 +73,8 @@ def read_by_name(*targets: str | None) -> tuple[Path, ...]:
     """What a command reads without an option of its own: the settings, and profiles of the user's among its targets."""
     from edgetool.pipeline.targets import is_path
 
-    found = _read()
-    settings = () if found is None else (found[0],)
+    settings_file = _read()
+    settings = () if settings_file is None else (settings_file[0],)
     return (*settings, *(Path(name) for name in targets if name is not None and is_path(name)))
 
 

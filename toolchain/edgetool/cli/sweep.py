@@ -131,16 +131,16 @@ def find_store(source: Path | None, store: Path | None) -> Path:
         if store is not None and store != source:
             raise UsageError(f"{source} and --store {store} are different stores", fix="specify only one of them")
         return source
-    found = store if source is None and store is not None else store_path(spec_path(source), store)
-    if not found.exists():
+    path = store if source is None and store is not None else store_path(spec_path(source), store)
+    if not path.exists():
         if source is not None:
             _check_toml(source)
         again = "" if source is None else f" {shlex.quote(str(source))}"
         option = "" if store is None else f" --store {shlex.quote(str(store))}"
         raise UsageError(
-            "the store does not exist yet", where=str(found), fix=f"run 'edgetool sweep run{again}{option}' first"
+            "the store does not exist yet", where=str(path), fix=f"run 'edgetool sweep run{again}{option}' first"
         )
-    return found
+    return path
 
 
 def _check_toml(source: Path) -> None:
@@ -165,9 +165,9 @@ def read_rows(
     from edgetool.sweep.table import rows
 
     with open_store(path) as store:
-        found = store.sweep(), rows(store, axes, notes=notes)
+        result = store.sweep(), rows(store, axes, notes=notes)
     gc.freeze()  # of hundreds of thousands of objects none is garbage: do not look for it while they are shown
-    return found
+    return result
 
 
 def named(labels: Iterable[str]) -> str:
@@ -177,10 +177,10 @@ def named(labels: Iterable[str]) -> str:
 
 def of_targets(record: SweepRecord, rows: tuple[Row, ...], labels: tuple[str, ...]) -> tuple[Row, ...]:
     """The rows of these targets, all without any. Raises UsageError for one that the sweep has not."""
-    known = tuple(target.label for target in record.targets)
+    known_labels = tuple(target.label for target in record.targets)
     for label in labels:
-        if label not in known:
-            raise UsageError(f"the sweep has no target {label!r}", fix=f"use one of {named(known)}")
+        if label not in known_labels:
+            raise UsageError(f"the sweep has no target {label!r}", fix=f"use one of {named(known_labels)}")
     return tuple(row for row in rows if row.variant.target in labels) if labels else rows
 
 

@@ -35,8 +35,8 @@ def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = 
         for row in every
         if row.judged is not None and row.judged.accepted and row.variant.target == chosen.variant.target
     ]
-    known = any(AXES[by].value(row) is not None for row in accepted)
-    by = by if known else INSTEAD.get(by, by)
+    has_values = any(AXES[by].value(row) is not None for row in accepted)
+    by = by if has_values else INSTEAD.get(by, by)
     word = accuracy_word(every) if by == "accuracy" else AXIS_WORDS[by]
     best = "highest" if AXES[by].better == "higher" else "lowest"
     text = f"variant {chosen.number} ({variant_text(chosen.variant)}), the {best} {word} of {len(accepted)} accepted"
@@ -56,11 +56,11 @@ def runners_up(chosen: Row, accepted: Sequence[Row], by: str) -> list[Row]:
     from edgetool.sweep.best import best_row
 
     left = [row for row in accepted if row.number != chosen.number]
-    found: list[Row] = []
-    while left and len(found) < RUNNERS_UP:
-        found.append(best_row(left, chosen.variant.target, by))
-        left.remove(found[-1])
-    return found
+    runners: list[Row] = []
+    while left and len(runners) < RUNNERS_UP:
+        runners.append(best_row(left, chosen.variant.target, by))
+        left.remove(runners[-1])
+    return runners
 
 
 @click.command(
@@ -124,7 +124,7 @@ def command(
     label = target if target is not None else _only_target(record)
     chosen = best_row(every, label, by)
     with open_store(path) as opened, ProgressLine(quiet=quiet or as_json) as progress:
-        made = write_best(
+        best = write_best(
             opened,
             chosen,
             output=output,
@@ -136,16 +136,16 @@ def command(
     if depfile is not None:
         from edgetool.pipeline.output import write_depfile
 
-        write_depfile(depfile, made.files, (path, *read_by_name()))
+        write_depfile(depfile, best.files, (path, *read_by_name()))
     if as_json:
         from edgetool.report.json import document, to_json
 
-        deliver(to_json(document(made.report)), None)
+        deliver(to_json(document(best.report)), None)
     elif not quiet:
         from edgetool.cli.view import summary, written
 
         view = best_view(chosen, every, by, everything=verbose > 0)
-        print_lines([*view, "", *summary(made.report), *written(made.files)])
+        print_lines([*view, "", *summary(best.report), *written(best.files)])
 
 
 def _only_target(record: SweepRecord) -> str:

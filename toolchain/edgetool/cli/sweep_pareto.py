@@ -102,8 +102,8 @@ def _table(front: Sequence[Row], axes: Sequence[str], headers: Sequence[str]) ->
     ]
     header = ["no", *headers, "vs. previous"]
     used = sum(max(len(cell) for cell in column) + GAP for column in zip(header, *cells, strict=True))
-    room = max(width() - used - GAP, LEAST_VARIANT)
-    full = [[*line, cut(variant_text(row.variant), room)] for line, row in zip(cells, front, strict=True)]
+    columns = max(width() - used - GAP, LEAST_VARIANT)
+    full = [[*line, cut(variant_text(row.variant), columns)] for line, row in zip(cells, front, strict=True)]
     return [f"  {line}" for line in table([*header, "variant"], full, ">" * (1 + len(axes)) + "<<")]
 
 

@@ -31,7 +31,7 @@ CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it
 
 def progress_text(advance: Advance) -> str:
     """12/36 jobs, 1 failed, about 3 min left: convert level 0.25 int8; of the jobs that run those that fit one line."""
-    room = max(width() - CLOCK_COLUMNS, 1)
+    columns = max(width() - CLOCK_COLUMNS, 1)
     count = f"{advance.done}/{advance.total}"
     failed = [f"{advance.failed} failed"] if advance.failed else []
     is_timed = advance.seconds_left is not None and advance.done < advance.total
@@ -44,7 +44,7 @@ def progress_text(advance: Advance) -> str:
         for shown in range(len(running), 0, -1)
     ]
     choices = [*(f"{long}: {names}" for names in some), *(f"{short}: {names}" for names in some[-1:]), long, short]
-    return next((text for text in choices if len(text) <= room), short[:room])
+    return next((text for text in choices if len(text) <= columns), short[:columns])
 
 
 def time_text(seconds: float) -> str:
@@ -115,11 +115,11 @@ def command(
     if jobs is not None and scheduler is not None:
         raise UsageError("--jobs and --scheduler are mutually exclusive", fix="specify only one of them")
     kept = store_path(path, store)
-    wanted = read_spec(path, trust_model_code=trust_model_code)
+    sweep_spec = read_spec(path, trust_model_code=trust_model_code)
     try:
         with ProgressLine(quiet=quiet or as_json) as line:
             result = run_sweep(
-                wanted,
+                sweep_spec,
                 kept,
                 jobs=jobs,
                 scheduler=scheduler,

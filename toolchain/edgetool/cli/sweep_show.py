@@ -102,17 +102,17 @@ def by_column(record: SweepRecord, rows: tuple[Row, ...], column: str) -> tuple[
     order = ("number", "level", "precision", "target", "status")
 
     def value(row: Row) -> tuple[bool, bool, object]:
-        found: object
+        cell: object
         if column in AXES:
-            found = AXES[column].value(row)
-            found = found if found is None else AXES[column].sign * found
+            cell = AXES[column].value(row)
+            cell = cell if cell is None else AXES[column].sign * cell
         elif column in ("number", "status"):
-            found = getattr(row, column)
+            cell = getattr(row, column)
         elif column in order:
-            found = getattr(row.variant, column)
+            cell = getattr(row.variant, column)
         else:
-            found = dict(row.variant.parameters).get(column.removeprefix("param_"))
-        return found is None, isinstance(found, str), 0 if found is None else found
+            cell = dict(row.variant.parameters).get(column.removeprefix("param_"))
+        return cell is None, isinstance(cell, str), 0 if cell is None else cell
 
     names = (*order, *(f"param_{name}" for name in record.parameter_names), *AXES)
     if column not in names:

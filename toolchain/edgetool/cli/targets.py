@@ -100,8 +100,8 @@ def _speed(target: Target) -> Iterator[tuple[str, str]]:
         yield "Bandwidth", f"{target.bandwidth_gbps:g} GB/s; nothing else is known about the speed of this device"
         return
     core = target.core
-    own = {timing.kernels for timing in target.timings}
-    timings = (*target.timings, *(timing for timing in core.timings if timing.kernels not in own))
+    by_kernels = {timing.kernels for timing in target.timings}
+    timings = (*target.timings, *(timing for timing in core.timings if timing.kernels not in by_kernels))
     for timing in timings:
         yield "Timing", _timing(timing)
     if not timings:
@@ -109,8 +109,8 @@ def _speed(target: Target) -> Iterator[tuple[str, str]]:
     if core.instructions is not None:
         substitute = "" if core.instructions == core.name else ", as a substitute for this core"
         yield "Counts", f"instructions counted on {core.instructions}{substitute}"
-    least, most = core.cpi_limits
-    yield "Bounds", f"{least:g} to {most:g} cycles per instruction; {core.bus_bytes} bytes per cycle from memory"
+    minimum, maximum = core.cpi_limits
+    yield "Bounds", f"{minimum:g} to {maximum:g} cycles per instruction; {core.bus_bytes} bytes per cycle from memory"
 
 
 def _timing(timing: Timing) -> str:

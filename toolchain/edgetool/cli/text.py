@@ -131,11 +131,11 @@ def common_unit(values: Sequence[float | None], units: Sequence[tuple[float, str
     1 and the largest stays readable.
     """
     positive = [abs(value) for value in values if value]
-    most, least = max(positive, default=0.0), min(positive, default=0.0)
-    place = next((i for i, (factor, _) in enumerate(units) if float(f"{most / factor:.3g}") >= 1), len(units) - 1)
-    while place + 1 < len(units) and least < units[place][0]:
-        allowed = LARGEST_BESIDE_TINY if least < TINY * units[place][0] else LARGEST_SHOWN
-        if most / units[place + 1][0] >= allowed:
+    largest, smallest = max(positive, default=0.0), min(positive, default=0.0)
+    place = next((i for i, (factor, _) in enumerate(units) if float(f"{largest / factor:.3g}") >= 1), len(units) - 1)
+    while place + 1 < len(units) and smallest < units[place][0]:
+        allowed = LARGEST_BESIDE_TINY if smallest < TINY * units[place][0] else LARGEST_SHOWN
+        if largest / units[place + 1][0] >= allowed:
             break
         place += 1
     return units[place]

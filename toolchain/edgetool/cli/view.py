@@ -97,8 +97,8 @@ def _name(layer: LayerLoss, shown: Sequence[LayerLoss]) -> str:
         + max(len(item.operator) for item in shown)
         + 2
     )
-    room = min(NAME_COLUMNS, max(LEAST_NAME_COLUMNS, width() - others))
-    return printable(layer.name or "?", room)
+    columns = min(NAME_COLUMNS, max(LEAST_NAME_COLUMNS, width() - others))
+    return printable(layer.name or "?", columns)
 
 
 def _called(layer: LayerLoss) -> str:
@@ -162,8 +162,8 @@ def runs_fact(report: Report) -> list[str]:
     lines: list[str] = []
     for text in _problems(report.findings):
         kind, _, reason = text.partition(": ")
-        label, said = ("Runs", f"no: {reason}") if kind == "Does not run" else ("Problem", text)
-        lines += fact(label, said, style={"fg": "red", "bold": True})
+        label, shown = ("Runs", f"no: {reason}") if kind == "Does not run" else ("Problem", text)
+        lines += fact(label, shown, style={"fg": "red", "bold": True})
     return lines
 
 
@@ -189,8 +189,8 @@ NO_LIMITS = "no memory limits are known (use --sram and --flash, or a board)"
 
 def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
     """The verdict as the last lines of an output; nothing if it is favourable and still on the screen."""
-    height = sum(line.count("\n") + 1 for line in printed)
-    if not verdict.negative and height <= SCREEN_LINES:
+    rows = sum(line.count("\n") + 1 for line in printed)
+    if not verdict.negative and rows <= SCREEN_LINES:
         return []
     lines = wrapped(printable(verdict.text, LONGEST), "    ", "  ")
     colour = "red" if verdict.negative else None
@@ -236,9 +236,9 @@ def _misfits(report: Report) -> list[str]:
     parts = []
     if memory.arena_fits is False and memory.sram_bytes is not None:
         needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
-        least = "at least " if arena.is_lower_bound else ""
+        qualifier = "at least " if arena.is_lower_bound else ""
         region = printable(memory.region or "SRAM", 30)
-        parts.append(f"arena {least}{size_of(needed, memory.sram_bytes)} in {region}")
+        parts.append(f"arena {qualifier}{size_of(needed, memory.sram_bytes)} in {region}")
     if memory.model_fits is False and memory.flash_bytes is not None:
         parts.append(f"model {size_of(model_bytes(report), memory.flash_bytes)} in flash")
     return [f"Does not fit: {', '.join(parts)}"] if parts else []
@@ -251,13 +251,13 @@ def _favourable(report: Report) -> str:
     if arena is None:
         return f"No problem found{time}"
     size = arena.bytes if arena.bytes is not None else arena.layout_bytes
-    least = "more than " if arena.bytes is None else "at least " if arena.is_lower_bound else ""
+    qualifier = "more than " if arena.bytes is None else "at least " if arena.is_lower_bound else ""
     if memory is None or (memory.sram_bytes is None and memory.flash_bytes is None):
         why = "its exact size depends on the target (--target)" if memory is None else "no memory limits are known"
-        return f"Arena {least}{kib(size)}: {why}{time}"
+        return f"Arena {qualifier}{kib(size)}: {why}{time}"
     parts = []
     if memory.sram_bytes is not None:
-        parts.append(f"arena {least}{_share(size, memory.sram_bytes)}")
+        parts.append(f"arena {qualifier}{_share(size, memory.sram_bytes)}")
     if memory.flash_bytes is not None:
         parts.append(f"model {_share(model_bytes(report), memory.flash_bytes)}")
     judged = "Fits" if memory.arena_fits and memory.model_fits else _partly(memory).capitalize()
@@ -383,8 +383,8 @@ def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
     moved = f"{grouped(plan.moved)} of {grouped(len(plan.order))} operators moved" if plan.moved else "as in the file"
     text = f"{moved}; {grouped(plan.live_bytes, 'B')} live at the peak"
     if plan.order_proof != "none":
-        known = " based on the known allocations" if arena.is_lower_bound and not plan.constants_in_ram else ""
-        text += f", which is minimal{known}"
+        basis = " based on the known allocations" if arena.is_lower_bound and not plan.constants_in_ram else ""
+        text += f", which is minimal{basis}"
     elif bound is not None:
         text += f"; no order needs less than {grouped(bound, 'B')}"
     return fact("Order", text)

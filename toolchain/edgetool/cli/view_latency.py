@@ -39,9 +39,9 @@ def latency_facts(estimate: EstimateInfo) -> list[str]:
     if latency is None:
         moving = duration(sum(item.ms.value for item in estimate.operators))
         return fact("Inference", f"not estimated; memory traffic alone takes {moving}") + fact("Basis", basis)
-    known = status(estimate)
-    lines = fact("Inference", f"{banded(latency, duration)}, {known}", style={"bold": True})
-    return lines + fact("Basis", basis, style=STATUS_STYLES.get(known))
+    basis_status = status(estimate)
+    lines = fact("Inference", f"{banded(latency, duration)}, {basis_status}", style={"bold": True})
+    return lines + fact("Basis", basis, style=STATUS_STYLES.get(basis_status))
 
 
 def status(estimate: EstimateInfo) -> str:
@@ -56,8 +56,8 @@ def status(estimate: EstimateInfo) -> str:
 def banded(band: Band, shown: Callable[[float], str]) -> str:
     """As in "about 24 ms (22 ms to 28 ms)"; the value alone where the band shows nothing else."""
     value, low, high = shown(band.value), shown(band.low), shown(band.high)
-    told = value if value.startswith("under ") else f"about {value}"
-    return told if low == value == high else f"{told} ({low} to {high})"
+    text = value if value.startswith("under ") else f"about {value}"
+    return text if low == value == high else f"{text} ({low} to {high})"
 
 
 def slowest_facts(estimate: EstimateInfo) -> list[str]:
@@ -85,11 +85,11 @@ def limit_facts(estimate: EstimateInfo, *, everything: bool = False) -> list[str
 
 def energy_facts(estimate: EstimateInfo) -> list[str]:
     """Energy with its band, and the basis of the power; nothing where that is not known."""
-    found = estimate.energy_uj
-    if found is None:
+    energy_uj = estimate.energy_uj
+    if energy_uj is None:
         return []
     power = (estimate.energy_basis or "").partition("; time: ")[0]  # that of the time stands above
-    return fact("Energy", f"{banded(found, energy)}{f'; {printable(power, 400)}' if power else ''}")
+    return fact("Energy", f"{banded(energy_uj, energy)}{f'; {printable(power, 400)}' if power else ''}")
 
 
 def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
@@ -148,9 +148,9 @@ def operator_table(operators: Sequence[OperatorInfo], shown: int) -> list[str]:
     cells = [header, *rows]
     used = sum(2 + max(len(row[column]) for row in cells) for column in range(len(header)))
     used += 2 + max(len(name) for name in ["op", *places])
-    room = max(LEAST_NAME_COLUMNS, width() - 2 - used)
+    columns = max(LEAST_NAME_COLUMNS, width() - 2 - used)
     named = [
-        (where, printable(f"{item.operator}{f' x{item.runs}' if item.runs > 1 else ''}", room), *row)
+        (where, printable(f"{item.operator}{f' x{item.runs}' if item.runs > 1 else ''}", columns), *row)
         for where, item, row in zip(places, operators, rows, strict=False)
     ]
     lines = [f"  {line}" for line in table(("op", "operator", *header), named, "><>>>><")]

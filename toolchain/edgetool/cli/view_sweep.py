@@ -86,40 +86,40 @@ class Layout:
 
 def accuracy_word(rows: Sequence[Row]) -> str:
     """What the column of accuracy holds: right answers, or without evaluation data those that the original gives."""
-    known = any(row.metrics is not None and row.metrics.quality.accuracy is not None for row in rows)
-    return "accuracy" if known else "agreement"
+    has_accuracy = any(row.metrics is not None and row.metrics.quality.accuracy is not None for row in rows)
+    return "accuracy" if has_accuracy else "agreement"
 
 
 def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = False) -> Layout:
     """The columns for these rows of all that there are; everything: however wide."""
     less = savings(every)
-    said = {} if everything else same_everywhere(every)
-    told = [column for column in _columns(rows, less) if column.key not in said and _tells(column, rows)]
+    shared = {} if everything else same_everywhere(every)
+    informative = [column for column in _columns(rows, less) if column.key not in shared and _tells(column, rows)]
     needed = max((len(verdict(row)) for row in rows), default=0)
     if everything:
-        return Layout(tuple(told), MOST_VERDICT)
-    widths = {column.key: _width(column, rows) for column in told}
-    least = min(needed, LEAST_VERDICT)
+        return Layout(tuple(informative), MOST_VERDICT)
+    widths = {column.key: _width(column, rows) for column in informative}
+    minimum = min(needed, LEAST_VERDICT)
     left_out: list[Column] = []
 
-    def room() -> int:
-        return width() - sum(widths[column.key] + GAP for column in told if column not in left_out)
+    def remaining() -> int:
+        return width() - sum(widths[column.key] + GAP for column in informative if column not in left_out)
 
-    for column in sorted(told, key=lambda column: column.rank):
-        if room() >= least or column.rank == ALWAYS:
+    for column in sorted(informative, key=lambda column: column.rank):
+        if remaining() >= minimum or column.rank == ALWAYS:
             break
         left_out.append(column)
-    kept = tuple(column for column in told if column not in left_out)
-    shown = max(room(), least)
-    return Layout(kept, shown, tuple(column.header for column in told if column in left_out))
+    kept = tuple(column for column in informative if column not in left_out)
+    shown = max(remaining(), minimum)
+    return Layout(kept, shown, tuple(column.header for column in informative if column in left_out))
 
 
 def same_everywhere(rows: Sequence[Row]) -> dict[str, str]:
     """By column, the settings that all variants share, in words: they take no column."""
     precisions = {row.variant.precision for row in rows}
     levels = {row.variant.level for row in rows}
-    said = {"precision": precisions.pop()} if len(precisions) == 1 else {}
-    return {**said, **({"level": pruned_text(levels.pop())} if len(levels) == 1 else {})}
+    shared = {"precision": precisions.pop()} if len(precisions) == 1 else {}
+    return {**shared, **({"level": pruned_text(levels.pop())} if len(levels) == 1 else {})}
 
 
 def table_lines(rows: Sequence[Row], chosen: Layout) -> list[str]:
@@ -267,8 +267,8 @@ def _arena_bytes(cost: Cost) -> int:
     return cost.arena_least_bytes if cost.arena_bytes is None else cost.arena_bytes
 
 
-def _middle(band: Band | None, said: Callable[[float], str]) -> str:
-    return UNKNOWN if band is None else said(band.value)
+def _middle(band: Band | None, shown: Callable[[float], str]) -> str:
+    return UNKNOWN if band is None else shown(band.value)
 
 
 def _band(band: Band | None) -> str:
@@ -355,8 +355,8 @@ def by_target(record: SweepRecord, rows: Sequence[Row]) -> list[tuple[str, list[
     groups: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.variant.target].append(row)
-    known = [target.label for target in record.targets if target.label in groups]
-    return [(label, groups[label]) for label in (*known, *(label for label in groups if label not in known))]
+    labels = [target.label for target in record.targets if target.label in groups]
+    return [(label, groups[label]) for label in (*labels, *(label for label in groups if label not in labels))]
 
 
 def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
@@ -442,17 +442,17 @@ def _target(label: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
     costs = [row.metrics.cost for row in every if row.metrics is not None]
     if not costs:
         return [target_heading(label, "no results yet")]
-    known = costs[0]
-    memories = [] if known.sram_bytes is None else [f"{format_size(known.sram_bytes)} in {known.region or 'SRAM'}"]
-    memories += [] if known.flash_bytes is None else [f"{format_size(known.flash_bytes)} flash"]
+    cost = costs[0]
+    memories = [] if cost.sram_bytes is None else [f"{format_size(cost.sram_bytes)} in {cost.region or 'SRAM'}"]
+    memories += [] if cost.flash_bytes is None else [f"{format_size(cost.flash_bytes)} flash"]
     judged = [row.judged for row in every if row.judged is not None]
     accepted = sum(item.accepted for item in judged)
     text = f"{printable(', '.join(memories)) or 'no memory limits'}; {accepted} of {len(every)} accepted"
     lines = [target_heading(label, text)]
     tracked = {budget.name: budget for item in judged for budget in item.budgets}
     counts = Counter(budget.name for item in judged for budget in item.budgets if budget.violated)
-    told = [f"{budget.budget} ({budget.of}) by {counts[name]}" for name, budget in tracked.items()]
-    return lines + (wrapped(f"Budgets violated: {', '.join(told)} of {len(judged)}", "    ", "  ") if told else [])
+    texts = [f"{budget.budget} ({budget.of}) by {counts[name]}" for name, budget in tracked.items()]
+    return lines + (wrapped(f"Budgets violated: {', '.join(texts)} of {len(judged)}", "    ", "  ") if texts else [])
 
 
 def _limits(limits: SweepLimits) -> list[str]:
