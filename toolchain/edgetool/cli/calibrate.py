@@ -35,7 +35,7 @@ COUNTERS = {"own": "a custom counter", "tflm": "TFLM's clock"}
 
 
 def calibrate_view(report: CalibrationReport, written: Path, *, every_operator: bool = False) -> list[str]:
-    """What changed, how well the measurements fit, what the devices said of operators, and how to use the profile."""
+    """Show what changed, how well the measurements fit, what the devices reported, and how to use the profile."""
     calibration = report.calibration
     count = f"{len(calibration.models)} measurement{'' if len(calibration.models) == 1 else 's'}"
     title = f"{printable(calibration.profile)}: {report.target.name} calibrated on {count}"
@@ -76,7 +76,7 @@ def _models(calibration: CalibrationInfo) -> list[str]:
 
 
 def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -> list[str]:
-    """What the device said of a model: its arena, and the operators that the estimate is farthest from."""
+    """What the device reported about a model: its arena, and the operators that the estimate is farthest from."""
     spread = f"{duration(device.min_ms, 4)} to {duration(device.max_ms, 4)}"
     counter = COUNTERS.get(device.counter, printable(device.counter))
     lines = wrapped(f"{printable(model.name)}: {device.runs} runs, {spread}, timed by {counter}", "    ", "  ")
@@ -108,7 +108,7 @@ def _device(model: MeasuredModel, device: DeviceInfo, *, every_operator: bool) -
 
 
 def _argument(written: Path) -> str:
-    """The profile's path as a shell takes it, and as --target tells it from a name."""
+    """Return the profile's path, quoted for a shell, and with ./ in front if --target would read it as a name."""
     from edgetool.pipeline.targets import is_path
 
     name = str(written)
@@ -116,7 +116,7 @@ def _argument(written: Path) -> str:
 
 
 def _changed(before: CalibratedTiming | None, after: CalibratedTiming, show: Callable[[CalibratedTiming], str]) -> str:
-    """As in "0.99 (was 1.54)"."""
+    """Return a value and its previous one: "0.99 (was 1.54)"."""
     now = show(after)
     return now if before is None or show(before) == now else f"{now} (was {show(before)})"
 
@@ -139,12 +139,12 @@ def _operator_band(timing: CalibratedTiming) -> str:
 
 
 class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A model and its time, as in kws.tflite=12.3ms; the path may hold an "=" of its own."""
+    """A model and its time: kws.tflite=12.3ms. The path may contain "="."""
 
     name = "model=time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Path, float]:
-        """The path and the milliseconds, or a usage error that says what was expected."""
+        """Return the path and the time in milliseconds, or fail with a usage error that states the expected form."""
         if isinstance(value, tuple):
             return value
         from edgetool.target.quantity import parse_time

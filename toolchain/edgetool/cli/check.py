@@ -1,7 +1,4 @@
-"""edgetool check.
-
-Options of `edgetool check`: limits, on the command line or in edgetool.toml.
-"""
+"""edgetool check: the options of the limits, the command, and the view of its judgements."""
 
 from __future__ import annotations
 
@@ -42,13 +39,13 @@ if TYPE_CHECKING:
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A value that a function reads; it is imported when the option is used."""
+    """The type of an option whose value a function parses. The function is imported when the option is used."""
 
     def __init__(self, name: str, reader: Callable[[], Callable[[Any], Any]]) -> None:
         self.name, self._reader = name, reader
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What the function makes of it, or a usage error with its words."""
+        """Return the parsed value, or fail with the function's message as a usage error."""
         try:
             return self._reader()(value)
         except UsageError as error:
@@ -151,7 +148,7 @@ VIOLATED = {True: "yes", False: "no", None: "unknown"}
 
 
 def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[str]:
-    """Every report, then for several a matrix of the memory used and a verdict.
+    """Show every report, then for several a matrix of the memory used and a verdict.
 
     A passing report of several takes one line, and in a failing one the passing rules do; everything: all of them in
     full, and notes too. What several reports have in common is printed once, after them.
@@ -177,7 +174,7 @@ def check_view(reports: Sequence[Report], *, everything: bool = False) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What more than one report says: open judgements, and findings of one model on several targets."""
+    """What several reports have in common: open judgements, and findings about one model on several targets."""
 
     judgements: dict[JudgementInfo, int] = field(default_factory=dict)
     findings: dict[tuple[str, FindingInfo], int] = field(default_factory=dict)
@@ -214,7 +211,7 @@ def _unvalued(item: JudgementInfo) -> JudgementInfo:
 
 
 def _open(report: Report) -> list[JudgementInfo]:
-    """The judgements that neither fail nor simply pass."""
+    """Return the judgements that neither fail nor pass outright."""
     return [item for item in gate_of(report).judgements if item.passed is not False and not _passes(item)]
 
 
@@ -227,7 +224,7 @@ def _findings(report: Report, *, everything: bool) -> list[FindingInfo]:
 
 
 def _collapsed(report: Report, common: _Common) -> list[str]:
-    """A passing report in one line, and what it alone leaves open."""
+    """A passing report in one line, and the open points that no other report has."""
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     mark, _ = MARKS[True]
     figures = ", ".join(_figures(report))
@@ -247,7 +244,7 @@ def _collapsed(report: Report, common: _Common) -> list[str]:
 
 
 def _short_path(path: str, columns: int) -> str:
-    """The path if it has the room, otherwise its last part; the middle of a longer one is cut."""
+    """Return the path if it fits, otherwise its last component, shortened in the middle if necessary."""
     return printable(path if len(path) <= columns else path.rpartition("/")[2], max(columns, LEAST_FILE))
 
 
@@ -332,7 +329,7 @@ def _report(report: Report, common: _Common, everything: bool) -> list[str]:
 
 
 def _verdict(report: Report, gate: GateInfo) -> str:
-    """Path and target, and what failed if it fits the line."""
+    """The path, the target and the verdict; the failed rules too if they fit on the line."""
     target = "" if report.target is None else f" on {printable(report.target.name)}"
     word, color = ("passes", "green") if gate.passed else ("FAILS", "red")
     columns = width() - len(f"{target} {word}")
@@ -344,7 +341,7 @@ def _verdict(report: Report, gate: GateInfo) -> str:
 
 
 def _device(report: Report) -> list[str]:
-    """What the figures are for."""
+    """The device that the figures are for."""
     target = report.target
     if target is None:
         return []
@@ -353,7 +350,7 @@ def _device(report: Report) -> list[str]:
 
 
 def _judgement(item: JudgementInfo, shown: set[tuple[str, ...]]) -> list[str]:
-    """One judgement; causes and advice of an earlier one are not repeated."""
+    """One judgement. Causes and advice that an earlier judgement has shown are not repeated."""
     mark, color = MARKS[item.passed]
     if item.passed and item.level == "warning":
         mark, color = "warn", "yellow"
@@ -389,7 +386,7 @@ def _budgets(memory: MemoryInfo) -> list[str]:
 
 
 def _lock(lock: LockInfo, judgements: Sequence[JudgementInfo]) -> list[str]:
-    """The state, what else differs, and the changes with their causes."""
+    """The state of the lock, which inputs differ, and the changes with their causes."""
     from edgetool.gate.lock_judgement import GUARDED
 
     reported = {item.rule for item in judgements}
@@ -559,7 +556,7 @@ def command(
 
 
 def _matching(path: Path) -> list[Path]:
-    """The files of a pattern in the settings, where no shell has expanded it; a path without one is itself."""
+    """Return the files that match a pattern in the settings, which no shell has expanded."""
     matches = [] if path.exists() or path.is_absolute() else sorted(Path().glob(str(path)))
     return matches or [path]
 
@@ -575,7 +572,7 @@ def _text(form: str, reports: Sequence[Report]) -> str:
 
 
 def _in_checkout(report: Report) -> Report:
-    """With the path from the top of the checkout, where GitHub looks for it wherever edgetool runs."""
+    """Return the report with the path relative to the top of the checkout, where GitHub looks for it."""
     root = os.environ.get("GITHUB_WORKSPACE")
     if not root or report.check is None:
         return report

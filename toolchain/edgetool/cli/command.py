@@ -41,7 +41,7 @@ class Command(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, which alone would let the last of several values win."""
+        """Parse the arguments. Reject repeated single-valued options, of which click takes the last."""
         if not ctx.resilient_parsing:
             try:
                 _, _, order = self.make_parser(ctx).parse_args(args=list(args))

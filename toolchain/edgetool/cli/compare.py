@@ -77,7 +77,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 
 def compare_view(report: CompareReport, *, everything: bool) -> list[str]:
-    """What is compared, what else than the models differs, the figures, and where the time or the bytes changed."""
+    """Show what is compared, other differences in the input, the figures, and where time or bytes changed."""
     compared = report.compare
     lines = [*_side("A", compared.a), *_side("B", compared.b), *finding_lines(report.findings), ""]
     lines += _figures(compared, everything=everything)
@@ -89,7 +89,7 @@ def compare_view(report: CompareReport, *, everything: bool) -> list[str]:
 
 
 def _side(letter: str, side: SideInfo) -> list[str]:
-    """The model, the target, and how its figures came about."""
+    """The model, the target, and the origin of the figures."""
     target = "no target" if side.target is None else f"{side.target.name}, {side.target.kernels} kernels"
     name = click.style(printable(side.name, NAME_COLUMNS), bold=True)
     if side.kind == "report":
@@ -105,7 +105,7 @@ def _side(letter: str, side: SideInfo) -> list[str]:
 
 
 def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
-    """A line per figure that either side has, and one for its band; what neither has is named below."""
+    """One line per figure that either side has, and one for its band. Figures that neither has are named below."""
     rows, bold = [], set[int]()
     for change in compared.figures:
         if (change.a is None and change.b is None) or (not everything and _goes_without_saying(change, compared)):
@@ -129,7 +129,7 @@ def _figures(compared: CompareInfo, *, everything: bool) -> list[str]:
 
 
 def _goes_without_saying(change: FigureChange, compared: CompareInfo) -> bool:
-    """The arena by TFLM's own planner, where that is the arena."""
+    """Whether the figure repeats another: the arena of TFLM's own planner, if that is the arena."""
     arena = next(item for item in compared.figures if item.figure == "arena_bytes")
     return change.figure == "stock_arena_bytes" and (change.a, change.b) == (arena.a, arena.b)
 
@@ -169,7 +169,7 @@ def _percent(percent: float | None) -> str:
 
 
 def _band_row(change: FigureChange) -> tuple[str, str, str, str, str]:
-    """Between what both lie, and whether the difference is more than what is not known."""
+    """The range of both values, and whether the difference exceeds the uncertainty."""
     shown = _format(change)
     cells = [
         "-" if band is None or band[1] is None else f"{shown(band[0]).partition(' ')[0]} to {shown(band[1])}"
@@ -184,7 +184,7 @@ def _from_below(change: FigureChange) -> bool:
 
 
 def _format(change: FigureChange) -> Callable[[float], str]:
-    """What formats every figure of the row, all in one unit."""
+    """Return the formatter for the figures of a row, all in one unit."""
     if change.figure == "cosine":
         return _cosine
     if change.unit in UNITS:
@@ -194,12 +194,12 @@ def _format(change: FigureChange) -> Callable[[float], str]:
 
 
 def _cosine(value: float) -> str:
-    """To four decimals, of which none is rounded up: 1.0000 is equal."""
+    """A cosine with four decimals, never rounded up: 1.0000 means equal."""
     return f"{floor(value * 1e4) / 1e4:.4f}"
 
 
 def _points(share: float) -> str:
-    """A share in percent: two decimals where one would tell too little."""
+    """A share in percent, with two decimals if the value is small."""
     return f"{100 * share:.1f}" if share >= 0.0995 or not share else f"{100 * share:.2f}"
 
 
@@ -208,7 +208,7 @@ def _count(value: float) -> str:
 
 
 def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
-    """Kinds of operators that one side has more of; all where everything is wanted."""
+    """The kinds of operators of which one side has more; all kinds if everything is shown."""
     chosen = [kind for kind in kinds if everything or kind.a != kind.b]
     if not chosen:
         return []
@@ -220,7 +220,7 @@ def _kinds(kinds: Sequence[KindChange], *, everything: bool) -> list[str]:
 
 
 def _operators(operators: Sequence[OperatorChange], *, everything: bool) -> list[str]:
-    """Those that changed most in time, or in bytes touched where a side tells no time."""
+    """The operators whose time changed most, or whose bytes touched did if a side has no times."""
     timed = all(
         (item.a is None or item.a_ms is not None) and (item.b is None or item.b_ms is not None) for item in operators
     )

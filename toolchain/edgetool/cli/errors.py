@@ -36,11 +36,11 @@ class Terminated(BaseException):
 
 
 class PipeClosedError(Exception):
-    """Whoever read our output went away. No OSError: click would turn that into exit code 1."""
+    """The reader of our output has gone. Not an OSError, which click would turn into exit code 1."""
 
 
 def raise_on_signals() -> None:
-    """Raise Terminated at the first signal that asks the program to end; later ones wait for the clean-up."""
+    """Raise Terminated at the first signal that asks the program to end; later signals wait for the clean-up."""
 
     def terminate(signum: int, frame: FrameType | None) -> None:
         for number in numbers:
@@ -54,7 +54,7 @@ def raise_on_signals() -> None:
 
 
 def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
-    """Run the program; the exit code. Nothing but SystemExit escapes."""
+    """Run the program and return its exit code. No exception but SystemExit escapes."""
     try:
         code = run()
         return code if isinstance(code, int) else 0  # click returns the code of an Exit raised in a command
@@ -93,7 +93,7 @@ def exit_code_of(run: Callable[[], object], *, tracebacks: bool) -> int:
 
 
 def usage_error(error: click.ClickException) -> UsageError:
-    """Return what click found wrong with the command line as an error in edgetool's own words."""
+    """Return what click reports about the command line as an error in edgetool's own wording."""
     ctx = getattr(error, "ctx", None)
     command = command_name(ctx) if ctx is not None else ""
     see_help = f"see '{' '.join(['edgetool', *command.split(), '--help'])}'"
@@ -124,5 +124,5 @@ def _say(text: str) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Of characters that show, and without what CI runners take for a command within a line."""
+    """Return the message with visible characters only, and without what CI runners take for a command."""
     return visible(text, MOST_CHARACTERS).replace("##", r"#\x23")

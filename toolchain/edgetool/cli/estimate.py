@@ -1,7 +1,4 @@
-"""edgetool estimate.
-
-The tables of precision trade-offs and of constraints, as the document has them.
-"""
+"""edgetool estimate: the command, and its view with the tables of precisions and of constraints."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ FITS = {True: "yes", False: "no", None: "?"}
 
 
 def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str]:
-    """The model in each precision, and the highest that fits; nothing where that was not computed."""
+    """Show the model in each precision and the highest one that fits; nothing if that was not computed."""
     if not tradeoffs:
         return []
     current, recommended = tradeoffs["own"], tradeoffs["recommended"]
@@ -93,7 +90,7 @@ def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str
 
 
 def constraint_lines(constraints: Section) -> list[str]:
-    """Needs against memories, and what the largest operator asks for; nothing where that was not computed."""
+    """Show requirements against memories, and the demands of the largest operator; nothing if not computed."""
     if not constraints:
         return []
     rows = [_limit(name, constraints[name]) for name in ("arena", "flash")]
@@ -105,7 +102,7 @@ def constraint_lines(constraints: Section) -> list[str]:
 
 
 def cache_fact(cache: Section | None) -> list[str]:
-    """Whether operators work within the data cache; nothing where there is none."""
+    """Show whether the operators work within the data cache; nothing if the target has none."""
     if cache is None:
         return []
     size = short_size(cache["cache_bytes"])
@@ -145,7 +142,7 @@ FACTORS_SHOWN = 2
 
 
 def estimate_view(report: Report, *, by: str, everything: bool) -> list[str]:
-    """What one must know at a glance, then what it rests on, then where the time goes and what else could be done.
+    """Show the summary, then its basis, then where the time goes and what would help.
 
     by: "time" lists the slowest operators first, "order" lists them as they run.
     """
@@ -174,7 +171,7 @@ def estimate_view(report: Report, *, by: str, everything: bool) -> list[str]:
 
 
 def fit_facts(report: Report) -> list[str]:
-    """Whether it runs and fits, and how full the memories are."""
+    """Show whether the model runs and fits, and how full the memories are."""
     memory, arena = report.memory, report.arena
     if memory is None or arena is None:
         return []
@@ -188,14 +185,14 @@ def fit_facts(report: Report) -> list[str]:
 
 
 def filled(size_bytes: int, limit_bytes: int | None, name: str) -> str:
-    """As in "97.3 of 640 KiB in sram (15 %)"."""
+    """Return a size with its limit and share: "97.3 of 640 KiB in sram (15 %)"."""
     if not limit_bytes:
         return short_size(size_bytes)
     return f"{size_of(size_bytes, limit_bytes)} in {name} ({percent(size_bytes / limit_bytes)})"
 
 
 def interval_fact(estimate: EstimateInfo) -> list[str]:
-    """How busy the device is when an input comes at every interval."""
+    """Show how busy the device is if an input arrives at every interval."""
     if estimate.interval_ms is None or estimate.stream_utilization is None:
         return []
     busy = f"busy {percent(estimate.stream_utilization)} of every {duration(estimate.interval_ms)}"
@@ -203,7 +200,7 @@ def interval_fact(estimate: EstimateInfo) -> list[str]:
 
 
 def measured_facts(measured: MeasuredInfo | None) -> list[str]:
-    """A real run beside the estimate."""
+    """Show a measured run next to the estimate."""
     if measured is None:
         return []
     from edgetool.estimate.memory_speed import rates
@@ -219,7 +216,7 @@ def measured_facts(measured: MeasuredInfo | None) -> list[str]:
 
 
 def factor_facts(estimate: EstimateInfo, shown: int) -> list[str]:
-    """What other runtimes take, as a factor on this time, from published rows: the fastest so many."""
+    """Show what other runtimes need, as published factors on this time, the fastest first."""
     lines: list[str] = []
     ranked = sorted(estimate.factors, key=lambda factor: factor.factor)
     for factor in ranked[:shown]:
@@ -243,7 +240,7 @@ BANDWIDTH = "BW: the share of the memory bandwidth that is used."
 
 
 def comparison_view(reports: Sequence[Report], *, by: str, everything: bool) -> list[str]:
-    """A line per target, and its problems; everything: the view of each target too."""
+    """Show one line per target and its problems; with `everything` also the full view of each target."""
     interval = next((r.estimate.interval_ms for r in reports if r.estimate is not None), None)
     load = "BW" if interval is None else "busy"
     estimates = [report.estimate for report in reports if report.estimate is not None]
@@ -288,7 +285,7 @@ def _name(report: Report) -> str:
 
 
 def _range(band: Band, time: Format) -> str:
-    """As in "22-28 ms"."""
+    """Return the band of a time: "22-28 ms"."""
     return f"{time(band.low).partition(' ')[0]}-{time(band.high)}"
 
 
@@ -304,7 +301,7 @@ def _share(share: float | None) -> str:
 
 
 def _measured(reports: Sequence[Report]) -> list[str]:
-    """The run that each target's own view compares with."""
+    """The measured run that each target's view compares with."""
     run = next((r.estimate.measured for r in reports if r.estimate is not None and r.estimate.measured), None)
     if run is None:
         return []
@@ -312,10 +309,10 @@ def _measured(reports: Sequence[Report]) -> list[str]:
 
 
 class Folder(click.Path):
-    """The path of a directory; an empty one, as of a variable that is not set, is not the current directory."""
+    """The path of a directory. An empty path, as from an unset variable, is not the current directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path, or a usage error for an empty one."""
+        """Return the path, or fail with a usage error if it is empty."""
         if not str(value).strip():
             self.fail("the name of the directory is empty ('.' is the current one)", param, ctx)
         return super().convert(value, param, ctx)

@@ -35,7 +35,7 @@ KIB = 2**10
 
 
 def fit_view(report: FitReport) -> list[str]:
-    """Lines of at most `width()` columns."""
+    """Show the boards in lines of at most `width()` columns."""
     fit = report.fit
     fitting = [row for row in fit.boards if row.fits]
     others = [row for row in fit.boards if not row.fits]
@@ -96,7 +96,7 @@ def _bars(row: BoardFit, columns: int) -> tuple[str, str]:
 
 
 def _bar(share: float | None, columns: int) -> str:
-    """A bar and its percentage, rounded up: what shows 100 % fits."""
+    """A bar and its percentage, rounded up: 100 % still fits."""
     if share is None:
         return f"{'-':>{columns + PERCENT_COLUMNS}}"
     full = min(columns, math.ceil(share * columns))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def inspection(inspected: dict[str, Any], *, tensors: bool) -> list[str]:
-    """Totals, inputs and outputs, operators, and with `tensors` every tensor."""
+    """Show totals, inputs and outputs, operators and, with `tensors`, every tensor."""
     from edgetool.report.document import FindingInfo
 
     model, totals = inspected["model"], inspected["totals"]

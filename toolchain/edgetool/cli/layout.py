@@ -25,7 +25,7 @@ LEAST_NAME_COLUMNS = 12
 
 
 def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
-    """Height, what it saves, how good it is, and where each buffer lies."""
+    """Show the height, the saving, the proof or gap, and the place of each buffer."""
     layout = report.layout
     count = f"{len(layout.buffers):,} buffer{'' if len(layout.buffers) == 1 else 's'}"
     lines = [f"{click.style(printable(report.instance.name), bold=True)}: {count}", ""]
@@ -62,7 +62,7 @@ def _proof(layout: LayoutInfo) -> str:
 
 
 def _buffers(buffers: tuple[PlacedBuffer, ...], shown: int) -> list[str]:
-    """The first so many buffers in the file's order: the bytes from start to before end, alive from lower to upper."""
+    """The first buffers in the file's order: bytes from start to before end, alive from lower to upper."""
     if not buffers:
         return ["  no buffer needs memory"]
     header = ("start", "end", "size", "lower", "upper")

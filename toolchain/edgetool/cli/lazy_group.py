@@ -25,7 +25,7 @@ class LazyGroup(Group):
         self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all commands in the order in which one uses them."""
+        """Return all commands in the order in which they are used."""
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

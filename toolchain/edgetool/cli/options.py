@@ -23,7 +23,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         self.name = name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or a usage error that says what was expected."""
+        """Return the number, or fail with a usage error that states the expected form."""
         if not isinstance(value, str):
             value = str(value)
         from edgetool.target import quantity
@@ -43,14 +43,14 @@ PATH = click.Path(path_type=Path)
 
 
 def complete_target(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of packaged profiles that begin so, for the shell."""
+    """Return the names of packaged profiles that begin with the text, for the shell."""
     from edgetool.target.load import list_targets
 
     return [name for name in list_targets() if name.startswith(incomplete)]
 
 
 def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Decorators as one, the first outermost."""
+    """Combine decorators into one; the first is the outermost."""
 
     def apply(function: F) -> F:
         for decorator in reversed(decorators):
@@ -61,7 +61,7 @@ def stacked(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def target_options(*, required: bool, multiple: bool = False) -> Callable[[F], F]:
-    """--target and the options that override its figures."""
+    """Add --target and the options that override its figures."""
     target = partial(option, group="Target")
     several = "; repeat it for several" if multiple else ""
     return stacked(
@@ -172,7 +172,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # as above
     name = "number[,number...]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """The numbers, finite."""
+        """Return the numbers, all finite, or fail with a usage error."""
         if isinstance(value, tuple):
             return value
         parts = value if isinstance(value, list) else str(value).split(",")
@@ -186,7 +186,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
-    """A number above 0, within what a device can have: no NaN, no infinity, nothing that overflows later."""
+    """A number above 0 and within what a device can have: no NaN, no infinity, nothing that overflows later."""
 
     name = "number"
 
@@ -194,7 +194,7 @@ class Positive(click.ParamType):  # type: ignore[type-arg]  # as above
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or a usage error that says what was expected."""
+        """Return the number, or fail with a usage error that states the expected form."""
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -208,7 +208,7 @@ POSITIVE = Positive()
 
 
 class InputShape(click.ParamType):  # type: ignore[type-arg]  # as above
-    """NAME=SIZES, or SIZES for the only input, without batch: "96,96,1", "96x96x1", or a shape as Keras prints it.
+    """NAME=SIZES, or SIZES for the only input, without the batch: "96,96,1", "96x96x1", or a shape as Keras prints it.
 
     A first None, ? or -1 is the batch and left out; a first 1 is one size or the batch, which the model's rank decides.
     """
@@ -218,7 +218,7 @@ class InputShape(click.ParamType):  # type: ignore[type-arg]  # as above
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str | None, tuple[int, ...]]:
-        """The name, None without one, and the sizes, each at least 1."""
+        """Return the name, None if there is none, and the sizes, each at least 1."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).rpartition("=")

@@ -26,7 +26,7 @@ def print_lines(lines: Sequence[str]) -> None:
 def deliver(
     text: str, output: Path | None, *, force: bool = False, quiet: bool = True, inputs: tuple[Path, ...] = ()
 ) -> None:
-    """Print the text, or write it to the file, which is none of the inputs, and say so."""
+    """Print the text, or write it to a file, which must not be one of the inputs, and report that on stderr."""
     if output is None:
         click.echo(text, nl=False)
         return

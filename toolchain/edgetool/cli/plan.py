@@ -44,7 +44,7 @@ LEAST_PART_COLUMNS = 16
 
 
 def explain_view(report: Report, *, everything: bool = False) -> list[str]:
-    """The sizes, then moments, tail and head."""
+    """Show the sizes, then the moments, the tail and the head of the arena."""
     arena = report.arena
     assert arena is not None
     lines = [heading(report), "", *arena_facts(arena, report.memory), ""]
@@ -75,7 +75,7 @@ def _moment(entry: BreakdownEntry) -> str:
 
 
 def _tail(report: Report, entries: list[BreakdownEntry]) -> list[str]:
-    """TFLM's own structures, then each operator with what it keeps and the scratch that it asks for."""
+    """TFLM's own structures, then each operator with its persistent and scratch buffers."""
     assert report.arena is not None
     structures = [entry for entry in entries if entry.operator is None]
     by_operator: dict[tuple[int, int], list[BreakdownEntry]] = {}
@@ -99,7 +99,7 @@ def _tail(report: Report, entries: list[BreakdownEntry]) -> list[str]:
 
 
 def _scratch(report: Report) -> dict[tuple[int, int], str]:
-    """What to say of the scratch buffers of each (subgraph, operator)."""
+    """Return a description of the scratch buffers of each (subgraph, operator)."""
     assert report.plan is not None
     texts: dict[tuple[int, int], str] = {}
     for item in report.plan.scratch:
@@ -142,7 +142,7 @@ def _place(entry: BreakdownEntry) -> str:
 
 
 def _listed(entries: list[BreakdownEntry]) -> str:
-    """As in "60 B OpData, 128 B per-channel multipliers, 4 B padding"."""
+    """Return the parts of an allocation: "60 B OpData, 128 B per-channel multipliers, 4 B padding"."""
     words = []
     for entry in entries:
         asked = entry.bytes if entry.requested_bytes is None else entry.requested_bytes
@@ -175,7 +175,7 @@ SHOWN = 40
 
 
 def plan_view(report: Report, *, everything: bool) -> list[str]:
-    """Sizes, what fits, and the planned tensors by offset, each with its life as a bar over the operators."""
+    """Show sizes, what fits, and the planned tensors by offset, with live ranges as bars over the operators."""
     assert report.arena is not None
     assert report.plan is not None
     lines = [heading(report), ""]
@@ -235,7 +235,7 @@ def tensor_map(plan: PlanInfo, shown: int) -> list[str]:
 
 
 def _peak_lines(plan: PlanInfo) -> list[str]:
-    """What the marks mean: the operator with which most is alive."""
+    """Explain the marks: the operator at which most bytes are alive."""
     peak = plan.peak
     if peak is None:
         return []
@@ -266,7 +266,7 @@ def _name(item: PlannedTensor, plan: PlanInfo, is_scratch: bool, several: bool, 
 
 
 def _span(plan: PlanInfo, last: int) -> str:
-    """What the bars run over; in another order than the file's, a position is not an operator's index."""
+    """Name the axis of the bars; in a changed order a position is not an operator's index in the file."""
     what = "position" if plan.moved else "op"
     return f"{what} 0 to {last}" if last >= 0 else f"no {what}"
 

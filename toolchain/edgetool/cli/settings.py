@@ -24,7 +24,7 @@ NEVER_OF = {"check": ("update", "output")}
 
 
 def load_settings(ctx: click.Context) -> dict[str, Any]:
-    """A default map for the group's commands. Raises SettingsError naming file and key."""
+    """Return a default map for the group's commands. Raises SettingsError with the file and the key."""
     settings_file = _read()
     if settings_file is None:
         return {}
@@ -70,7 +70,7 @@ def load_settings(ctx: click.Context) -> dict[str, Any]:
 
 
 def read_by_name(*targets: str | None) -> tuple[Path, ...]:
-    """What a command reads without an option of its own: the settings, and profiles of the user's among its targets."""
+    """Return the files that a command reads without an option: the settings, and user profiles among its targets."""
     from edgetool.pipeline.targets import is_path
 
     settings_file = _read()
@@ -84,7 +84,7 @@ def _check_allowed(where: str, key: str) -> None:
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, value: Any, where: str) -> Any:
-    """The value as the option takes it. Raises SettingsError naming the key."""
+    """Return the value in the form that the option takes. Raises SettingsError with the key."""
     if isinstance(value, list) and not _takes_list(parameter):
         raise SettingsError("takes one value, not a list", where=where)
     if parameter.multiple and not isinstance(value, list):
@@ -104,7 +104,7 @@ def _takes_list(parameter: click.Parameter) -> bool:
 
 
 def _option_name(key: str) -> str:
-    """The parameter of a key: dashes as underscores; "json" is a flag of another name in Python."""
+    """Return the parameter of a key: dashes become underscores; "json" has another name in Python."""
     name = key.replace("-", "_")
     return "as_json" if name == "json" else name
 
@@ -118,7 +118,7 @@ def _unknown(where: str, key: str, known: list[str]) -> SettingsError:
 
 
 def _read() -> tuple[Path, str, dict[str, Any]] | None:
-    """The file, what an error calls the part of it that is ours, and the settings; None where there is none."""
+    """Return the settings file, the name of edgetool's part of it, and the settings; None if there is none."""
     for name in (SETTINGS_NAME, "pyproject.toml"):
         path = Path(name)
         if not path.is_file():

@@ -1,9 +1,4 @@
-"""edgetool sweep, and what its commands share: the sweep that is meant, and options.
-
-Option types of `edgetool sweep`: names of axes and of columns, which are imported when an option is used.
-
-Which sweep is meant: a sweep.toml, or the store that 'sweep run' made of one.
-"""
+"""edgetool sweep: the group, and what its commands share: option types, the sweep.toml or store that is meant, rows."""
 
 from __future__ import annotations
 
@@ -31,12 +26,12 @@ axes_help = "accuracy, sqnr_db, latency_ms, energy_uj, arena_bytes, model_bytes,
 
 
 class Axis(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """The name of a figure that variants are compared by."""
+    """The name of a figure by which variants are compared."""
 
     name = "axis"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, or a usage error with those that there are."""
+        """Return the name, or fail with a usage error that lists the names."""
         from edgetool.sweep.front import AXES
 
         if value not in AXES:
@@ -44,7 +39,7 @@ class Axis(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names that begin so."""
+        """Return the names that begin with the text."""
         from edgetool.sweep.front import AXES
 
         return [CompletionItem(name) for name in AXES if name.startswith(incomplete)]
@@ -54,13 +49,13 @@ AXIS = Axis()
 
 
 def one_form(as_json: bool, as_csv: bool) -> None:
-    """Raise UsageError where two forms are asked for."""
+    """Raise UsageError if two output forms are requested."""
     if as_json and as_csv:
         raise UsageError("--json and --csv are mutually exclusive", fix="specify only one of them")
 
 
 def picture_format(path: Path | None) -> str:
-    """ "svg" or "png", by the file's suffix; "" for no file. Raises UsageError for another."""
+    """Return "svg" or "png" by the file's suffix, "" without a file. Raises UsageError for other suffixes."""
     if path is None:
         return ""
     suffix = path.suffix.lower().removeprefix(".")
@@ -88,7 +83,7 @@ source_options = stacked(
 
 
 def is_store(path: Path) -> bool:
-    """Whether the file is an SQLite database, whatever its name."""
+    """Return whether the file is an SQLite database, whatever its name."""
     if not path.is_file():  # opening a pipe would wait for whoever writes to it
         return False
     try:
@@ -99,7 +94,7 @@ def is_store(path: Path) -> bool:
 
 
 def spec_path(source: Path | None) -> Path:
-    """The sweep.toml of 'run'. Raises UsageError for a store, or where there is none."""
+    """Return the sweep.toml for 'run'. Raises UsageError for a store, or if there is no sweep.toml."""
     path = source or DEFAULT
     if is_store(path):
         raise UsageError(
@@ -117,7 +112,7 @@ def spec_path(source: Path | None) -> Path:
 
 
 def store_path(path: Path, store: Path | None) -> Path:
-    """The store of a sweep.toml. Raises UsageError for a directory, which may have no name that a store could take."""
+    """Return the store of a sweep.toml. Raises UsageError for a directory whose name a store cannot have."""
     if store is not None:
         return store
     if path.is_dir():
@@ -126,7 +121,7 @@ def store_path(path: Path, store: Path | None) -> Path:
 
 
 def find_store(source: Path | None, store: Path | None) -> Path:
-    """The store that exists. Raises UsageError naming what to do first."""
+    """Return the existing store. Raises UsageError that states what to do first."""
     if source is not None and is_store(source):
         if store is not None and store != source:
             raise UsageError(f"{source} and --store {store} are different stores", fix="specify only one of them")
@@ -144,7 +139,7 @@ def find_store(source: Path | None, store: Path | None) -> Path:
 
 
 def _check_toml(source: Path) -> None:
-    """Raise UsageError where 'sweep run' could make nothing of the file."""
+    """Raise UsageError if 'sweep run' could not use the file."""
     from edgetool.sweep.spec import read_toml
 
     try:
@@ -160,7 +155,7 @@ def _check_toml(source: Path) -> None:
 def read_rows(
     path: Path, axes: tuple[str, ...] | None = None, *, notes: bool = True
 ) -> tuple[SweepRecord, tuple[Row, ...]]:
-    """The sweep of a store and all its rows, judged, the front of the axes marked (by default the usual ones)."""
+    """Return the sweep of a store and all its rows, judged, with the front of the axes marked."""
     from edgetool.sweep.store import open_store
     from edgetool.sweep.table import rows
 
@@ -171,12 +166,12 @@ def read_rows(
 
 
 def named(labels: Iterable[str]) -> str:
-    """The labels as they are given in a shell: pico, 'slow pico'."""
+    """Return labels quoted for a shell: pico, 'slow pico'."""
     return ", ".join(map(shlex.quote, labels))
 
 
 def of_targets(record: SweepRecord, rows: tuple[Row, ...], labels: tuple[str, ...]) -> tuple[Row, ...]:
-    """The rows of these targets, all without any. Raises UsageError for one that the sweep has not."""
+    """Return the rows of these targets, all rows if none is named. Raises UsageError for an unknown target."""
     known_labels = tuple(target.label for target in record.targets)
     for label in labels:
         if label not in known_labels:

@@ -29,7 +29,7 @@ RUNNERS_UP = 3
 
 
 def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = False) -> list[str]:
-    """every: all rows of the sweep; the chosen one is the best of its target in the axis."""
+    """Show the chosen row, the best of its target on the axis; `every` holds all rows of the sweep."""
     accepted = [
         row
         for row in every
@@ -52,7 +52,7 @@ def best_view(chosen: Row, every: Sequence[Row], by: str, *, everything: bool = 
 
 
 def runners_up(chosen: Row, accepted: Sequence[Row], by: str) -> list[Row]:
-    """The next best, as the chosen one was found to be the best."""
+    """Return the next best rows, ranked as the chosen one was."""
     from edgetool.sweep.best import best_row
 
     left = [row for row in accepted if row.number != chosen.number]
@@ -149,7 +149,7 @@ def command(
 
 
 def _only_target(record: SweepRecord) -> str:
-    """The label of the sweep's target. Raises UsageError where there are several."""
+    """Return the label of the sweep's only target. Raises UsageError if there are several."""
     labels = [target.label for target in record.targets]
     if len(labels) != 1:
         raise UsageError(f"the sweep has {len(labels)} targets", fix=f"specify --target with one of {named(labels)}")

@@ -73,7 +73,7 @@ TEXTS: Mapping[str, Callable[[float], str]] = {
 
 
 def pareto_view(record: SweepRecord, rows: Sequence[Row], axes: Sequence[str]) -> list[str]:
-    """rows: all of the targets shown, the front of the axes marked. Sorted by the first axis."""
+    """Show the front of the targets in `rows`, sorted by the first axis."""
     word = accuracy_word(rows)
     headers = [word if name == "accuracy" else AXIS_WORDS[name] for name in axes]
     name = click.style(printable(record.name), bold=True)

@@ -1,9 +1,4 @@
-"""edgetool sweep run.
-
-The line that shows how far a sweep is, and its summary at the end.
-
-What a run of a sweep did, in a line.
-"""
+"""edgetool sweep run: the command, its progress line and its summary."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it
 
 
 def progress_text(advance: Advance) -> str:
-    """12/36 jobs, 1 failed, about 3 min left: convert level 0.25 int8; of the jobs that run those that fit one line."""
+    """Return the progress: "12/36 jobs, 1 failed, about 3 min left: convert level 0.25 int8", cut to the line."""
     columns = max(width() - CLOCK_COLUMNS, 1)
     count = f"{advance.done}/{advance.total}"
     failed = [f"{advance.failed} failed"] if advance.failed else []
@@ -48,7 +43,7 @@ def progress_text(advance: Advance) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """A stretch of time to two parts at most: 45 s, 3 min, 1 h 20 min, 2 d 3 h."""
+    """Return a duration in at most two units: 45 s, 3 min, 1 h 20 min, 2 d 3 h."""
     whole = max(round(seconds), 1)
     if whole < MINUTE:
         return f"{whole} s"
@@ -62,7 +57,7 @@ def time_text(seconds: float) -> str:
 
 
 def run_summary(result: RunResult, store: Path) -> list[str]:
-    """Jobs computed, found done and failed, the time, and where all is kept."""
+    """Summarize the jobs computed, reused and failed, the time, and the place of the store."""
     parts = [f"{result.computed} jobs computed", f"{result.reused} reused"]
     if result.failed:
         parts.append(f"{result.failed} failed (--retry-failed tries again)")

@@ -96,7 +96,7 @@ def command(
 
 
 def by_column(record: SweepRecord, rows: tuple[Row, ...], column: str) -> tuple[Row, ...]:
-    """The rows by that column, unknown values last. Raises UsageError for a column that cannot be sorted by."""
+    """Return the rows sorted by the column, unknown values last. Raises UsageError for an unsortable column."""
     from edgetool.sweep.front import AXES
 
     order = ("number", "level", "precision", "target", "status")

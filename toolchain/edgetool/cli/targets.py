@@ -1,7 +1,4 @@
-"""edgetool targets.
-
-The views of `edgetool targets`.
-"""
+"""edgetool targets: the commands list, show and validate, and their views."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ VENDOR_COLUMNS, MCU_COLUMNS = 12, 11
 
 
 def target_table(targets: Sequence[Target]) -> list[str]:
-    """Return one line per profile, boards first, and below them how well the time of each is known.
+    """Return one line per profile, boards first, and below the list how well the time of each is known.
 
     The names of cores lose "cortex-" and "xtensa-", so that a line has at most 80 columns.
     """
@@ -68,7 +65,7 @@ def target_table(targets: Sequence[Target]) -> list[str]:
 
 
 def target_view(target: Target) -> list[str]:
-    """Return everything that a profile states, and where each figure comes from."""
+    """Return everything that a profile states, with the source of each figure."""
     core = target.core
     lines = [click.style(printable(target.name), bold=True), ""]
     if target.board:
@@ -129,7 +126,7 @@ def _power(target: Target) -> Iterator[tuple[str, str]]:
 
 
 def _other_runtimes(target: Target) -> list[str]:
-    """How other runtimes compare, as published; no estimate uses it."""
+    """How other runtimes compare according to publications; no estimate uses it."""
     if not target.factors:
         return []
     rows = [
@@ -150,7 +147,7 @@ def _unmodelled(target: Target) -> str:
 
 
 def _cut(text: str | None, columns: int) -> str:
-    """The text in at most this many columns, "-" for none."""
+    """Return the text cut to this many columns, "-" for None."""
     shown = printable(text or "-")
     return shown if len(shown) <= columns else f"{shown[: columns - 2]}.."
 

@@ -49,12 +49,12 @@ def is_dumb() -> bool:
 
 
 def width() -> int:
-    """Columns to fill; 80 when the output is not a terminal."""
+    """Return the columns of the terminal; 80 if the output is not a terminal."""
     return min(shutil.get_terminal_size((80, 24)).columns, MAX_WIDTH)
 
 
 def printable(text: str, limit: int = 60) -> str:
-    """Text from a file, safe on a terminal: control and non-ASCII characters escaped, the middle cut."""
+    """Return text from a file, safe on a terminal: control and non-ASCII characters escaped, the middle cut."""
     safe = "".join(c if " " <= c <= "~" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
     for command in ("::", "##"):  # with which a line, or what stands in it, is a command to a CI runner
         safe = safe.replace(command, f"{command[0]}\\x{ord(command[1]):02x}")
@@ -65,14 +65,14 @@ def printable(text: str, limit: int = 60) -> str:
 
 
 def grouped(number: int | float | None, unit: str = "") -> str:
-    """1,234 B; "unknown" for None."""
+    """Return "1,234 B"; "unknown" for None."""
     if number is None:
         return "unknown"
     return f"{number:,}{' ' + unit if unit else ''}"
 
 
 def kib(size_bytes: int | None) -> str:
-    """12,345 B (12.1 KiB)."""
+    """Return "12,345 B (12.1 KiB)"."""
     if size_bytes is None:
         return "unknown"
     if size_bytes < 1024:
@@ -82,7 +82,7 @@ def kib(size_bytes: int | None) -> str:
 
 
 def kib_of(size_bytes: int, limit_bytes: int | None) -> tuple[str, str]:
-    """A size and its limit, in one unit beside the bytes: 333,288 B (325 KiB), 2,097,152 B (2,048 KiB)."""
+    """Return a size and its limit in one unit beside the bytes: 333,288 B (325 KiB), 2,097,152 B (2,048 KiB)."""
     if limit_bytes is None:
         return kib(size_bytes), ""
     shown = sizes([size_bytes, limit_bytes])
@@ -94,7 +94,7 @@ def kib_of(size_bytes: int, limit_bytes: int | None) -> tuple[str, str]:
 
 
 def short_size(size_bytes: int | None) -> str:
-    """12.1 KiB."""
+    """Return "12.1 KiB"."""
     if size_bytes is None:
         return "unknown"
     for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
@@ -104,28 +104,28 @@ def short_size(size_bytes: int | None) -> str:
 
 
 def sizes(sizes_bytes: Sequence[int | None], *, unit: bool = True) -> list[str]:
-    """Sizes to three digits in one unit, as for the column of a table: 2,744 KiB and 694 KiB; "-" for None."""
+    """Return sizes to three digits in one unit for a column: 2,744 KiB and 694 KiB; "-" for None."""
     return _in_one_unit(sizes_bytes, SIZE_UNITS, 3, unit=unit)
 
 
 def size_of(needed_bytes: int, limit_bytes: int) -> str:
-    """A size and its limit in one unit: 325 of 2,048 KiB."""
+    """Return a size and its limit in one unit: 325 of 2,048 KiB."""
     needed, limit = sizes([needed_bytes, limit_bytes])
     return f"{needed.partition(' ')[0]} of {limit}"
 
 
 def durations(times_ms: Sequence[float | None], digits: int = 2, *, unit: bool = True) -> list[str]:
-    """Times in one unit: 1,500 ms and 41 ms; "-" for None."""
+    """Return times in one unit: 1,500 ms and 41 ms; "-" for None."""
     return _in_one_unit(times_ms, TIME_UNITS, digits, unit=unit)
 
 
 def energies(energies_uj: Sequence[float | None], digits: int = 2, *, unit: bool = True) -> list[str]:
-    """Energies in one unit; "-" for None."""
+    """Return energies in one unit; "-" for None."""
     return _in_one_unit(energies_uj, ENERGY_UNITS, digits, unit=unit)
 
 
 def common_unit(values: Sequence[float | None], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """Return the (factor, name) in which all values read best, units given from the largest to the smallest.
+    """Return the (factor, name) of the unit in which all values read best; units are given from largest to smallest.
 
     It is the largest unit in which the largest value is at least 1, or a smaller one while another value would be below
     1 and the largest stays readable.
@@ -144,13 +144,13 @@ def common_unit(values: Sequence[float | None], units: Sequence[tuple[float, str
 def in_common_unit(
     values: Sequence[float | None], units: Sequence[tuple[float, str]], digits: int = 2
 ) -> Callable[[float], str]:
-    """Return what formats these values, and others beside them, in the unit in which these read best."""
+    """Return a formatter for these values, and others beside them, in their common unit."""
     unit = common_unit(values, units)
     return lambda value: _in_unit([value], unit, digits, unit=True)[0]
 
 
 def mac_rate(gmacs_per_s: float) -> str:
-    """A rate to three digits in the unit that reads best: 1.44 GMAC/s, 84.9 kMAC/s."""
+    """Return a rate to three digits in the unit that reads best: 1.44 GMAC/s, 84.9 kMAC/s."""
     return in_common_unit([gmacs_per_s], MAC_RATE_UNITS, 3)(gmacs_per_s)
 
 
@@ -173,7 +173,7 @@ def _scaled(value: float, unit: str, digits: int) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> list[str]:
-    """Lines of a table; align has one of < and > per column."""
+    """Return the lines of a table; `align` has one of < and > per column."""
     cells = [list(header), *(list(row) for row in rows)]
     if any(len(row) != len(align) for row in cells):
         raise ValueError(f"a table of {len(align)} columns with a row of another length")
@@ -187,7 +187,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> l
 
 
 def wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
-    """The text in lines that fill the terminal."""
+    """Return the text in lines that fill the terminal."""
     lines = textwrap.wrap(
         text,
         max(width(), len(indent) + LEAST_TEXT_COLUMNS),
@@ -199,7 +199,7 @@ def wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
 
 
 def fact(label: str, value: str, *, style: dict[str, Any] | None = None, bold: str = "") -> list[str]:
-    """One line "  Label   value", wrapped below the value.
+    """Return the line "  Label   value", wrapped below the value.
 
     style: click's, for the value alone. bold: the words with which the value begins and that matter most.
     """
@@ -213,7 +213,7 @@ def fact(label: str, value: str, *, style: dict[str, Any] | None = None, bold: s
 
 
 def duration(ms: float, digits: int = 2) -> str:
-    """A time to so many digits, in the unit that reads best: 2.1 s, 24 ms, 350 us, under 1 us."""
+    """Return a time to the given digits in the unit that reads best: 2.1 s, 24 ms, 350 us, under 1 us."""
     for factor, unit in ((1e-3, "s"), (1.0, "ms"), (1e3, "us")):
         if float(f"{ms * factor:.3g}") >= 1:  # 999.7 us are 1.0 ms
             return f"{significant(ms * factor, digits)} {unit}"
@@ -221,7 +221,7 @@ def duration(ms: float, digits: int = 2) -> str:
 
 
 def energy(microjoules: float) -> str:
-    """An energy to two digits, in the unit that reads best: 1.2 J, 24 mJ, 350 uJ, under 1 uJ."""
+    """Return an energy to two digits in the unit that reads best: 1.2 J, 24 mJ, 350 uJ, under 1 uJ."""
     for factor, unit in ((1e-6, "J"), (1e-3, "mJ"), (1.0, "uJ")):
         if float(f"{microjoules * factor:.3g}") >= 1:
             return f"{significant(microjoules * factor, 2)} {unit}"

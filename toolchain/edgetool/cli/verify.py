@@ -41,7 +41,7 @@ STYLES: dict[bool | None, dict[str, Any] | None] = {
 
 
 def verify_view(report: Report) -> list[str]:
-    """The verdict, every check, and how far other runtimes are from TFLM."""
+    """Show the verdict, every check, and how far other runtimes are from TFLM."""
     verified = report.verify
     assert verified is not None
     lines = [click.style(printable(report.model.name), bold=True), ""]
@@ -59,7 +59,7 @@ def verify_view(report: Report) -> list[str]:
 
 
 def _state(verified: VerifyInfo) -> bool | None:
-    """As of a check: None if nothing failed but not everything could be checked."""
+    """Return the state of all checks: None if nothing failed but not everything could be checked."""
     if not verified.passed:
         return False
     return None if any(check.passed is None for check in verified.checks) else True
@@ -80,7 +80,7 @@ def _closing_verdict(verified: VerifyInfo) -> Verdict:
 
 
 def _compared(report: Report, verified: VerifyInfo) -> str:
-    """The two files, and what ran them."""
+    """The two files, and the runtime that ran them."""
     what = PLANNERS[verified.planner]
     if report.provenance.options.get("original") is not None:
         what = f"the model and {printable(verified.original.name)}"
@@ -99,7 +99,7 @@ def _runtime(runtime: RuntimeInfo) -> list[str]:
 
 
 def _distance(output: OutputDistance) -> str:
-    """As in "2 of 80 elements differ from TFLM's, by at most 1 LSB"."""
+    """Return "2 of 80 elements differ from TFLM's, by at most 1 LSB"."""
     if not output.differing:
         return "equal to TFLM's"
     by = {

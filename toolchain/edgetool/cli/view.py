@@ -1,7 +1,4 @@
-"""What the commands print about a report.
-
-The verdict of a report in one sentence: whether the model runs on the target, and whether it fits.
-"""
+"""What several commands print about a report: the verdict in one sentence, arena, plan, quantization and findings."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ LEAST_NAME_COLUMNS = 12
 
 
 def layer_lines(layers: Sequence[LayerLoss]) -> list[str]:
-    """A table of the worst layers, and histograms of the very worst; nothing where none was measured."""
+    """Show the worst layers in a table, and histograms of the very worst; nothing if no layer was measured."""
     if not layers:
         return []
     shown = layers[:MOST_LAYERS]
@@ -70,7 +67,7 @@ def layer_lines(layers: Sequence[LayerLoss]) -> list[str]:
 
 
 def bars(histogram: Histogram) -> list[str]:
-    """The histogram as one line of shades, logarithmic, between the ends of its range."""
+    """Return the histogram as one line of shades, on a logarithmic scale, between the ends of its range."""
     most = max(histogram.counts, default=0)
     shades = "".join(_shade(count, most) for count in histogram.counts)
     low, high = (f"{value:.4g}" for value in (histogram.low, histogram.high))
@@ -78,7 +75,7 @@ def bars(histogram: Histogram) -> list[str]:
 
 
 def _shade(count: int, most: int) -> str:
-    """The darkest for the fullest bin; any value at all shows."""
+    """Return a shade: the darkest for the fullest bin, a visible one for any value above 0."""
     if count == 0:
         return LEVELS[0]
     top = len(LEVELS) - 1
@@ -142,14 +139,14 @@ TOO_LARGE = ("arena-too-large", "model-too-large")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A sentence without a full stop; negative: the model does not fit, does not run or does not do what it should."""
+    """A sentence without a full stop. Negative: the model does not fit, does not run or computes something else."""
 
     text: str
     negative: bool
 
 
 def verdict_of(report: Report) -> Verdict:
-    """The gravest problem first; without any, what fits or why that is not known."""
+    """Return the gravest problem; without one, what fits or why that is not known."""
     problems = [*_problems(report.findings), *_misfits(report)]
     if problems:
         first, *rest = problems
@@ -158,7 +155,7 @@ def verdict_of(report: Report) -> Verdict:
 
 
 def runs_fact(report: Report) -> list[str]:
-    """Why the model does not run or computes something else, red; nothing if it does."""
+    """Show in red why the model does not run or computes something else; nothing if it runs."""
     lines: list[str] = []
     for text in _problems(report.findings):
         kind, _, reason = text.partition(": ")
@@ -168,7 +165,7 @@ def runs_fact(report: Report) -> list[str]:
 
 
 def fits_fact(report: Report) -> list[str]:
-    """Whether arena and model fit: yes, no, or what is missing to judge it; nothing without a target."""
+    """Show whether arena and model fit, or what is missing to judge that; nothing without a target."""
     memory = report.memory
     if memory is None:
         return []
@@ -188,7 +185,7 @@ NO_LIMITS = "no memory limits are known (use --sram and --flash, or a board)"
 
 
 def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
-    """The verdict as the last lines of an output; nothing if it is favourable and still on the screen."""
+    """Return the verdict as the last lines of the output; nothing if it is favourable and still on the screen."""
     rows = sum(line.count("\n") + 1 for line in printed)
     if not verdict.negative and rows <= SCREEN_LINES:
         return []
@@ -198,7 +195,7 @@ def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
 
 
 def joint_verdict(reports: Sequence[Report]) -> Verdict:
-    """The verdict on several targets: what is wrong on each, or that it fits all."""
+    """Return the verdict on several targets: the problem of each, or that the model fits all."""
     if len(reports) == 1:
         return verdict_of(reports[0])
     verdicts = [(report.target.name if report.target else "?", verdict_of(report)) for report in reports]
@@ -215,7 +212,7 @@ def joint_verdict(reports: Sequence[Report]) -> Verdict:
 
 
 def _problems(findings: Sequence[FindingInfo]) -> list[str]:
-    """A sentence for each problem but a lack of memory, of which the fit knows more."""
+    """Return a sentence for each problem except a lack of memory, which the fit describes in more detail."""
     errors = [item for item in findings if item.level == "error" and item.rule not in TOO_LARGE]
     sentences = []
     for item in sorted(errors, key=lambda item: item.rule not in RUNS):
@@ -265,7 +262,7 @@ def _favourable(report: Report) -> str:
 
 
 def model_bytes(report: Report) -> int:
-    """The bytes of the .tflite that goes into the flash: the converted one where there is one."""
+    """Return the size of the .tflite that goes into flash: the converted one if there is one."""
     return report.model.output.bytes if report.model.output is not None else report.model.bytes
 
 
@@ -298,7 +295,7 @@ PROOFS = {
 
 
 def summary(report: Report, *, everything: bool = False) -> list[str]:
-    """The answer to "does it fit, and what does it need"; everything: minor notes too."""
+    """Show whether the model fits and what it needs; with `everything` minor notes too."""
     lines = [heading(report), ""]
     lines += [*runs_fact(report), *fits_fact(report)]
     if report.arena is not None:
@@ -318,7 +315,7 @@ def summary(report: Report, *, everything: bool = False) -> list[str]:
 
 
 def heading(report: Report) -> str:
-    """Model and target in one line, or the target in a second one where the terminal is too narrow."""
+    """Show model and target in one line, or the target in a second one if the terminal is narrow."""
     parts = [click.style(printable(report.model.name), bold=True)]
     target = report.target
     if target is not None:
@@ -329,7 +326,7 @@ def heading(report: Report) -> str:
 
 
 def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
-    """The arena with the region that it must fit, what the plan saves, and the layout."""
+    """Show the arena with the region that it must fit, what the plan saves, and the layout."""
     exact = arena.bytes is not None and not arena.is_lower_bound
     needed = arena.bytes if arena.bytes is not None else arena.layout_bytes
     limit = memory.sram_bytes if memory is not None else None
@@ -345,7 +342,7 @@ def arena_facts(arena: ArenaInfo, memory: MemoryInfo | None) -> list[str]:
 
 
 def saved_fact(arena: ArenaInfo) -> list[str]:
-    """How much smaller the plan makes the arena; nothing if TFLM's own planner needs the same."""
+    """Show how much smaller the plan makes the arena; nothing if TFLM's own planner needs the same."""
     if arena.bytes is None or arena.stock_bytes is None or arena.stock_bytes == arena.bytes:
         return []
     saved = arena.stock_bytes - arena.bytes
@@ -356,7 +353,7 @@ def saved_fact(arena: ArenaInfo) -> list[str]:
 
 
 def _above_used(arena: ArenaInfo) -> str:
-    """Why the arena is larger than what is used once the model runs."""
+    """Explain why the arena is larger than the bytes in use once the model runs."""
     moments = [entry for entry in arena.breakdown if entry.part == "transient"]
     if arena.bytes == arena.used_bytes or not moments:
         return ""
@@ -368,7 +365,7 @@ def _above_used(arena: ArenaInfo) -> str:
 
 
 def layout_proof(arena: ArenaInfo) -> str:
-    """How good the layout is known to be."""
+    """Show how good the layout is known to be."""
     if arena.optimal:
         return f"optimal ({PROOFS[arena.proof]})" if arena.layout_bytes else "empty"
     above = grouped(arena.layout_bytes - arena.lower_bound_bytes, "B")
@@ -376,7 +373,7 @@ def layout_proof(arena: ArenaInfo) -> str:
 
 
 def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
-    """Which order was chosen, and how good it is known to be; nothing where no order was searched."""
+    """Show which order was chosen and how good it is known to be; nothing if no order was searched."""
     bound = plan.live_lower_bound_bytes
     if plan.live_bytes is None or (bound is None and not plan.moved):
         return []
@@ -391,7 +388,7 @@ def order_facts(plan: PlanInfo, arena: ArenaInfo) -> list[str]:
 
 
 def sharing_facts(sharing: SharingInfo) -> list[str]:
-    """What shared whole buffers need, against a buffer for each tensor."""
+    """Show what shared whole buffers need, compared with a buffer per tensor."""
     count = f"{len(sharing.buffers):,} buffer{'' if len(sharing.buffers) == 1 else 's'}"
     text = f"{count}, {grouped(sharing.optimized_bytes, 'B')} in total; unshared {grouped(sharing.baseline_bytes, 'B')}"
     if sharing.proof != "none":
@@ -410,7 +407,7 @@ def _model_size(report: Report) -> str:
 
 
 def quantization_facts(quantization: QuantizationInfo) -> list[str]:
-    """Scheme, calibration, and how far the outputs are from the float original."""
+    """Show scheme, calibration, and how far the outputs are from the float original."""
     source = "calibrated on" if quantization.calibrated else "UNCALIBRATED:"
     kind = "samples" if quantization.calibrated else "synthetic samples"
     text = quantization.scheme
@@ -428,7 +425,7 @@ def quantization_facts(quantization: QuantizationInfo) -> list[str]:
 
 
 def _distance(output: OutputQuality) -> str:
-    """How far one output is from the float model's."""
+    """Describe how far one output is from the float model's."""
     if output.sqnr_db is None:
         return "equal to the float model" if output.cosine is not None else "nothing to compare: the output is zero"
     cosine = "" if output.cosine is None else f", cosine {floor(output.cosine * 1e4) / 1e4:.4f}"
@@ -437,7 +434,7 @@ def _distance(output: OutputQuality) -> str:
 
 
 def without_shared(reports: Sequence[Report]) -> tuple[list[Report], list[FindingInfo]]:
-    """The reports without the warnings and notes that several of them contain, and these, each once."""
+    """Separate the warnings and notes that several reports contain from the reports; each is returned once."""
     counts = Counter(item for report in reports for item in dict.fromkeys(report.findings) if item.level != "error")
     shared = [item for item, count in counts.items() if count > 1]
     rest = [replace(report, findings=tuple(item for item in report.findings if counts[item] < 2)) for report in reports]
@@ -445,7 +442,7 @@ def without_shared(reports: Sequence[Report]) -> tuple[list[Report], list[Findin
 
 
 def finding_lines(findings: Sequence[FindingInfo], *, everything: bool = False) -> list[str]:
-    """Findings after a blank line, the gravest first; everything: minor notes too."""
+    """Show findings after a blank line, the gravest first; with `everything` minor notes too."""
     shown = [item for item in findings if everything or item.rule not in MINOR]
     lines = [""] if shown else []
     for finding in shown:
@@ -459,7 +456,7 @@ def finding_lines(findings: Sequence[FindingInfo], *, everything: bool = False) 
 
 
 def written(files: tuple[Path, ...]) -> list[str]:
-    """Where the files went: the directory, then the names."""
+    """Show where the files are: the directory, then the names."""
     if not files:
         return []
     names = "  ".join(printable(path.name) for path in files)

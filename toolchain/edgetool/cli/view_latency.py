@@ -34,7 +34,7 @@ STATUS_STYLES: dict[str, dict[str, Any]] = {"unvalidated": {"fg": "yellow"}, UNM
 
 
 def latency_facts(estimate: EstimateInfo) -> list[str]:
-    """How long, within what band, and how sure that is."""
+    """Show the time with its band and its basis."""
     latency, basis = estimate.latency_ms, printable(estimate.basis, 400)
     if latency is None:
         moving = duration(sum(item.ms.value for item in estimate.operators))
@@ -45,7 +45,7 @@ def latency_facts(estimate: EstimateInfo) -> list[str]:
 
 
 def status(estimate: EstimateInfo) -> str:
-    """How the time is known: as the timing is, unless most of what it may be is in operators that are not modelled."""
+    """Return the status of the timing, or that most of the time may be in operators that are not modelled."""
     latency = estimate.latency_ms
     if latency is None:
         return "-"
@@ -54,14 +54,14 @@ def status(estimate: EstimateInfo) -> str:
 
 
 def banded(band: Band, shown: Callable[[float], str]) -> str:
-    """As in "about 24 ms (22 ms to 28 ms)"; the value alone where the band shows nothing else."""
+    """Return "about 24 ms (22 ms to 28 ms)"; the value alone if the band would look the same."""
     value, low, high = shown(band.value), shown(band.low), shown(band.high)
     text = value if value.startswith("under ") else f"about {value}"
     return text if low == value == high else f"{text} ({low} to {high})"
 
 
 def slowest_facts(estimate: EstimateInfo) -> list[str]:
-    """The operators that take longest, a line each; those that move the most where no time is known."""
+    """Show the operators that take longest; those that move the most bytes if no time is known."""
     label = "Slowest" if estimate.latency_ms is not None else "Most bytes"
     total = total_ms(estimate.operators)
     lines: list[str] = []
@@ -73,7 +73,7 @@ def slowest_facts(estimate: EstimateInfo) -> list[str]:
 
 
 def limit_facts(estimate: EstimateInfo, *, everything: bool = False) -> list[str]:
-    """What limits it, and what would help; nothing where that is not known."""
+    """Show what limits the time, and what would help; nothing if that is not known."""
     if estimate.verdict is None:
         return []
     lines = fact("Limit", printable(estimate.verdict.text, 400))
@@ -84,7 +84,7 @@ def limit_facts(estimate: EstimateInfo, *, everything: bool = False) -> list[str
 
 
 def energy_facts(estimate: EstimateInfo) -> list[str]:
-    """Energy with its band, and the basis of the power; nothing where that is not known."""
+    """Show the energy with its band, and the basis of the power; nothing if the energy is not known."""
     energy_uj = estimate.energy_uj
     if energy_uj is None:
         return []
@@ -93,7 +93,7 @@ def energy_facts(estimate: EstimateInfo) -> list[str]:
 
 
 def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
-    """MACs, instructions, cycles at a clock, and bytes."""
+    """Show MACs, instructions, cycles at a clock, and bytes."""
     from edgetool.estimate.memory_speed import rates
 
     parts = [f"{grouped(estimate.macs)} MACs"]
@@ -114,7 +114,7 @@ def work_facts(estimate: EstimateInfo, clock_hz: object = None) -> list[str]:
 
 
 def unmodelled_fact(estimate: EstimateInfo) -> list[str]:
-    """The operators whose time is not modelled; nothing where there is none."""
+    """Show the operators whose time is not modelled; nothing if there are none."""
     if not estimate.not_modelled or estimate.latency_ms is None:
         return []
     names = (
@@ -126,12 +126,12 @@ def unmodelled_fact(estimate: EstimateInfo) -> list[str]:
 
 
 def by_time(operators: Sequence[OperatorInfo]) -> list[OperatorInfo]:
-    """The slowest first; equally slow ones as they were."""
+    """Return the operators, slowest first; equally slow ones keep their order."""
     return sorted(operators, key=lambda item: -item.ms.value)
 
 
 def operator_table(operators: Sequence[OperatorInfo], shown: int) -> list[str]:
-    """The first so many operators with their share of the time of all."""
+    """Show the first operators with their share of the total time."""
     total = total_ms(operators)
     rows = [
         (
@@ -162,7 +162,7 @@ def operator_table(operators: Sequence[OperatorInfo], shown: int) -> list[str]:
 
 
 def counted(number: int) -> str:
-    """A large count to three digits: 35.1 M."""
+    """Return a large count to three digits: 35.1 M."""
     for scale, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if number >= scale:
             return f"{significant(number / scale)}{unit}"
@@ -170,17 +170,17 @@ def counted(number: int) -> str:
 
 
 def place(item: OperatorInfo) -> str:
-    """The operator's index in the file, with its subgraph where that is not the main one."""
+    """Return the operator's index in the file, with its subgraph unless that is the main one."""
     return f"{item.subgraph}:{item.index}" if item.subgraph else str(item.index)
 
 
 def total_ms(operators: Sequence[OperatorInfo]) -> float:
-    """The time of these operators, which shares can be taken of."""
+    """Return the time of these operators, for computing shares."""
     return sum(item.ms.value for item in operators) or 1.0
 
 
 def percent(share: float) -> str:
-    """A share in percent to two digits, none of which is invented: 5.4 %, 31 %, 0.1 %."""
+    """Return a share in percent to at most two significant digits: 5.4 %, 31 %, 0.1 %."""
     percent = 100 * share
     if 0 < percent < 0.1:
         return "<0.1 %"

@@ -1,4 +1,4 @@
-"""The view of a sweep: what was asked for, a table per target with the front marked, and what to know of the rows.
+"""The view of a sweep: its settings, a table of variants per target with the front marked, and remarks on the rows.
 
 The table of a sweep's variants: its columns, and which of them there is room for.
 """
@@ -77,7 +77,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that there is room for, and the headers of those left out for want of it."""
+    """The columns that fit the terminal, and the headers of those left out."""
 
     columns: tuple[Column, ...]
     verdict_width: int
@@ -85,13 +85,13 @@ class Layout:
 
 
 def accuracy_word(rows: Sequence[Row]) -> str:
-    """What the column of accuracy holds: right answers, or without evaluation data those that the original gives."""
+    """Return what the accuracy column holds: correct answers, or agreement with the original."""
     has_accuracy = any(row.metrics is not None and row.metrics.quality.accuracy is not None for row in rows)
     return "accuracy" if has_accuracy else "agreement"
 
 
 def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = False) -> Layout:
-    """The columns for these rows of all that there are; everything: however wide."""
+    """Choose the columns for these rows; with `everything` all of them, however wide."""
     less = savings(every)
     shared = {} if everything else same_everywhere(every)
     informative = [column for column in _columns(rows, less) if column.key not in shared and _tells(column, rows)]
@@ -115,7 +115,7 @@ def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = Fals
 
 
 def same_everywhere(rows: Sequence[Row]) -> dict[str, str]:
-    """By column, the settings that all variants share, in words: they take no column."""
+    """Return, by column, the settings that all variants share; these need no column."""
     precisions = {row.variant.precision for row in rows}
     levels = {row.variant.level for row in rows}
     shared = {"precision": precisions.pop()} if len(precisions) == 1 else {}
@@ -123,7 +123,7 @@ def same_everywhere(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def table_lines(rows: Sequence[Row], chosen: Layout) -> list[str]:
-    """The table; the front bold, rejected and pending variants dim, failed ones red."""
+    """Show the table: the front bold, rejected and pending variants dim, failed ones red."""
     header = [column.header for column in chosen.columns]
     cells = [
         [*(column.cell(row) for column in chosen.columns), _within(verdict(row), chosen.verdict_width)] for row in rows
@@ -134,7 +134,7 @@ def table_lines(rows: Sequence[Row], chosen: Layout) -> list[str]:
 
 
 def state(row: Row) -> str:
-    """ "front", "accepted", "rejected", "failed" or "pending"."""
+    """Return "front", "accepted", "rejected", "failed" or "pending"."""
     if row.judged is None:
         return row.status
     if row.on_front:
@@ -143,7 +143,7 @@ def state(row: Row) -> str:
 
 
 def verdict(row: Row) -> str:
-    """Accepted, or the limits that it does not keep."""
+    """Return "accepted", or the limits that the variant violates."""
     if row.status == "failed":
         return f"failed {plain((row.reason or '').partition(':')[0])}".rstrip()  # the reason is told below
     if row.judged is None:
@@ -154,12 +154,12 @@ def verdict(row: Row) -> str:
 
 
 def plain(text: str, limit: int = 400) -> str:
-    """A reason or note in one line of printable characters."""
+    """Return a reason or note in one line of printable characters."""
     return printable(" ".join(text.split()), limit)
 
 
 def value_text(value: object) -> str:
-    """A parameter as a table shows it."""
+    """Return a parameter as a table shows it."""
     return printable(
         significant(value, 6).rstrip("0").rstrip(".")
         if isinstance(value, float) and value % 1
@@ -171,28 +171,28 @@ def value_text(value: object) -> str:
 
 
 def level_text(level: float) -> str:
-    """25 %; 12.5 %."""
+    """Return "25 %" or "12.5 %"."""
     return f"{100 * level:.4g} %"
 
 
 def variant_text(variant: Variant) -> str:
-    """A variant in words, without its target: width 0.5, pruned 25 %, int8."""
+    """Return a variant in words, without its target: width 0.5, pruned 25 %, int8."""
     parameters = [f"{printable(name, LONGEST_NAME)} {value_text(value)}" for name, value in variant.parameters]
     return ", ".join([*parameters, pruned_text(variant.level), variant.precision])
 
 
 def pruned_text(level: float) -> str:
-    """In words: pruned 25 %; not pruned."""
+    """Return "pruned 25 %" or "not pruned"."""
     return f"pruned {level_text(level)}" if level else "not pruned"
 
 
 def share(value: float | None) -> str:
-    """97.0 %."""
+    """Return "97.0 %"."""
     return UNKNOWN if value is None else f"{100 * value:.1f} %"
 
 
 def savings(rows: Sequence[Row]) -> dict[int, str]:
-    """By row number, what it needs less than the same at level 0: arena, model and MACs in percent."""
+    """Return, by row number, the percentages of arena, model and MACs saved compared with level 0."""
     from edgetool.sweep.table import saved
 
     return {
@@ -284,7 +284,7 @@ def _width(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _within(text: str, limit: int) -> str:
-    """Of a longer list the items that there is room for, and how many more there are; of other texts the beginning."""
+    """Return the items of a longer list that fit, and how many more there are; of other texts the beginning."""
     items = text.split(", ")
     for kept in range(len(items), 0, -1):
         short = ", ".join([*items[:kept], *([f"+{len(items) - kept}"] if kept < len(items) else [])])
@@ -294,7 +294,7 @@ def _within(text: str, limit: int) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, its end left out where it is longer."""
+    """Return the text, with its end left out if it is too long."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 1)].rstrip()}..."
 
 
@@ -317,7 +317,7 @@ WHEN = {"sqnr_db": "no accuracy is known"}  # an axis of a front stands for anot
 def sweep_view(
     record: SweepRecord, rows: Sequence[Row], *, every: Sequence[Row] | None = None, everything: bool = False
 ) -> list[str]:
-    """The rows, of every row of the sweep; everything: all columns however wide, all reasons and notes."""
+    """Show the rows out of all rows of the sweep; with `everything` all columns, reasons and notes."""
     whole = rows if every is None else every
     lines = heading(record, rows, whole)
     chosen = layout(rows, every=whole, everything=everything)
@@ -330,7 +330,7 @@ def sweep_view(
 
 
 def heading(record: SweepRecord, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
-    """The sweep's name and model, how much of it is done, and what a variant must keep."""
+    """Show the sweep's name and model, its progress, and the limits that variants must keep."""
     count = Counter(row.status for row in every)
     states = [f"{count[status]} {status}" for status in STATUSES if count[status]]
     accepted = sum(row.judged is not None and row.judged.accepted for row in every)
@@ -351,7 +351,7 @@ def heading(record: SweepRecord, rows: Sequence[Row], every: Sequence[Row]) -> l
 
 
 def by_target(record: SweepRecord, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each target that has some, in the order of the sweep.toml."""
+    """Return the rows of each target that has any, in the order of the sweep.toml."""
     groups: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.variant.target].append(row)
@@ -360,7 +360,7 @@ def by_target(record: SweepRecord, rows: Sequence[Row]) -> list[tuple[str, list[
 
 
 def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
-    """What the mark and the columns say, and what there was no room for."""
+    """Explain the mark and the columns, and name the columns that did not fit."""
     texts = []
     if any(row.on_front for row in rows):
         texts.append(
@@ -379,7 +379,7 @@ def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
 
 
 def _front_axes(rows: Sequence[Row]) -> str:
-    """What the targets' fronts are of: each is of what is known of its variants."""
+    """Name the axes of the targets' fronts: those with known values."""
     groups: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.judged is not None and row.judged.accepted:
@@ -394,7 +394,7 @@ def _front_axes(rows: Sequence[Row]) -> str:
 
 
 def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
-    """Why variants failed, what to know of others, and with everything each reason why one is rejected; each once."""
+    """Show why variants failed and notes on others; with `everything` also each reason for rejection, once."""
     from edgetool.sweep.table import cautions
 
     failed = _grouped((row.reason or "for an unknown reason", row.number) for row in rows if row.status == "failed")
@@ -419,12 +419,12 @@ def remarks(rows: Sequence[Row], *, everything: bool) -> list[str]:
 
 
 def variants(count: int) -> str:
-    """1 variant; 36 variants."""
+    """Return "1 variant" or "36 variants"."""
     return f"{count:,} variant{'' if count == 1 else 's'}"
 
 
 def numbers_text(numbers: Iterable[int]) -> str:
-    """3-5, 8."""
+    """Return "3-5, 8"."""
     ordered = sorted(set(numbers))
     starts = [0, *(place for place, (one, two) in enumerate(pairwise(ordered), 1) if two != one + 1), len(ordered)]
     runs = [ordered[start:end] for start, end in pairwise(starts)]
@@ -432,13 +432,13 @@ def numbers_text(numbers: Iterable[int]) -> str:
 
 
 def target_heading(label: str, text: str) -> str:
-    """A target and what is said of it in one line, or in two where that is too wide."""
+    """Show a target and a text about it in one line, or in two if that is too wide."""
     name = click.style(printable(label), bold=True)
     return f"{name}: {text}" if len(printable(label)) + 2 + len(text) <= width() else f"{name}:\n  {text}"
 
 
 def _target(label: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
-    """Its memories, and how many of its variants violate each budget."""
+    """Show the target's memories, and how many of its variants violate each budget."""
     costs = [row.metrics.cost for row in every if row.metrics is not None]
     if not costs:
         return [target_heading(label, "no results yet")]
