@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.loops import MOST_RUNS, subgraph_runs, turns
+from edgetool.model.loops import MOST_RUNS, subgraph_runs, iterations
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from tests.memory.account_net import Net
@@ -45,7 +45,7 @@ def loop(start: int | None, comparison: str, limit: int, by: int, *, swapped: bo
 
 
 def counted(start: int, comparison: str, limit: int, by: int, *, swapped: bool) -> int | None:
-    """The turns of the loop, one by one; None for one without an end."""
+    """The iterations of the loop, one by one; None for one without an end."""
     holds = {
         "LESS": int.__lt__, "LESS_EQUAL": int.__le__, "GREATER": int.__gt__, "GREATER_EQUAL": int.__ge__
     }[comparison]  # fmt: skip
@@ -69,7 +69,7 @@ def test_loops_turn_as_often_as_their_counter_says(
 ) -> None:
     model = loop(start, comparison, limit, by, swapped=swapped)
     number = counted(start, comparison, limit, by, swapped=swapped)
-    assert turns(model, model.main, model.main.operators[0]) == number
+    assert iterations(model, model.main, model.main.operators[0]) == number
     assert subgraph_runs(model) == (1, None if number is None else number + 1, number)
 
 

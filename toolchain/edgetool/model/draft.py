@@ -1,6 +1,6 @@
-"""A subgraph under change: operators and tensors come and go by index, and `finish` gives a model again.
+"""A mutable draft of one subgraph. Operators and tensors are identified by index; `finish` returns the new model.
 
-While it is a draft, no index is reused and nothing is renumbered, so a rewrite can keep what it found.
+Indices are never reused or renumbered in a draft, so a rewrite can keep the indices that it has seen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OF_NUMPY = {stored: dtype for dtype, stored in STORED.items()}
 
 
 class Draft:
-    """One subgraph of a model, to be changed.
+    """One subgraph of a model while it is being changed.
 
     tensors: may be replaced in place (`draft.tensors[i] = replace(...)`), never removed: `finish` drops what nothing
       uses. inputs, outputs: the graph's own, in order; change them by `replace_input` and `redirect`, which the
@@ -80,22 +80,22 @@ class Draft:
 
     @property
     def operators(self) -> list[Operator]:
-        """The operators in execution order; changed by this class's methods only."""
+        """The operators in execution order. Only the methods of this class change them."""
         return self._operators
 
     def operator(self, index: int) -> Operator | None:
-        """The operator of that index as it is now; None when it is gone."""
+        """Return the operator with that index in its current state; None if it was removed."""
         place = self._by_index().get(index)
         return None if place is None else self._operators[place]
 
     def producer(self, tensor: int) -> Operator | None:
-        """The operator that writes the tensor; None for a graph input, a constant or a variable."""
+        """Return the operator that writes the tensor; None for a graph input, a constant or a variable."""
         if self._producers is None:
             self._producers = {output: operator for operator in self._operators for output in operator.outputs}
         return self._producers.get(tensor)
 
     def consumers(self, tensor: int) -> list[Operator]:
-        """The operators that read the tensor, each once, in execution order."""
+        """Return the operators that read the tensor, each once, in execution order."""
         if self._consumers is None:
             self._consumers = {}
             for operator in self._operators:
@@ -104,25 +104,25 @@ class Draft:
         return list(self._consumers.get(tensor, ()))
 
     def is_before(self, first: Operator, second: Operator) -> bool:
-        """Whether the first operator runs before the second."""
+        """Return whether the first operator runs before the second."""
         return self._place(first) < self._place(second)
 
     def values(self, tensor: int) -> Array | None:
-        """A constant's elements in its shape; None for what is computed, sparse, or of a type without a numpy form.
+        """Return a constant's elements in its shape; None for computed and sparse tensors and types unknown to numpy.
 
         A tensor without elements is one too, though no file has bytes for it.
         """
-        found = self.tensors[tensor] if tensor >= 0 else None
-        if found is None or found.dtype not in STORED or found.sparsity is not None or found.is_variable:
+        constant = self.tensors[tensor] if tensor >= 0 else None
+        if constant is None or constant.dtype not in STORED or constant.sparsity is not None or constant.is_variable:
             return None
-        if found.data is None and (found.element_count or tensor in self.inputs or self.producer(tensor)):
+        if constant.data is None and (constant.element_count or tensor in self.inputs or self.producer(tensor)):
             return None
-        return np.frombuffer(found.data or b"", STORED[found.dtype]).reshape(found.shape)
+        return np.frombuffer(constant.data or b"", STORED[constant.dtype]).reshape(constant.shape)
 
     # Adding
 
     def tensor(self, name: str, shape: Sequence[int], dtype: DType, quantization: Quantization | None = None) -> int:
-        """The index of a new tensor in the arena."""
+        """Add a tensor to the arena and return its index."""
         return self._add(name, shape, dtype, quantization, None)
 
     def constant(
@@ -132,7 +132,7 @@ class Draft:
         quantization: Quantization | None = None,
         dtype: DType | None = None,
     ) -> int:
-        """The index of a constant of the values' shape, a new one unless this has given an equal one before.
+        """Return the index of a constant with these values: an earlier equal one, otherwise a new one.
 
         Constants of equal bytes share them. dtype: the values' own without one. ValueError for values that change in
         `dtype`; KeyError for a type without a numpy form.
@@ -143,10 +143,10 @@ class Draft:
         if stored.dtype.kind in "iub" and not np.array_equal(stored, given):
             raise ValueError(f"{name} has values that {kind.name} cannot represent")
         data = stored.tobytes() or None
-        known = (given.shape, kind, quantization, data)
-        if known not in self._constants:
-            self._constants[known] = self._add(name, given.shape, kind, quantization, data)
-        return self._constants[known]
+        key = (given.shape, kind, quantization, data)
+        if key not in self._constants:
+            self._constants[key] = self._add(name, given.shape, kind, quantization, data)
+        return self._constants[key]
 
     def _add(
         self, name: str, shape: Sequence[int], dtype: DType, quantization: Quantization | None, data: bytes | None
@@ -156,27 +156,27 @@ class Draft:
         if buffer == len(self._payloads):
             self._payloads.append(data)
         sizes = tuple(int(size) for size in shape)
-        own = self._unused(name)
-        self.tensors.append(Tensor(index, own, sizes, dtype, data, quantization, False, buffer=buffer))
+        unused_name = self._unused(name)
+        self.tensors.append(Tensor(index, unused_name, sizes, dtype, data, quantization, False, buffer=buffer))
         return index
 
     def _unused(self, name: str) -> str:
-        """The name, with a number behind it where another tensor is called so."""
+        """Return the name, with a number appended if another tensor has it."""
         if not name:
             return name
         number = self._named.get(name, 0)
-        own = f"{name}_{number}" if number else name
-        while own in self._named:
+        candidate = f"{name}_{number}" if number else name
+        while candidate in self._named:
             number += 1
-            own = f"{name}_{number}"
+            candidate = f"{name}_{number}"
         self._named[name] = number + 1
-        self._named.setdefault(own, 1)
-        return own
+        self._named.setdefault(candidate, 1)
+        return candidate
 
     def make(
         self, code: str, inputs: Sequence[int], outputs: Sequence[int], version: int = 1, **option_fields: OptionValue
     ) -> Operator:
-        """A new operator, which stands nowhere yet; options that are not given have the schema's defaults.
+        """Return a new operator that is not yet part of the graph; options not given have the schema's defaults.
 
         KeyError for an option that the operator's table lacks.
         """
@@ -190,14 +190,14 @@ class Draft:
         return Operator(self._next - 1, code, version, tuple(inputs), tuple(outputs), options, options_in_2=in_2)
 
     def copy(self, operator: Operator, inputs: Sequence[int], outputs: Sequence[int]) -> Operator:
-        """A new operator like one that there is, of other tensors, which stands nowhere yet."""
+        """Return a copy of an operator with other tensors; it is not yet part of the graph."""
         self._next += 1
         return replace(operator, index=self._next - 1, inputs=tuple(inputs), outputs=tuple(outputs))
 
     # Changing
 
     def replace(self, operator: Operator, *new: Operator) -> None:
-        """Put operators in the place of one; without any, it is removed.
+        """Put operators in the place of one; without any, that one is removed.
 
         A changed copy of the operator itself (same index) is one way to change it.
         """
@@ -218,7 +218,7 @@ class Draft:
         self._forget()
 
     def redirect(self, old_tensor: int, new_tensor: int) -> None:
-        """Whatever reads the old tensor reads the new one: operators, graph outputs, signatures' outputs."""
+        """Let every reader of the old tensor read the new one: operators, graph outputs and signatures."""
         for reader in self.consumers(old_tensor):
             inputs = _swapped(reader.inputs, old_tensor, new_tensor)
             self._operators[self._place(reader)] = replace(reader, inputs=inputs)
@@ -231,7 +231,7 @@ class Draft:
         self._forget()
 
     def replace_input(self, old_tensor: int, new_tensor: int) -> None:
-        """The graph takes the new tensor in place of its input; operators read what they read before."""
+        """Make the new tensor the graph input in place of the old one; operators still read the old one."""
         self.inputs = list(_swapped(self.inputs, old_tensor, new_tensor))
         for i, signature in self._own_signatures():
             taken = tuple((name, new_tensor if old_tensor == tensor else tensor) for name, tensor in signature.inputs)
@@ -258,7 +258,7 @@ class Draft:
     # Back to a model
 
     def finish(self) -> Model:
-        """The model with this subgraph as it is now, as it is read back from its file.
+        """Return the model with this subgraph in its current state, equal to what reading its file gives.
 
         Tensors, payloads and operator codes that nothing uses go, the rest is renumbered; an offline plan goes, since
         it counts tensors. Other subgraphs, signatures and further metadata stay.
@@ -328,7 +328,7 @@ def _moved_tensor(tensor: Tensor, index: int, tensor_at: dict[int, int]) -> Tens
 
 
 def _with_tensors(options: Options, moved: Callable[[int], int]) -> Options:
-    """The option table with the tensors it names as `moved` gives them."""
+    """Return the option table with its tensor indices mapped by `moved`."""
     names = _tensor_fields(options)
     fields = ((name, moved(options.integer(name)) if name in names else value) for name, value in options.fields)
     return replace(options, fields=tuple(fields))
@@ -339,7 +339,7 @@ def _tensor_fields(options: Options) -> set[str]:
 
 
 def _compact(model: Model) -> Model:
-    """The model without payloads and operator codes that nothing uses."""
+    """Return the model without unused payloads and operator codes."""
     buffers = sorted(
         {0}
         | set(model.metadata_buffer)
@@ -379,6 +379,6 @@ def _code_of(operator: Operator) -> OperatorCode:
 
 
 def _code_index(operator: Operator, codes: list[OperatorCode]) -> int:
-    """Its own entry where that still says what it is, for files that have two entries of one code."""
-    own, code = operator.opcode_index, _code_of(operator)
-    return own if own < len(codes) and codes[own] == code else codes.index(code)
+    """Return the operator's entry in the table of codes; its previous entry if that is still right."""
+    index, code = operator.opcode_index, _code_of(operator)
+    return index if index < len(codes) and codes[index] == code else codes.index(code)

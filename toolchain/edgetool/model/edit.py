@@ -1,4 +1,4 @@
-"""Changes to a model, each giving a new one."""
+"""Changes to a model that leave its graph alone: metadata, and the order of operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgetool.model.types import Metadata, Model
 
 
 def with_metadata(model: Model, name: str, data: bytes) -> Model:
-    """The model with `data` as its one metadata entry of that name.
+    """Return the model with `data` as its only metadata entry of that name.
 
     An entry that is there keeps its place, and its buffer where nothing else uses it; further entries of the
     same name go, since runtimes disagree on which of them counts.
@@ -28,7 +28,7 @@ def with_metadata(model: Model, name: str, data: bytes) -> Model:
 
 
 def without_metadata(model: Model, name: str) -> Model:
-    """The model without its metadata entries of that name, and without their payloads where nothing else uses them.
+    """Return the model without its metadata entries of that name, and without payloads that only these used.
 
     Indices of other payloads stay: one in between becomes empty, one at the end goes.
     """
@@ -40,7 +40,7 @@ def without_metadata(model: Model, name: str) -> Model:
 
 
 def _used_elsewhere(model: Model, entry: Metadata) -> bool:
-    """Whether the payload of a metadata entry is also that of a tensor or of another entry."""
+    """Return whether a tensor or another entry shares the payload of a metadata entry."""
     return (
         entry.buffer == 0
         or entry.buffer in model.metadata_buffer
@@ -50,7 +50,7 @@ def _used_elsewhere(model: Model, entry: Metadata) -> bool:
 
 
 def in_order(model: Model, order: Sequence[int]) -> Model:
-    """The model whose main graph runs its operators in that order; they keep their indices, so that they can be told.
+    """Return the model with the operators of its main graph in that order. Their indices stay, and so identify them.
 
     order: each operator's index once; ValueError otherwise.
     """
@@ -62,7 +62,7 @@ def in_order(model: Model, order: Sequence[int]) -> Model:
 
 
 def renumbered(model: Model) -> Model:
-    """The model with operators numbered as they stand, as it is read back from its file."""
+    """Return the model with operators numbered in execution order, as they are when the file is read back."""
     graphs = (
         replace(graph, operators=tuple(replace(op, index=place) for place, op in enumerate(graph.operators)))
         for graph in model.subgraphs

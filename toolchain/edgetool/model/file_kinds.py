@@ -1,4 +1,4 @@
-"""What a file is that is not a .tflite, by its content, and what to do with it."""
+"""Recognizes by content what kind of file is not a .tflite, and advises what to do with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEX_TFL3 = re.compile(rb"0x54,\s*0x46,\s*0x4c,\s*0x33", re.IGNORECASE)  # "TFL3
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """what: the kind of file, after "this is". fix: what to do, with {name} for the path as a shell takes it.
+    """what: the kind of file, after "this is". fix: the advice, with {name} for the path quoted for a shell.
 
     ending: the file name ending that 'edgetool convert' expects of this kind; None if it cannot be converted.
     """
@@ -27,14 +27,14 @@ class FileKind:
     ending: str | None = None
 
     def advice(self, name: str) -> str:
-        """Return what to do with the file of this name; one that pretends to be a .tflite must be renamed first."""
+        """Return what to do with the file of this name; a file that pretends to be a .tflite must be renamed first."""
         if self.ending is not None and name.lower().endswith(".tflite"):
             return f"rename it to end in {self.ending}, then convert it with 'edgetool convert'"
         return self.fix.format(name=shlex.quote(name))
 
 
 def file_kind(blob: bytes) -> FileKind | None:
-    """Return the kind of file that the bytes belong to; None if they match no kind that is known."""
+    """Return the kind of file that the bytes belong to; None if they match no known kind."""
     return next((kind for matches, kind in _KINDS if matches(blob)), None)
 
 
@@ -43,12 +43,12 @@ def _starts(*heads: bytes) -> Callable[[bytes], bool]:
 
 
 def _archive_of(*entries: bytes) -> Callable[[bytes], bool]:
-    """A zip archive that names one of the entries: names are not compressed, and survive in a truncated archive."""
+    """Match a zip archive with one of the entries; names are not compressed and survive in a truncated archive."""
     return lambda blob: blob.startswith(b"PK\x03\x04") and any(entry in blob for entry in entries)
 
 
 def _is_onnx(blob: bytes) -> bool:
-    """A protobuf that begins with ir_version (3 or later), followed by another field of ModelProto."""
+    """Match a protobuf that begins with ir_version (3 or later), followed by another field of ModelProto."""
     return len(blob) > 2 and blob[0] == 0x08 and 3 <= blob[1] <= 31 and blob[2] in _ONNX_TAGS
 
 
@@ -61,7 +61,7 @@ def _is_json(blob: bytes) -> bool:
 
 
 def _is_toml(blob: bytes) -> bool:
-    """Text whose first line, after empty lines and comments, is a key or a table."""
+    """Match text whose first line, after empty lines and comments, is a key or a table."""
     lines = (line.strip() for line in blob[:HEAD_BYTES].splitlines())
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     return _is_text(blob) and _TOML_LINE.fullmatch(first) is not None

@@ -1,4 +1,4 @@
-"""Reads a flatbuffer by a schema, and believes nothing in it.
+"""A reader of flatbuffers by a schema, which trusts nothing in the file.
 
 Every offset, vtable, length and alignment is checked before it is followed, as the flatbuffers library for C++
 does in its verifier (the one for Python has none). Tables that share their contents can make a small file
@@ -38,7 +38,7 @@ Position = tuple[Field, int, int]  # a field, its offset in the table, for a uni
 
 @dataclass(slots=True)
 class Record:
-    """A table as read: every field of the schema with its value, the default where the file omits it.
+    """A table of the file: every field of the schema with its value, or with the default if the file omits it.
 
     at: the byte where the table starts, for messages. Tables read as Records, vectors as tuples, [u8] as bytes,
     enumerations as their names; every NaN is one object, so that equal files read as equal values.
@@ -53,7 +53,7 @@ class Record:
 
 
 def read_root(blob: bytes, root: str, name: str) -> tuple[Record, tuple[str, ...]]:
-    """The root table of a flatbuffer, and the fields it has beyond the schema ("Operator.field 14").
+    """Return the root table of a flatbuffer, and the fields that the schema does not have ("Operator.field 14").
 
     name: the file's name for messages. Raises InvalidModelError, and UnsupportedModelError for a union's type
     that the schema does not know.
@@ -66,7 +66,7 @@ def read_root(blob: bytes, root: str, name: str) -> tuple[Record, tuple[str, ...
 
 
 class _Reader:
-    """One pass over one file. `budget` counts down the bytes that may still be read."""
+    """One pass over one file. `budget` is the number of bytes that may still be read."""
 
     def __init__(self, blob: bytes, name: str) -> None:
         self.blob = blob
@@ -99,7 +99,7 @@ class _Reader:
             self.fail(where, "its tables overlap: expanded, they would be far larger than the file")
 
     def table(self, kind: Table, at: int, depth: int) -> Record:
-        """The table that starts at byte `at`."""
+        """Return the table that starts at byte `at`."""
         where = f"{kind.name} at byte {at}"
         if depth > MAX_DEPTH:
             self.fail(where, f"tables are nested more than {MAX_DEPTH} levels deep")
@@ -132,7 +132,7 @@ class _Reader:
         return Record(kind.name, at, fields)
 
     def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[Position], str]:
-        """The size of the tables that use this vtable, where in them their fields lie, and what they lack."""
+        """Return the size of the tables with this vtable, their fields' offsets, and the fields that they lack."""
         if at < 0 or at & 1 or at + 4 > self.size:
             self.fail(where, f"its vtable would be at byte {at}")
         vtable_size, inline_size = _u16_pair(self.blob, at)
@@ -160,7 +160,7 @@ class _Reader:
         return inline_size, positions, missing
 
     def follow(self, kind: Table, field: Field, at: int) -> int:
-        """Where the offset stored at byte `at` leads: 4 bytes or more before the end of the file."""
+        """Return where the offset stored at byte `at` leads: at least 4 bytes before the end of the file."""
         offset: int = _u32(self.blob, at)[0]
         if at & 3 or offset == 0 or at + offset > self.size - 4:
             what = "points past the end of the file" if at + offset > self.size - 4 else "does not point to data"
@@ -168,7 +168,7 @@ class _Reader:
         return at + offset
 
     def vector(self, kind: Table, field: Field, at: int, width: int) -> tuple[int, int]:
-        """The first element's byte and the length of the vector that byte `at` refers to; paid for.
+        """Return the first element's byte and the length of the vector that byte `at` refers to, and charge for it.
 
         Its length is aligned to 4 bytes, its elements to no more: real writers put numbers of 64 bits so, LiteRT takes
         them, and devices of 32 bits load them in halves.
@@ -234,7 +234,7 @@ class _Reader:
             yield self.table(element, self.follow(kind, field, at), depth + 1)
 
     def union(self, kind: Table, field: Field, number: int, at: int, depth: int) -> Record | None:
-        """The table of the type that the union's other field gives; None without one, wherever the offset leads."""
+        """Return the table of the type that the union's other field states; None if it states no type."""
         target = self.follow(kind, field, at)
         names = UNIONS[field.target]
         if number >= len(names):

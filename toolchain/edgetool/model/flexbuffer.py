@@ -1,4 +1,4 @@
-"""Flexbuffers, in which custom operators keep their options: numbers out of a map or a vector, by name or position.
+"""A reader of flexbuffers, in which custom operators keep their options: numbers in a map or a vector.
 
 Format: the last byte is the width of the root, the one before it its packed type, and before those lies the root,
 a distance back to the vector. A vector has its length before its elements and one packed type per element behind
@@ -19,7 +19,7 @@ INDIRECT = {6: INT, 7: UNSIGNED, 8: FLOAT}
 
 
 class FlexbufferError(ValueError):
-    """The bytes are no flexbuffer with a map or a vector at its root."""
+    """The bytes are not a flexbuffer with a map or a vector at its root."""
 
 
 # No operator has as many options; a hostile file could ask for any number.
@@ -28,20 +28,20 @@ MAX_ELEMENTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class FlexVector:
-    """The root: each element's bytes as a signed integer, its value if it is a number, and the names of a map."""
+    """The root: each element's bytes as a signed integer, its value if it is a number, and the keys of a map."""
 
     raw: tuple[int, ...]
     numbers: tuple[int | float | None, ...]
     names: tuple[str, ...] = ()
 
     def integer(self, name: str) -> int:
-        """The number of that name, without its fraction; 0 when there is none or none that is finite."""
+        """Return the number of that name without its fraction; 0 if there is none or it is not finite."""
         number = dict(zip(self.names, self.numbers, strict=False)).get(name)
         return int(number) if number is not None and isfinite(number) else 0
 
 
 def read_flexbuffer(data: bytes) -> FlexVector:
-    """The map or vector at the root. Raises FlexbufferError."""
+    """Return the map or vector at the root. Raises FlexbufferError."""
     try:
         width, packed = data[-1], data[-2]
         at = len(data) - 2 - width
@@ -79,7 +79,7 @@ def _names(data: bytes, start: int, step: int) -> tuple[str, ...]:
 
 
 def _count(data: bytes, start: int, width: int) -> int:
-    """The length in front of a vector."""
+    """Return the length stored before a vector."""
     count = _unsigned(data, start - width, width)
     if count > MAX_ELEMENTS:
         raise IndexError
@@ -87,7 +87,7 @@ def _count(data: bytes, start: int, width: int) -> int:
 
 
 def _back(data: bytes, at: int, width: int) -> int:
-    """Where the distance at this place leads."""
+    """Return where the distance stored at this place leads."""
     target = at - _unsigned(data, at, width)
     if target < 0:
         raise IndexError

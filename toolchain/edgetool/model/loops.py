@@ -1,4 +1,4 @@
-"""How often each subgraph runs in one inference: the branches of IF, the conditions and bodies of WHILE.
+"""How often each subgraph runs in one inference: branches of IF, conditions and bodies of WHILE.
 
 Only loops are counted whose end the file tells: a counter starts at a constant, is compared with constants, and grows
 by a constant each turn, as those are that Keras and TensorFlow make of recurrent layers.
@@ -20,7 +20,7 @@ MOST_RUNS = 10**15  # in one inference: no device gets to the end of more, and p
 
 
 def subgraph_runs(model: Model) -> tuple[Runs, ...]:
-    """The runs of each subgraph in one inference: 1 of the main one, None where no end is told or near.
+    """Return the runs of each subgraph in one inference: 1 for the main graph, None if the file does not determine it.
 
     Both branches of an IF count as run each time: an upper figure. What CALL_ONCE runs does not count: it has run
     before. 0 is a subgraph that nothing calls.
@@ -28,43 +28,43 @@ def subgraph_runs(model: Model) -> tuple[Runs, ...]:
     calls = [list(_calls(model, graph)) for graph in model.subgraphs]
     waiting = Counter(callee for called in calls for callee, _ in called)
     runs: list[Runs] = [1, *[0] * (len(calls) - 1)]
-    known = [index for index in range(len(calls)) if not waiting[index]]
-    for index in known:  # grows: a subgraph is known when all that call it are
+    settled = [index for index in range(len(calls)) if not waiting[index]]
+    for index in settled:  # grows: a subgraph is known when all that call it are
         for callee, times in calls[index]:
             runs[callee] = _sum(runs[callee], _product(runs[index], times))
             waiting[callee] -= 1
             if not waiting[callee]:
-                known.append(callee)
+                settled.append(callee)
     # What is left calls itself in the end.
     return tuple(None if waiting[index] else count for index, count in enumerate(runs))
 
 
-def turns(model: Model, graph: Graph, loop: Operator) -> Runs:
-    """How often the body of a WHILE in this graph runs each time it is reached; None where the file does not tell."""
+def iterations(model: Model, graph: Graph, loop: Operator) -> Runs:
+    """Return how often the body of a WHILE runs each time the loop is reached; None if the file leaves it open."""
     condition, body = _callee(model, loop, "cond_subgraph_index"), _callee(model, loop, "body_subgraph_index")
     if condition is None or body is None or len(condition.outputs) != 1:
         return None
-    found = [
-        _turns_until(graph, loop, condition, body, comparison)
-        for comparison in _joined(condition, condition.outputs[0])
+    limits = [
+        _iterations_until(graph, loop, condition, body, comparison)
+        for comparison in _conjunction(condition, condition.outputs[0])
     ]
-    known = [count for count in found if count is not None]
-    return min(known) if known and len(known) == len(found) else None
+    known_limits = [count for count in limits if count is not None]
+    return min(known_limits) if known_limits and len(known_limits) == len(limits) else None
 
 
 def _calls(model: Model, graph: Graph) -> Iterator[tuple[int, Runs]]:
-    """The subgraphs that the operators of one run, and how often; those that are not in the file do not count."""
+    """Yield the subgraphs that the operators of a graph call, with the number of calls; skip missing ones."""
     for operator in graph.operators:
-        found: dict[int, Runs] = {}
+        callees: dict[int, Runs] = {}
         match operator.code:
             case "IF":  # the same one in both branches runs once
-                found = {_index(operator, f"{branch}_subgraph_index"): 1 for branch in ("then", "else")}
+                callees = {_index(operator, f"{branch}_subgraph_index"): 1 for branch in ("then", "else")}
             case "WHILE":
-                count = turns(model, graph, operator)
+                count = iterations(model, graph, operator)
                 condition, body = (_index(operator, f"{part}_subgraph_index") for part in ("cond", "body"))
-                found = {condition: _sum(count, 1)}
-                found[body] = _sum(count, found.get(body, 0))
-        yield from ((callee, times) for callee, times in found.items() if 0 <= callee < len(model.subgraphs))
+                callees = {condition: _sum(count, 1)}
+                callees[body] = _sum(count, callees.get(body, 0))
+        yield from ((callee, times) for callee, times in callees.items() if 0 <= callee < len(model.subgraphs))
 
 
 def _option(operator: Operator, name: str) -> OptionValue:
@@ -81,21 +81,23 @@ def _callee(model: Model, operator: Operator, option: str) -> Graph | None:
     return model.subgraphs[index] if 0 <= index < len(model.subgraphs) else None
 
 
-def _joined(graph: Graph, tensor: int) -> list[Operator | None]:
-    """The comparisons that must all hold for a tensor to be true; None for one that is made otherwise."""
-    makers = {made: operator for operator in graph.operators for made in operator.outputs}
-    parts, found = [tensor], list[Operator | None]()
+def _conjunction(graph: Graph, tensor: int) -> list[Operator | None]:
+    """Return the comparisons that must all hold for a tensor to be true; None for each other operator."""
+    producers = {output: operator for operator in graph.operators for output in operator.outputs}
+    parts, comparisons = [tensor], list[Operator | None]()
     for part in parts:  # grows by the parts of a part
-        maker = makers.get(part)
-        if maker is not None and maker.code == "LOGICAL_AND":
-            parts += [one for one in maker.inputs if one not in parts]
+        producer = producers.get(part)
+        if producer is not None and producer.code == "LOGICAL_AND":
+            parts += [one for one in producer.inputs if one not in parts]
         else:
-            found.append(maker if maker is not None and maker.code in SWAPPED and len(maker.inputs) == 2 else None)
-    return found
+            comparisons.append(
+                producer if producer is not None and producer.code in SWAPPED and len(producer.inputs) == 2 else None
+            )
+    return comparisons
 
 
-def _turns_until(graph: Graph, loop: Operator, condition: Graph, body: Graph, comparison: Operator | None) -> Runs:
-    """The turns after which a comparison does not hold any more."""
+def _iterations_until(graph: Graph, loop: Operator, condition: Graph, body: Graph, comparison: Operator | None) -> Runs:
+    """Return the iterations after which a comparison no longer holds."""
     if comparison is None:
         return None
     for code, (counter, limit) in (
@@ -116,7 +118,7 @@ def _turns_until(graph: Graph, loop: Operator, condition: Graph, body: Graph, co
 
 
 def _variable(graph: Graph, loop: Operator, condition: Graph, body: Graph, tensor: int) -> tuple[Runs, Runs]:
-    """What a tensor of the condition is at first, and by what it grows each turn; None where that is not known."""
+    """Return the initial value of a tensor of the condition, and its growth per iteration; None if unknown."""
     if tensor < 0 or tensor not in condition.inputs:
         return (_constant(condition, tensor), 0) if tensor >= 0 else (None, None)
     position = condition.inputs.index(tensor)
@@ -126,25 +128,25 @@ def _variable(graph: Graph, loop: Operator, condition: Graph, body: Graph, tenso
 
 
 def _growth(body: Graph, before: int, after: int) -> int | None:
-    """By what a turn makes a variable grow: 0 for one that is handed on."""
+    """Return by how much an iteration increases a variable: 0 if it is passed on unchanged."""
     if before == after:
         return 0
-    maker = _maker(body, after)
-    if maker is None or maker.code != "ADD" or len(maker.inputs) != 2 or before not in maker.inputs:
+    producer = _producer(body, after)
+    if producer is None or producer.code != "ADD" or len(producer.inputs) != 2 or before not in producer.inputs:
         return None
-    if _option(maker, "fused_activation_function") not in (None, "NONE"):
+    if _option(producer, "fused_activation_function") not in (None, "NONE"):
         return None
-    step = maker.inputs[1 - maker.inputs.index(before)]
+    step = producer.inputs[1 - producer.inputs.index(before)]
     return _constant(body, step) if step >= 0 else None
 
 
-def _maker(graph: Graph, tensor: int) -> Operator | None:
-    """The operator that makes a tensor; None for an input or a constant."""
+def _producer(graph: Graph, tensor: int) -> Operator | None:
+    """Return the operator that writes a tensor; None for an input or a constant."""
     return next((operator for operator in graph.operators if tensor in operator.outputs), None)
 
 
 def _constant(graph: Graph, index: int) -> int | None:
-    """The integer that the file holds for a tensor of one element."""
+    """Return the integer that the file holds for a tensor of one element."""
     tensor: Tensor = graph.tensors[index]
     if tensor.data is None or tensor.dtype not in INTEGERS or tensor.element_count != 1 or tensor.is_variable:
         return None

@@ -42,7 +42,7 @@ ENVIRONMENT, TENSORFLOW_VERSION = 0, 0  # the number of the field in its table
 
 
 def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
-    """The plan's payload for offsets by (subgraph, tensor). All other tensors stay with the runtime.
+    """Return the plan's payload for offsets by (subgraph, tensor). All other tensors are left to the runtime.
 
     Raises UnsupportedModelError when an offset is more than a plan can say, or compiled operators rely on the
     plan that the file has.
@@ -63,12 +63,12 @@ def encode_plan(model: Model, offsets: Mapping[tuple[int, int], int]) -> bytes:
 
 
 def has_plan(model: Model) -> bool:
-    """Whether the file has a plan, of the right length or not."""
+    """Return whether the file has a plan, whatever its length."""
     return any(entry.name == METADATA_NAME for entry in model.metadata)
 
 
 def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
-    """Offsets by (subgraph, tensor) of the plan in the file; None when it has none.
+    """Return the offsets by (subgraph, tensor) of the plan in the file; None if it has none.
 
     TFLM reads every entry of that name and takes the last. Raises InvalidModelError when one of them cannot be a plan
     for this model (TFLM would fail, or read past its end).
@@ -90,19 +90,19 @@ def decode_plan(model: Model) -> dict[tuple[int, int], int] | None:
 
 
 def unjudged_offsets(model: Model) -> dict[tuple[int, int], int]:
-    """What the plan in the file fixes, safe or not. Raises InvalidModelError as decode_plan does."""
+    """Return the offsets of the plan in the file, safe or not. Raises InvalidModelError as decode_plan does."""
     return {key: offset for key, offset in (decode_plan(model) or {}).items() if offset != PLANNED_AT_RUN_TIME}
 
 
 def keeps_own_plan(model: Model) -> bool:
-    """Whether the file has a plan that compiled operators rely on."""
+    """Return whether the file has a plan that compiled operators rely on."""
     compiled = any(op.custom_code in COMPILED_OPERATORS for graph in model.subgraphs for op in graph.operators)
     return compiled and decode_plan(model) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """The build that a plan is for. arena_bytes: what AllocateTensors needs there; None where it is not exact."""
+    """The build that a plan is for. arena_bytes: what AllocateTensors needs there; None if it is not exact."""
 
     tool: str
     core: str
@@ -112,12 +112,12 @@ class PlanRecord:
 
 
 def encode_record(record: PlanRecord) -> bytes:
-    """The payload of the metadata entry: JSON, ASCII."""
+    """Return the payload of the metadata entry: JSON in ASCII."""
     return json.dumps(asdict(record), separators=(",", ":"), sort_keys=True).encode("ascii")
 
 
 def decode_record(model: Model) -> PlanRecord | None:
-    """The record in the file; None when there is none, or it is not one of ours."""
+    """Return the record in the file; None if there is none, or if edgetool did not write it."""
     payload = next((entry.data for entry in reversed(model.metadata) if entry.name == RECORD_METADATA_NAME), b"")
     if not 0 < len(payload) <= MAX_RECORD_BYTES:
         return None
@@ -138,13 +138,13 @@ def decode_record(model: Model) -> PlanRecord | None:
 
 
 def converter_of(model: Model) -> str | None:
-    """ "TensorFlow 2.21.0"; without that "for TensorFlow Lite 2.9.0", the least runtime; None where nothing tells."""
+    """Return the converter, "TensorFlow 2.21.0", or else "for TensorFlow Lite 2.9.0", the minimum runtime."""
     payloads = {entry.name: entry.data for entry in model.metadata}
     version = _tensorflow_version(payloads.get(CONVERSION, b""))
     if version is not None:
         return f"TensorFlow {version}"
-    least = _version(payloads.get(MINIMUM_RUNTIME, b"").rstrip(b"\0"))
-    return None if least is None else f"for TensorFlow Lite {least}"
+    minimum = _version(payloads.get(MINIMUM_RUNTIME, b"").rstrip(b"\0"))
+    return None if minimum is None else f"for TensorFlow Lite {minimum}"
 
 
 def _tensorflow_version(blob: bytes) -> str | None:
@@ -160,7 +160,7 @@ def _tensorflow_version(blob: bytes) -> str | None:
 
 
 def _field(blob: bytes, table: int, number: int) -> int | None:
-    """Where the field that an offset leads to begins; None where the table omits it."""
+    """Return where the field that an offset leads to begins; None if the table omits it."""
     vtable = table - unpack_from("<i", blob, table)[0]
     if vtable < 0:
         return None

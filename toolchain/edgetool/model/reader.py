@@ -1,4 +1,4 @@
-"""A .tflite file as a Model, every index and size checked."""
+"""Reads a .tflite file as a Model and checks every index and size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLACEHOLDER_CODE = 127  # stands in the old one-byte field for every later opera
 
 
 def read_model(blob: bytes, *, name: str = "model") -> Model:
-    """The model in a .tflite file; `name` stands for the file in messages.
+    """Return the model in a .tflite file; `name` stands for the file in messages.
 
     Raises InvalidModelError for anything that is not a sound .tflite file, and UnsupportedModelError for what
     a sound one holds and edgetool does not take: operators and types newer than this schema, and contents kept
@@ -50,7 +50,7 @@ def read_model(blob: bytes, *, name: str = "model") -> Model:
 
 
 def _check_format(blob: bytes, name: str) -> None:
-    """Reject other kinds of files with advice for each."""
+    """Reject other kinds of files, with advice for each."""
     if not blob:
         raise InvalidModelError("the file is empty", where=name, fix="export the model again")
     if blob[4:8] == FILE_IDENTIFIER:
@@ -65,7 +65,7 @@ def _check_format(blob: bytes, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What every part of a file may refer to. counts: the lengths of the lists that indices point into."""
+    """What the parts of a file may refer to. counts: the lengths of the lists that indices point into."""
 
     name: str
     data: tuple[bytes | None, ...]
@@ -113,7 +113,7 @@ def _payload(name: str, record: Record) -> bytes | None:
 
 
 def _operator_code(name: str, record: Record) -> OperatorCode:
-    """Files before 2020 have the code in the deprecated field alone, later ones the larger value in the new one."""
+    """Return the code. Files before 2020 have it only in the deprecated field; later files have the larger of both."""
     number = max(record["deprecated_builtin_code"], record["builtin_code"])
     if not 0 <= number < len(BUILTIN_OPERATORS) or number == PLACEHOLDER_CODE:
         checks.unsupported(name, record, "builtin_code", f"unknown operator code {number}", NEWER_RUNTIME)
@@ -124,7 +124,7 @@ def _operator_code(name: str, record: Record) -> OperatorCode:
 
 
 def _graph(file: _File, index: int, record: Record, calls: dict[int, set[int]]) -> Graph:
-    """A subgraph; what its operators call is added to `calls`."""
+    """Return a subgraph, and add the subgraphs that its operators call to `calls`."""
     tensors = tuple(_tensor(file, i, part, len(record["tensors"])) for i, part in enumerate(record["tensors"]))
     file.check_indices(record, len(tensors))
     return Graph(
@@ -179,7 +179,7 @@ def _tensor(file: _File, index: int, record: Record, tensors: int) -> Tensor:
 
 
 def _quantization(file: _File, record: Record | None, shape: tuple[int, ...], tensors: int) -> Quantization | None:
-    """None where the table is absent, and where it says nothing, as converters write it for float tensors."""
+    """Return the parameters; None if the table is absent or empty, as converters write it for float tensors."""
     if record is None:
         return None
     checks.check_quantization(file.name, record, shape)
@@ -219,7 +219,7 @@ def _sparse_dimension(record: Record) -> SparseDimension:
 
 
 def _operator(file: _File, index: int, record: Record, tensors: tuple[Tensor, ...], calls: set[int]) -> Operator:
-    """An operator; the subgraphs it calls are added to `calls`."""
+    """Return an operator, and add the subgraphs that it calls to `calls`."""
     name = file.name
     file.check_indices(record, len(tensors))
     for field in ("large_custom_options_offset", "large_custom_options_size"):

@@ -1,4 +1,4 @@
-"""The tables of the .tflite schema, as data, and what a field is.
+"""The tables of the .tflite schema as data, and the meaning of their fields.
 
 A table a line: its name, then `field:type=default` in the order of the field ids. Types: a scalar (bool, i8 ..
 u64, f32), string, an enumeration, a table, a union (which takes two ids: its type's and its value's), any of
@@ -22,17 +22,17 @@ from edgetool.model.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """An enumeration: the scalar that stores it and its names, whose positions are their numbers."""
+    """An enumeration: the scalar that stores it, and its names, whose positions are their numbers."""
 
     storage: str
     names: tuple[str, ...]
 
     def name(self, number: int) -> str | int:
-        """The name of a number; the number itself where the schema has no name for it."""
+        """Return the name of a number; the number itself if the schema has no name for it."""
         return self.names[number] if 0 <= number < len(self.names) else number
 
     def number(self, name: str | int) -> int:
-        """The number of a name; KeyError when there is none. A number stands for itself."""
+        """Return the number of a name. A number stands for itself. Raises KeyError for an unknown name."""
         if isinstance(name, int):
             return name
         try:
@@ -432,7 +432,7 @@ TABLE_NAMES = tuple(_FIELDS)
 
 @cache
 def table(name: str) -> Table:
-    """The table of that name; KeyError when the schema has none."""
+    """Return the table of that name. Raises KeyError if the schema has none."""
     fields: list[Field] = []
     slots = 0
     for text in _FIELDS[name]:
@@ -444,7 +444,7 @@ def table(name: str) -> Table:
 
 
 def _field(text: str, slot: int) -> Field:
-    """The field written as `name:type@index=default`, at a slot of its table's vtable."""
+    """Return the field written as `name:type@index=default`, at a slot of its table's vtable."""
     text, _, default = text.partition("=")
     required = text.endswith("!")
     text, _, role = text.rstrip("!").partition("@")
@@ -471,7 +471,7 @@ def _field(text: str, slot: int) -> Field:
 
 
 def _kind(spelled: str, element: str, scalar: str) -> tuple[Kind, Any]:
-    """What a type is, and what a field of it reads as when it is absent."""
+    """Return the kind of a type, and the value of an absent field of that type."""
     if spelled == "-":
         return "deprecated", None
     if spelled == "[u8]":

@@ -1,4 +1,4 @@
-"""What a .tflite model is, as plain immutable values. Indices instead of pointers.
+"""A .tflite model as plain immutable values, with indices instead of pointers.
 
 The words are those of the .tflite schema, but for one: a flatbuffer "Buffer" (a constant payload) is
 `data` here, since a buffer is a piece of the arena everywhere else in edgetool.
@@ -72,14 +72,14 @@ class Options:
         raise KeyError(f"{self.table} has no field {name}")
 
     def integer(self, name: str) -> int:
-        """The field as an integer; TypeError when it is of another kind."""
+        """Return the field as an integer. Raises TypeError for another kind."""
         value = self[name]
         if not isinstance(value, int):
             raise TypeError(f"{self.table}.{name} is {value!r}, not an integer")
         return value
 
     def text(self, name: str) -> str:
-        """The field as text: an enumeration's name or a string."""
+        """Return the field as text: the name of an enumeration's value, or a string."""
         return str(self[name])
 
 
@@ -100,12 +100,12 @@ class Quantization:
 
     @property
     def per_channel(self) -> bool:
-        """Whether each index of `axis` has a scale of its own."""
+        """Whether each index of `axis` has its own scale."""
         return len(self.scales) > 1
 
     @property
     def per_tensor(self) -> tuple[float, int] | None:
-        """The one scale and zero point; None where each channel has its own, and where only the range is recorded."""
+        """The scale and zero point of the whole tensor; None if each channel has its own, or without a scale."""
         if len(self.scales) != 1:
             return None
         return self.scales[0], self.zero_points[0] if self.zero_points else 0
@@ -172,12 +172,12 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of its elements, dense; sub-byte types are packed. 0 for types without a width."""
+        """The size of the elements when dense; types below a byte are packed. 0 for types without a width."""
         return (self.element_count * self.dtype.bits + 7) // 8
 
     @property
     def per_tensor(self) -> tuple[float, int] | None:
-        """The one scale and zero point of all its elements; None without them."""
+        """The scale and zero point of all elements; None if there are none."""
         return None if self.quantization is None else self.quantization.per_tensor
 
     @property
@@ -217,7 +217,7 @@ class Operator:
 
     @property
     def label(self) -> str:
-        """The code, or for a custom operator its own name."""
+        """The code; for a custom operator its custom code."""
         return self.custom_code if self.code == "CUSTOM" and self.custom_code else self.code
 
 
@@ -281,7 +281,7 @@ class Model:
     unknown_fields: tuple[str, ...] = ()
 
     def argument_name(self, subgraph: int, tensor: int) -> str | None:
-        """What a signature calls the input or output: the name that the model's author gave it; None without one."""
+        """Return the author's name of an input or output in the signature; None if there is none."""
         for signature in self.signatures:
             if signature.subgraph == subgraph:
                 for name, index in (*signature.inputs, *signature.outputs):
@@ -291,7 +291,7 @@ class Model:
 
     @property
     def tensor_keys(self) -> tuple[tuple[int, int], ...]:
-        """(subgraph, tensor) of all tensors, subgraph by subgraph."""
+        """Return (subgraph, tensor) of all tensors, subgraph by subgraph."""
         return tuple((graph.index, tensor.index) for graph in self.subgraphs for tensor in graph.tensors)
 
     @property

@@ -1,4 +1,4 @@
-"""A Model as a .tflite file: the same model gives the same bytes, constants lie at multiples of 16.
+"""Writes a Model as a .tflite file: the same model gives the same bytes; constants are aligned to 16 bytes.
 
 Writes records as a flatbuffer by the schema: the counterpart of flatbuffer.py.
 """
@@ -40,7 +40,7 @@ _SLOTS = {
 
 
 def write_root(root: Record) -> bytes:
-    """The file of a root table and all below it. A field left out, or None, is absent, and so are no bytes.
+    """Return the file of a root table and everything below it. Fields that are None or left out are absent.
 
     Nothing but the schema is minded: InternalError for a field or an enumeration's name that it lacks.
     """
@@ -52,7 +52,7 @@ def write_root(root: Record) -> bytes:
 
 
 def _write(builder: Any, record: Record) -> int:
-    """Write a table and all below it, children first since a flatbuffer grows towards its start; its offset."""
+    """Write a table and everything below it, children first, and return its offset."""
     kind = table(record.table)
     stray = record.fields.keys() - kind.defaults.keys()
     if stray:
@@ -91,7 +91,7 @@ def _number(field: Field, value: Any) -> Any:
 
 
 def _write_child(builder: Any, owner: str, field: Field, value: Any) -> int:
-    """Write what a field refers to; its offset."""
+    """Write what a field refers to and return its offset."""
     if field.kind == "string":
         return int(builder.CreateString(value))
     if field.kind in ("table", "union"):
@@ -115,7 +115,7 @@ _LAST_DEPRECATED_CODE = 127
 
 
 def write_model(model: Model) -> bytes:
-    """The .tflite file of a model; reading it gives an equal model.
+    """Return the .tflite file of a model. Reading it gives an equal model.
 
     Raises UnsupportedModelError for a model read from a file with fields beyond this schema, which would be
     lost, and for one that passes 2 GiB; InternalError for a model whose parts contradict each other.
@@ -136,7 +136,7 @@ def write_model(model: Model) -> bytes:
 
 
 def _check_consistent(model: Model) -> None:
-    """What the types hold twice must agree, since the file holds it once."""
+    """Check that values which the types hold twice agree, because the file holds them once."""
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             if tensor.data != model.data[tensor.buffer]:

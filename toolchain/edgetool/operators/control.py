@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from edgetool.model.loops import turns
+from edgetool.model.loops import iterations
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.operators.call import (
     Assignment,
@@ -211,7 +211,7 @@ def _while(call: Call) -> Work:
     One turn is counted where the file does not tell how many there are.
     """
     condition, body = (call.model.subgraphs[integer(call, f"{name}_subgraph_index")] for name in ("cond", "body"))
-    count = turns(call.model, call.graph, call.operator)
+    count = iterations(call.model, call.graph, call.operator)
     number = 1 if count is None else count
     handed = _handed_over([call.output(position) for position in range(len(call.operator.outputs))])
     return Work(
