@@ -37,17 +37,24 @@ static tflite::MicroInterpreter *my_model_interpreter = nullptr;
 static tflite::MicroProfilerInterface *my_model_profiler = nullptr;
 #endif
 
-#if MY_CHECKED
+#if MY_HASTENSORS
 static bool my_model_is(const TfLiteTensor *tensor, TfLiteType type, size_t bytes)
 {
     return tensor != nullptr && tensor->type == type && tensor->bytes == bytes;
 }
 
 #endif
-#if MY_DIRECTIONS
-static void *my_model_my_direction(size_t position)
+#if MY_HASINPUTS
+static void *my_model_input(size_t position)
 {
-    return my_model_interpreter == nullptr ? nullptr : my_model_interpreter->my_direction(position)->data.data;
+    return my_model_interpreter == nullptr ? nullptr : my_model_interpreter->input(position)->data.data;
+}
+
+#endif
+#if MY_HASOUTPUTS
+static void *my_model_output(size_t position)
+{
+    return my_model_interpreter == nullptr ? nullptr : my_model_interpreter->output(position)->data.data;
 }
 
 #endif
@@ -149,13 +156,24 @@ my_model_status my_model_runner::reset()
 }
 
 #endif
-#if MY_TENSORS
-my_type *my_model_runner::my_direction_my_position()
+#if MY_INPUTS
+my_type *my_model_runner::input_my_position()
 {
 #if MY_TYPED
-    return static_cast<my_type *>(my_model_my_direction(my_position));
+    return static_cast<my_type *>(my_model_input(my_position));
 #else
-    return my_model_my_direction(my_position);
+    return my_model_input(my_position);
+#endif
+}
+
+#endif
+#if MY_OUTPUTS
+const my_type *my_model_runner::output_my_position()
+{
+#if MY_TYPED
+    return static_cast<const my_type *>(my_model_output(my_position));
+#else
+    return my_model_output(my_position);
 #endif
 }
 

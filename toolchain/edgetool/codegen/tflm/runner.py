@@ -8,6 +8,7 @@ MicroOpResolver::FindOp compares only the code (micro_op_resolver.h).
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text
@@ -72,8 +73,8 @@ def runner_header(spec: ProgramSpec) -> str:
         "tflm/runner.h",
         **names,
         MY_BANNER=_banner(spec, names["my_model"], names["MY_MODEL"]),
-        MY_INPUTS=[_accessor(spec, "input", position) for position in range(len(spec.header.inputs))],
-        MY_OUTPUTS=[_accessor(spec, "output", position) for position in range(len(spec.header.outputs))],
+        MY_INPUTS=_declarations(names["my_model"], "input", spec.header.inputs),
+        MY_OUTPUTS=_declarations(names["my_model"], "output", spec.header.outputs),
         MY_RESET=can_reset(spec),
         MY_REBUILD=_rebuilds(spec),
         MY_SHARED=spec.shared_arena is not None,
@@ -86,8 +87,8 @@ def runner_source(spec: ProgramSpec) -> str:
     Raises:
         ValueError: As for runner_header.
     """
-    names = _names(spec)
-    name, macro, io = names["my_model"], names["MY_MODEL"], _io(spec)
+    names, inputs, outputs = _names(spec), spec.header.inputs, spec.header.outputs
+    name, macro = names["my_model"], names["MY_MODEL"]
     return fill(
         "tflm/runner.cc",
         my_model=name,
@@ -99,24 +100,12 @@ def runner_source(spec: ProgramSpec) -> str:
         MY_VARIABLES=spec.resource_variables,
         MY_RESET=can_reset(spec),
         MY_REBUILD=_rebuilds(spec),
-        MY_CHECKED=bool(io),
-        MY_DIRECTIONS=[{"my_direction": direction} for direction in dict.fromkeys(direction for direction, _, _ in io)],
-        my_mismatch=" ||\n        ".join(
-            [
-                f"interpreter->inputs_size() != {macro}_INPUT_COUNT ||"
-                f" interpreter->outputs_size() != {macro}_OUTPUT_COUNT",
-                *(_io_mismatch(name, macro, *item) for item in io),
-            ]
-        ),
-        MY_TENSORS=[
-            {
-                "my_direction": direction,
-                "my_position": position,
-                "my_type": ("const " if direction == "output" else "") + _type(name, direction, position, tensor),
-                "MY_TYPED": tensor.dtype in quantizers.C_TYPES,
-            }
-            for direction, position, tensor in io
-        ],
+        MY_HASTENSORS=bool(inputs or outputs),
+        MY_HASINPUTS=bool(inputs),
+        MY_HASOUTPUTS=bool(outputs),
+        my_mismatch=_mismatch(name, macro, spec),
+        MY_INPUTS=_definitions(name, "input", inputs),
+        MY_OUTPUTS=_definitions(name, "output", outputs),
     )
 
 
@@ -149,15 +138,6 @@ def _names(spec: ProgramSpec) -> dict[str, str]:
     return c_names.model_names(spec.header.name)
 
 
-def _io(spec: ProgramSpec) -> list[tuple[str, int, IoSpec]]:
-    """Return every input and output with its direction and position."""
-    return [
-        (direction, position, tensor)
-        for direction, tensors in (("input", spec.header.inputs), ("output", spec.header.outputs))
-        for position, tensor in enumerate(tensors)
-    ]
-
-
 def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
     lines = [
         f"{comment_text(spec.header.name)}: the model as a C++ class, on top of TensorFlow Lite Micro.",
@@ -182,16 +162,28 @@ def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
     return comment(lines)
 
 
-def _accessor(spec: ProgramSpec, direction: str, position: int) -> dict[str, Value]:
-    tensor = (spec.header.inputs if direction == "input" else spec.header.outputs)[position]
-    name = c_names.model_identifier(spec.header.name)
-    return {
-        "my_position": position,
-        "my_name": comment_text(tensor.name if tensor.argument is None else tensor.argument),
-        "my_kind": f"{tensor.dtype.name} {' x '.join(map(str, tensor.shape)) or 'scalar'}",
-        "my_type": _type(name, direction, position, tensor),
-        "MY_REAL": has_real_values(tensor),
-    }
+def _declarations(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[dict[str, Value]]:
+    return [
+        {
+            "my_position": position,
+            "my_name": comment_text(tensor.name if tensor.argument is None else tensor.argument),
+            "my_kind": f"{tensor.dtype.name} {' x '.join(map(str, tensor.shape)) or 'scalar'}",
+            "my_type": _type(name, direction, position, tensor),
+            "MY_REAL": has_real_values(tensor),
+        }
+        for position, tensor in enumerate(tensors)
+    ]
+
+
+def _definitions(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[dict[str, Value]]:
+    return [
+        {
+            "my_position": position,
+            "my_type": _type(name, direction, position, tensor),
+            "MY_TYPED": tensor.dtype in quantizers.C_TYPES,
+        }
+        for position, tensor in enumerate(tensors)
+    ]
 
 
 def _type(name: str, direction: str, position: int, tensor: IoSpec) -> str:
@@ -199,8 +191,15 @@ def _type(name: str, direction: str, position: int, tensor: IoSpec) -> str:
     return f"{name}_{direction}_{position}_type" if tensor.dtype in quantizers.C_TYPES else "void"
 
 
-def _io_mismatch(name: str, macro: str, direction: str, position: int, tensor: IoSpec) -> str:
-    prefix = f"{macro}_{direction.upper()}_{position}"
-    # TFLM stores each INT4 in a byte (TfLiteTypeSizeOf in memory_helpers.cc).
-    size = "ELEMENTS" if tensor.dtype is DType.INT4 else "BYTES"
-    return f"!{name}_is(interpreter->{direction}({position}), {prefix}_DTYPE, {prefix}_{size})"
+def _mismatch(name: str, macro: str, spec: ProgramSpec) -> str:
+    """Return the condition that the interpreter's inputs and outputs are not those of NAME.h."""
+    operands = [
+        f"interpreter->inputs_size() != {macro}_INPUT_COUNT || interpreter->outputs_size() != {macro}_OUTPUT_COUNT"
+    ]
+    for direction, tensors in (("input", spec.header.inputs), ("output", spec.header.outputs)):
+        for position, tensor in enumerate(tensors):
+            prefix = f"{macro}_{direction.upper()}_{position}"
+            # TFLM stores each INT4 in a byte (TfLiteTypeSizeOf in memory_helpers.cc).
+            size = "ELEMENTS" if tensor.dtype is DType.INT4 else "BYTES"
+            operands.append(f"!{name}_is(interpreter->{direction}({position}), {prefix}_DTYPE, {prefix}_{size})")
+    return " ||\n        ".join(operands)
