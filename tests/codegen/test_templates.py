@@ -150,7 +150,7 @@ def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: Value) -> str:
         ("my_label", {"my_label": "my_model MY_ROWS"}, "my_model MY_ROWS\n"),
         ("a\n  // for readers\nb  // kept", {}, "a\nb  // kept\n"),
         ("{\n    // MY_ROWS\n}", {"MY_ROWS": "1,\n2,\n"}, "{\n1,\n2,\n}\n"),
-        ("if(a)\n# MY_ROWS\n# note\nendif()", {"MY_ROWS": ""}, "if(a)\n# note\nendif()\n"),
+        ("{\n// MY_ROWS\n}", {"MY_ROWS": ""}, "{\n}\n"),
         ("#if MY_A\na\n#else\nb\n#endif\nc", {"MY_A": True}, "a\nc\n"),
         ("#if MY_A\na\n#else\nb\n#endif\nc", {"MY_A": False}, "b\nc\n"),
         ("#if MY_A\na MY_A\n#endif", {"MY_A": 2}, "a 2\n"),

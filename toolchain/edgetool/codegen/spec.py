@@ -11,6 +11,7 @@ from edgetool import errors
 from edgetool.memory.lifetimes import CarriedState
 from edgetool.model.types import DType
 
+# How the model is included: as an array in C, or by the assembler.
 Data = Literal["array", "incbin"]
 
 ARENA_ALIGNMENT = 16  # TFLM's MicroArenaBufferAlignment()

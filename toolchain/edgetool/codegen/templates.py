@@ -4,7 +4,7 @@ A template is a file as edgetool would write it for a model called my_model, so 
 it. These parts of it are replaced:
 
 - `my_model` or `MY_MODEL`, wherever it is a whole part of a name between underscores: by a name, a number or words.
-- A line `// MY_ROWS`, in CMake `# MY_ROWS`: by whole lines.
+- A line `// MY_ROWS`: by whole lines.
 - The lines between `#if MY_STATE` and `#endif`: they are kept if the value is true; otherwise those after `#else` are.
   If the value is a sequence, they are repeated for each item, whose values apply in addition.
 
@@ -21,12 +21,11 @@ from typing import TypeAlias
 from edgetool.errors import InternalError
 
 Value: TypeAlias = "str | int | Sequence[Mapping[str, Value]]"
-Values: TypeAlias = Mapping[str, Value]
 
 # In assembler, a local label starts with .L.
 _PLACEHOLDER = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\.L))(?:my_[a-z0-9]+|MY_[A-Z0-9]+)(?![A-Za-z0-9])")
 _BLOCK = re.compile(r"#if (MY_[A-Z0-9]+)")
-_LINES = re.compile(r" *(?://|#) (MY_[A-Z0-9]+)")
+_LINES = re.compile(r" *// (MY_[A-Z0-9]+)")
 _COMMENT = re.compile(r" *//")
 
 
@@ -55,13 +54,13 @@ def _read(file: str) -> list[str]:
     return path.read_text(encoding="ascii").splitlines()
 
 
-def _names(values: Values) -> set[str]:
-    """Return the names of all values, including those of repeated lines."""
+def _names(values: Mapping[str, Value]) -> set[str]:
+    """Return the names of all values, including those in sequences."""
     items = [item for value in values.values() if not isinstance(value, str | int) for item in value]
     return {*values}.union(*map(_names, items))
 
 
-def _filled(file: str, lines: Sequence[str], values: Values) -> Iterator[str]:
+def _filled(file: str, lines: Sequence[str], values: Mapping[str, Value]) -> Iterator[str]:
     def value_of(name: str) -> Value:
         if name not in values:
             raise InternalError(f"the placeholder {name} has no value", where=f"template {file}")
@@ -83,13 +82,11 @@ def _filled(file: str, lines: Sequence[str], values: Values) -> Iterator[str]:
         elif inserted := _LINES.fullmatch(line):
             yield str(value_of(inserted[1]))
         elif not _COMMENT.match(line):
-            yield _PLACEHOLDER.sub(lambda found: str(value_of(found[0])), line) + "\n"
+            yield _PLACEHOLDER.sub(lambda match: str(value_of(match[0])), line) + "\n"
 
 
 def _ends(file: str, lines: Sequence[str], start: int) -> tuple[int, int]:
-    """Return the positions of the #else and the #endif of the block whose lines start here; without #else, twice the
-    latter.
-    """
+    """Return the positions of the #else, or else of the #endif, and of the #endif of the block that starts here."""
     depth, middle = 0, None
     for position in range(start, len(lines)):
         if lines[position].startswith("#if"):
