@@ -5,14 +5,27 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from edgetool.codegen import templates
+from edgetool.codegen.cmake.project import cmake_lists
+from edgetool.codegen.data import incbin_source, model_data
+from edgetool.codegen.header import buffers_source, header
+from edgetool.codegen.spec import SharedArenaSpec
 from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.tflm.arena import arena_header, arena_source
+from edgetool.codegen.tflm.main import main_source
+from edgetool.codegen.tflm.profile import profile_source
+from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
 from edgetool.errors import InternalError
 from tests.codegen.c_compilers import TFLM_API
+from tests.codegen.header_specs import ALL, BLOB
+from tests.codegen.program_specs import ALL_PROGRAMS, EVERY_TYPE_PROGRAM, STATE_PROGRAM
 
 PACKAGE = Path(templates.__file__).parent
 TEMPLATES = sorted(
@@ -133,6 +146,42 @@ def test_cmake_parses_the_template(tmp_path: Path, file: str) -> None:
         ["cmake", "-P", "parsed.cmake"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_line_is_used_by_some_generated_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is never used could have a placeholder without a value, which nothing would notice."""
+    marks: dict[str, set[str]] = {}
+
+    def marked(file: str) -> list[str]:
+        """Return the lines of a template, each with its number at its end."""
+        lines = (PACKAGE / file).read_text(encoding="ascii").splitlines()
+        numbers = [n for n, line in enumerate(lines) if line and not re.match(r" *//|#(if|else|endif)", line)]
+        marks[file] = {f"{file}:{n}" for n in numbers}
+        return [f"{line}<{file}:{n}>" if n in numbers else line for n, line in enumerate(lines)]
+
+    monkeypatch.setattr(templates, "_read", cache(marked))
+    used = {mark for text in generated() for mark in re.findall(r"<([\w./]+:\d+)>", text)}
+    assert sorted(marks) == TEMPLATES
+    assert sorted(set().union(*marks.values()) - used) == []
+
+
+def generated() -> Iterator[str]:
+    """Every kind of file for every model of the tests."""
+    for name in ("kws", "string"):
+        yield from (*model_data(name, BLOB), incbin_source(name))
+    for head in ALL.values():
+        yield header(head)
+        if head.buffers is not None:
+            yield buffers_source(head)
+    for spec in (*ALL_PROGRAMS.values(), EVERY_TYPE_PROGRAM):
+        yield from (ops_header(spec), runner_header(spec), runner_source(spec), main_source([spec]))
+        yield cmake_lists(spec, data="incbin", profile=True)
+        for core in ("cortex-m0plus", "cortex-m7", "riscv32", "xtensa-lx7", "rxv2"):
+            target = replace(spec.header.target, core=core)
+            yield profile_source(replace(spec, header=replace(spec.header, target=target)))
+    for bound in (False, True):
+        arena = SharedArenaSpec("joint", "0.1.0", (STATE_PROGRAM,), 4096, bound, 4000, 96)
+        yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: Value) -> str:
