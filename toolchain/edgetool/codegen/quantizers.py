@@ -59,6 +59,11 @@ def is_quantized(tensor: IoSpec) -> bool:
     return tensor.scale is not None and tensor.dtype in QUANTIZED_LIMITS
 
 
+def has_real_values(tensor: IoSpec) -> bool:
+    """Return whether NAME.h has helpers that convert the tensor's values to and from real values."""
+    return tensor.dtype is DType.FLOAT32 or is_quantized(tensor)
+
+
 def to_quantized(name: str) -> str:
     """Return the rounding that the helpers of every quantized input and output of a model share."""
     return fill("c/to_quantized.h", my_model=name)

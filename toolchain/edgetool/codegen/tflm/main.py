@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment_text
-from edgetool.codegen.quantizers import C_TYPES
+from edgetool.codegen.quantizers import C_TYPES, has_real_values
 from edgetool.codegen.spec import IoSpec, ProgramSpec
 from edgetool.codegen.templates import Value, fill
-from edgetool.codegen.tflm.runner import has_real_values
 
 
 def main_source(programs: Sequence[ProgramSpec]) -> str:

@@ -109,15 +109,10 @@ def runner_source(spec: ProgramSpec) -> str:
     )
 
 
-def has_real_values(tensor: IoSpec) -> bool:
-    """Return whether NAME.h has helpers that convert the tensor's values to and from real values."""
-    return tensor.dtype is DType.FLOAT32 or quantizers.is_quantized(tensor)
-
-
 def can_reset(spec: ProgramSpec) -> bool:
     """Return whether NAME_runner has reset().
 
-    TFLM's own Reset sets the variables that CALL_ONCE initializes to zero, and does not run CALL_ONCE again
+    TFLM's own Reset leaves the variables that CALL_ONCE has set at zero, and does not run CALL_ONCE again
     (call_once.cc). Such a model must be set up again, for which a shared arena has no memory.
     """
     return spec.shared_arena is None or not _calls_once(spec)
@@ -169,7 +164,7 @@ def _declarations(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[
             "my_name": comment_text(tensor.name if tensor.argument is None else tensor.argument),
             "my_kind": f"{tensor.dtype.name} {' x '.join(map(str, tensor.shape)) or 'scalar'}",
             "my_type": _type(name, direction, position, tensor),
-            "MY_REAL": has_real_values(tensor),
+            "MY_REAL": quantizers.has_real_values(tensor),
         }
         for position, tensor in enumerate(tensors)
     ]
