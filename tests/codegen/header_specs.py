@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from edgetool.codegen.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.codegen.spec import BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.model.types import DType
 
 BLOB = bytes(range(256)) + b"TFL3 tail"
@@ -16,7 +16,7 @@ KWS = HeaderSpec(
     tool_version="0.1.0",
     model_sha256=SHA256,
     model_bytes=len(BLOB),
-    target=TargetSpec(
+    target=HeaderTarget(
         name="nucleo-h743zi",
         core="cortex-m7",
         kernels="cmsis-nn",
@@ -45,7 +45,7 @@ SEQUENCE = HeaderSpec(
     tool_version="0.1.0",
     model_sha256=SHA256,
     model_bytes=len(BLOB),
-    target=TargetSpec(name="cortex-m0plus", core="cortex-m0plus", kernels="reference"),
+    target=HeaderTarget(name="cortex-m0plus", core="cortex-m0plus", kernels="reference"),
     arena_bytes=None,
     arena_is_lower_bound=True,
     layout_bytes=4100,
@@ -115,7 +115,7 @@ HOSTILE = HeaderSpec(
     tool_version='0.1.0"; int injected; //',
     model_sha256=SHA256,
     model_bytes=len(BLOB),
-    target=TargetSpec("*/ t", '"core"', "kern\\", board="??/", runtime="// r", region="/*", sram_bytes=2**20),
+    target=HeaderTarget("*/ t", '"core"', "kern\\", board="??/", runtime="// r", region="/*", sram_bytes=2**20),
     arena_bytes=4096,
     arena_is_lower_bound=False,
     layout_bytes=1024,

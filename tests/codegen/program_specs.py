@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetool.codegen.program import ProgramSpec, Registration
-from edgetool.codegen.spec import IoSpec
+from edgetool.codegen.spec import IoSpec, ProgramSpec, Registration
 from edgetool.model.types import DType
 from tests.codegen.header_specs import HOSTILE, HOSTILE_NAMES, KWS, SEQUENCE
 

@@ -1,4 +1,4 @@
-"""NAME_buffers.c, and what NAME.h says of shared buffers. To renew: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware"""
+"""NAME_buffers.c, and what NAME.h says of shared buffers. To renew: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen"""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 from edgetool import errors
 from edgetool.codegen import c_names
-from edgetool.codegen.buffers import buffers_source
-from edgetool.codegen.header import header
+from edgetool.codegen.header import buffers_source, header
 from edgetool.codegen.spec import BuffersSpec, HeaderSpec
 from tests.codegen.c_compilers import MATRIX, compile_in
 from tests.codegen.golden_files import check_golden

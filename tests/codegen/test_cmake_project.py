@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.codegen.cmake_project import cmake_lists
-from edgetool.codegen.model_data import incbin_source
-from edgetool.codegen.profile_program import profile_source
-from edgetool.codegen.program import SharedArenaSpec
+from edgetool.codegen.cmake.project import cmake_lists
+from edgetool.codegen.data import incbin_source
+from edgetool.codegen.spec import SharedArenaSpec
+from edgetool.codegen.tflm.profile import profile_source
 from tests.cmake.projects import run
 from tests.codegen.c_compilers import TFLM_API
 from tests.codegen.emitted import write, write_main

@@ -1,4 +1,4 @@
-"""NAME.h. To renew the golden files after a wanted change: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware
+"""NAME.h. To renew the golden files after a wanted change: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen
 
 What NAME.h says of a state; nothing where there is none.
 
@@ -19,11 +19,9 @@ from hypothesis import strategies as st
 
 from edgetool import errors
 from edgetool.codegen import c_names
-from edgetool.codegen.buffers import buffers_source
-from edgetool.codegen.header import header
-from edgetool.codegen.limits import check_macros
-from edgetool.codegen.model_data import model_data
-from edgetool.codegen.spec import HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.codegen.data import model_data
+from edgetool.codegen.header import buffers_source, header, limit_macros
+from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec, TensorSpec
 from edgetool.memory.lifetimes import CarriedState
 from edgetool.model.types import DType
 from tests.codegen.c_compilers import C_STANDARDS, FLAGS, MATRIX, compile_in
@@ -179,7 +177,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("target", "memory", "what"), SMALL)
-def test_the_memory_of_the_target_is_the_limit(tmp_path: Path, target: TargetSpec, memory: str, what: str) -> None:
+def test_the_memory_of_the_target_is_the_limit(tmp_path: Path, target: HeaderTarget, memory: str, what: str) -> None:
     (file,) = write(tmp_path, replace(KWS, target=target))
     (tmp_path / "unit.c").write_text(includes([file]))
     refused = compile_in(tmp_path, "gcc", "c99", "-fsyntax-only", "unit.c")
@@ -220,7 +218,7 @@ def test_no_name_gets_out_of_its_comment(names: list[str], model: str, notes: li
     text = header(spec)
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     macro, name = c_names.model_macro(model), c_names.model_identifier(model)
-    before, fixed, after = code.partition(check_macros(macro))  # no name of the model is in these lines
+    before, fixed, after = code.partition(limit_macros(macro))  # no name of the model is in these lines
     assert fixed
     for line in filter(None, (before + after).splitlines()):
         assert re.fullmatch(
@@ -250,7 +248,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="offset is -1"):
         replace(KWS.tensors[0], offset=-1)
     with pytest.raises(ValueError, match="sram_bytes"):
-        TargetSpec("t", "c", "k", sram_bytes=-1)
+        HeaderTarget("t", "c", "k", sram_bytes=-1)
     with pytest.raises(ValueError, match="zero point"):
         IoSpec(0, "x", (1,), DType.INT8, 0.5)
 

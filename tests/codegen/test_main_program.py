@@ -1,4 +1,4 @@
-"""main.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware"""
+"""main.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.codegen.main_program import main_source
-from edgetool.codegen.program import ProgramSpec
+from edgetool.codegen.spec import ProgramSpec
+from edgetool.codegen.tflm.main import main_source
 from tests.codegen.c_compilers import CPP_MATRIX
 from tests.codegen.emitted import build, compile_cpp, write, write_main
 from tests.codegen.golden_files import check_golden

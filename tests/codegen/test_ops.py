@@ -1,4 +1,4 @@
-"""NAME_ops.h. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware"""
+"""NAME_ops.h. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.codegen import c_names
-from edgetool.codegen.program import ProgramSpec, Registration
-from edgetool.codegen.runner import ops_header
+from edgetool.codegen.spec import ProgramSpec, Registration
+from edgetool.codegen.tflm.runner import ops_header
 from edgetool.target.load import DEFAULT_RUNTIME, load_runtime
 from tests.codegen.c_compilers import CPP_MATRIX, TFLM_API
 from tests.codegen.emitted import compile_cpp, write

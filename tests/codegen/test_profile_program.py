@@ -1,4 +1,4 @@
-"""NAME_profile.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware"""
+"""NAME_profile.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen"""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from edgetool.codegen import c_names
-from edgetool.codegen.cycle_counters import counter_of
-from edgetool.codegen.profile_program import profile_source, word
-from edgetool.codegen.program import ProgramSpec
+from edgetool.codegen.spec import ProgramSpec
+from edgetool.codegen.tflm.profile import counter_of, profile_source, word
 from edgetool.errors import CalibrationError
 from edgetool.pipeline.device_log import read_profile_log
 from edgetool.target.load import list_targets, load_target

@@ -1,4 +1,4 @@
-"""GROUP_arena.h and GROUP_arena.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/firmware"""
+"""GROUP_arena.h and GROUP_arena.cc. To renew the golden files: EDGETOOL_UPDATE_GOLDEN=1 pytest tests/codegen"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.codegen import c_names
-from edgetool.codegen.program import SharedArenaSpec
-from edgetool.codegen.shared_arena import arena_header, arena_source
+from edgetool.codegen.spec import SharedArenaSpec
+from edgetool.codegen.tflm.arena import arena_header, arena_source
 from tests.codegen.c_compilers import CPP_MATRIX, MATRIX, compile_in
 from tests.codegen.emitted import build, compile_cpp, write
 from tests.codegen.golden_files import check_golden, code
@@ -172,7 +172,7 @@ def test_what_is_added_counts_for_the_limit(tmp_path: Path) -> None:
 
 def test_an_arena_that_is_not_known_must_be_given(tmp_path: Path) -> None:
     put(tmp_path, OPEN)
-    assert OPEN.least_arena_bytes == 16016
+    assert OPEN.arena_lower_bound_bytes == 16016
     refused = compile_cpp(tmp_path, "open_arena.cc")
     assert refused.returncode != 0
     assert "the exact arena size is unknown: define OPEN_ARENA_BYTES" in refused.stderr

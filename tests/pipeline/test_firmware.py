@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.codegen.program import ProgramSpec, Registration
-from edgetool.codegen.runner import ops_header
-from edgetool.codegen.spec import HeaderSpec, TargetSpec
+from edgetool.codegen.spec import HeaderSpec, HeaderTarget, ProgramSpec, Registration
+from edgetool.codegen.tflm.runner import ops_header
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
@@ -38,7 +37,7 @@ def spec_of(source: Source, custom: dict[str, OperatorEntry] | None = None, **va
         tool_version="0.1.0",
         model_sha256=source.sha256,
         model_bytes=len(source.blob),
-        target=TargetSpec("cortex-m7", "cortex-m7", "cmsis-nn"),
+        target=HeaderTarget("cortex-m7", "cortex-m7", "cmsis-nn"),
         arena_bytes=None,
         arena_is_lower_bound=True,
         layout_bytes=0,

@@ -29,7 +29,7 @@ from edgetool.errors import FailedCheckError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgetool.codegen.program import Data
+    from edgetool.codegen.spec import Data
     from edgetool.memory.layout.solve import Strategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.pipeline.firmware import Project

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from edgetool.codegen.program import Data
+    from edgetool.codegen.spec import Data
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.pipeline.emit import ArenaStyle
     from edgetool.pipeline.firmware import Project

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from edgetool.codegen.program import Data
+    from edgetool.codegen.spec import Data
     from edgetool.pipeline.firmware import Project
     from edgetool.sweep.metrics import Row
     from edgetool.sweep.store import SweepRecord

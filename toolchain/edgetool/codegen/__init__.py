@@ -1,1 +1,1 @@
-"""C files for the firmware, as text in memory."""
+"""C, C++ and CMake files for the firmware, as text in memory."""

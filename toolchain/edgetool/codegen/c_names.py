@@ -1,26 +1,14 @@
-"""Names and comments for C, from text that may be hostile: each result depends on its own text alone.
-
-Words that a generated C or C++ identifier must not be.
-
-Sources: ISO C99, C11, C17 and C23 (6.4.1 keywords, 7.1.3 reserved identifiers, 7.31 future library
-directions for macros), ISO C++11 to C++20 ([lex.key], [lex.name]), and what common compilers define
-without a leading underscore. Names with a leading or double underscore are reserved as a whole; the
-rule for those is in c_names.
-
-Names that NAME.h must not have: its directory is searched for headers before those of the system.
-
-With a string.h of ours the compiler's own <string.h> is gone, and what includes it no longer compiles. Sources: the
-headers of ISO C99 to C23, of POSIX, of glibc, newlib, GCC and CMSIS that lie at the top of a search path; and the
-devices of Windows, which no file of any extension can be called there.
-
-Comments and macros of a C header.
-"""
+"""Names, comments and macros in C, from text that may be hostile: each result depends on its own text alone."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
+# Words that an identifier in C or C++ must not be: ISO C99, C11, C17 and C23 (6.4.1 keywords, 7.1.3 reserved
+# identifiers, 7.31 future library directions for macros), ISO C++11 to C++20 ([lex.key], [lex.name]), and what common
+# compilers define without a leading underscore. _PORTABLE excludes names with a leading or double underscore, which are
+# all reserved.
 _C_KEYWORDS = """
 alignas alignof asm auto bool break case char const constexpr continue default do double else enum extern
 false float for fortran goto if inline int long nullptr register restrict return short signed sizeof static
@@ -127,10 +115,14 @@ _FAMILIES = re.compile(
 
 
 def is_reserved(word: str) -> bool:
-    """Whether C, C++ or a common compiler claims this word."""
+    """Return whether C, C++ or a common compiler reserves this word."""
     return word in RESERVED_WORDS or _FAMILIES.fullmatch(word) is not None
 
 
+# Names that NAME.h must not have, because its directory is searched before those of the system: with a string.h there,
+# code that includes <string.h> no longer compiles. These are the headers of ISO C99 to C23, of POSIX, and of glibc,
+# newlib, GCC and CMSIS at the top of a search path; and the devices of Windows, where no file can have their names,
+# with any extension.
 _STANDARD = """
 assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
 stdbit stdbool stdckdint stddef stdint stdio stdlib stdmchar stdnoreturn string tgmath threads time uchar wchar wctype
@@ -160,17 +152,17 @@ TAKEN = frozenset(" ".join((_STANDARD, _POSIX, _SYSTEMS, _PROCESSORS, _DEVICES))
 
 
 def is_taken(name: str) -> bool:
-    """Whether NAME.h would be a header of the system, or a device; some file systems take both cases for one."""
+    """Return whether NAME.h is a header of the system, or a device, on a file system that ignores case."""
     return name.lower() in TAKEN
 
 
 def comment(lines: list[str]) -> str:
-    """A comment of these lines, which must be harmless (c_names.comment_text)."""
+    """Return a comment of these lines, which must be harmless: see comment_text."""
     return "/*\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
 
 
 def defines(*macros: tuple[str, int | str]) -> str:
-    """One #define for each macro and its value."""
+    """Return one #define for each macro and its value."""
     return "".join(f"#define {name} {value}\n" for name, value in macros)
 
 
@@ -187,46 +179,51 @@ _COMMENT_MARK = re.compile(r"(?<=/)(?=[*/])|(?<=\*)(?=/)")
 
 
 def is_portable(name: str) -> bool:
-    """Whether the name can be a C and C++ identifier, alone and with a suffix, wherever it is used."""
+    """Return whether the name can be a C and C++ identifier, alone and with a suffix, wherever it is used."""
     return len(name) <= MAX_LENGTH and _PORTABLE.fullmatch(name) is not None and not is_reserved(name)
 
 
 def identifier(name: str, prefix: str) -> str:
-    """A C identifier of at most 31 characters for `name`.
+    """Return a C identifier of at most 31 characters for `name`.
 
-    A portable name passes unchanged; any other becomes prefix, slug and 8 hex digits of its SHA-256, so
-    applying it twice changes nothing. ValueError when the prefix leaves no room or is not portable.
+    A portable name is returned unchanged; any other becomes prefix, slug and 8 hex digits of its SHA-256, so applying
+    it twice changes nothing.
+
+    Raises:
+        ValueError: The prefix is too long or not portable.
     """
     return name if is_portable(name) else _hashed(name, prefix)
 
 
 def macro_name(name: str, prefix: str) -> str:
-    """The same for a macro, in capitals. Names that differ only in case share theirs."""
+    """Return the same for a macro, in capitals; it is equal for names that differ only in case."""
     macro = identifier(name, prefix).upper()
     return _hashed(name, prefix).upper() if is_reserved(macro) else macro
 
 
 def model_identifier(name: str) -> str:
-    """The identifier on which a model's files and functions build: NAME in NAME.h, NAME_model.c.
-
-    Like identifier, but what would hide a header of the system is no name of a file either.
-    """
+    """Return NAME in NAME.h and NAME_model: an identifier that is also not the name of a header of the system."""
     return _hashed(name, "model") if is_taken(name) else identifier(name, "model")
 
 
 def model_macro(name: str) -> str:
-    """The prefix of a model's macros: NAME in NAME_ARENA_BYTES."""
+    """Return the prefix of a model's macros: NAME in NAME_ARENA_BYTES."""
     return macro_name(name, "model")
 
 
-def comment_text(text: str, limit: int = COMMENT_LENGTH) -> str:
-    """The text fit for the inside of a comment: printable ASCII that cannot end, open or splice one.
+def model_names(name: str) -> dict[str, str]:
+    """Return the model's identifier and the prefix of its macros, by their placeholders in templates."""
+    return {"my_model": model_identifier(name), "MY_MODEL": model_macro(name)}
 
-    Other characters, backslashes, question marks and double quotes read as <U+XXXX>; comment marks are
-    split by a space. What is longer than `limit` characters is cut and ends in "...".
+
+def comment_text(text: str, limit: int = COMMENT_LENGTH) -> str:
+    """Return the text for the inside of a comment: printable ASCII that cannot end, open or splice one.
+
+    Other characters, backslashes, question marks and double quotes become <U+XXXX>, and comment marks are split by a
+    space. Text longer than `limit` characters is cut and ends in "...".
     """
-    spelled = _NOT_IN_A_COMMENT.sub(lambda found: f"<U+{ord(found[0]):04X}>", text[: limit + 1])
-    split = _COMMENT_MARK.sub(" ", spelled)
+    plain = _NOT_IN_A_COMMENT.sub(lambda match: f"<U+{ord(match[0]):04X}>", text[: limit + 1])
+    split = _COMMENT_MARK.sub(" ", plain)
     return split if len(split) <= limit else split[: limit - 3] + "..."
 
 

@@ -1,198 +1,56 @@
-"""NAME.h: what the firmware must know of a model, in C99 that C++ takes too.
+"""NAME.h, and NAME_buffers.c, which defines the shared buffers that it declares. Both are C99, and valid C++.
 
-Every macro starts with NAME in capitals, every function and type with NAME, but for the type edgetool_tensor, which
-the headers of all models share. What does not fit fails to compile: in C11 and C++11 by a static assertion with both
-numbers, in C99 by a typedef'd array of negative size with the reason in its name.
+Every macro starts with NAME in capitals, every function and type with NAME, except for the type edgetool_tensor, which
+is the same in the headers of all models. If a limit is exceeded, compilation fails: in C11 and C++11 by a static
+assertion with both numbers, in C99 by a typedef'd array of negative size with the reason in its name.
 
-What NAME.h says of a model that remembers something between invocations.
-
-The tensors in NAME.h: macros for each, and a table of those with an offset that code can walk.
-
-The table is a constant inside a static inline function: it costs memory only in a program that calls it, no compiler
-warns when nothing does, and no line grows with the model, as that of a macro with all rows would.
+Tensors are in an arena, or, for runtimes without one, at the start of one of a few shared buffers: arrays that can each
+be placed in a different memory. The functions for the limits are also used by the header of a shared arena.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Iterator
 
 from edgetool import errors
-from edgetool.codegen import buffers, c_names, quantizers
+from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
-from edgetool.codegen.limits import assertions, check_macros, target_memory
-from edgetool.codegen.spec import ARENA_ALIGNMENT, HeaderSpec, IoSpec, TensorSpec
+from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
+from edgetool.codegen.templates import Value, fill
 
-NAMED = 6  # tensors told by name; a model may have hundreds
-
-
-def state_section(spec: HeaderSpec, name: str, macro: str) -> list[str]:
-    """The section, in a list; none for a model without a state. In plain C the firmware itself begins it at zero."""
-    state = spec.state
-    if not state:
-        return []
-    told = [f"{comment_text(tensor)} ({size} bytes)" for tensor, size in state.tensors[:NAMED]]
-    if len(state.tensors) > NAMED:
-        told.append(f"{len(state.tensors) - NAMED} more")
-    if state.resources:
-        told.append(f"{state.resources} resource variables")
-    if spec.buffers is None:
-        reset = (
-            f"Invoke once for each frame of a stream. Call {name}_runner::reset(), or TFLM's "
-            "MicroInterpreter::Reset(), to start the next stream; AllocateTensors has the same effect. The state is in "
-            "the arena, whose contents must therefore not change between invocations."
-        )
-        if state.resources:
-            reset += " TFLM's own Reset does not restore the initial values of resource variables."
-    else:
-        reset = (
-            "The firmware must set each state tensor to its zero point (0 for float) before the first frame of a "
-            "stream."
-        )
-    text = f"State: each invocation continues where the last one ended. State kept: {', '.join(told)}. {reset}"
-    values = [(f"{macro}_STATE_TENSORS", len(state.tensors)), (f"{macro}_STATE_BYTES", state.tensor_bytes)]
-    return [comment(textwrap.wrap(text, width=100)) + defines(*values)]
-
-
-# The numbers of a tensor, of one type in every model's header, so that one function can walk them all.
-_TYPE = """\
-#ifndef EDGETOOL_TENSOR_TYPE
-#define EDGETOOL_TENSOR_TYPE
-typedef struct {
-    uint32_t subgraph; /* as in the model */
-    uint32_t index;    /* as in the model */
-    uint32_t offset;   /* bytes from the start of the memory */
-    uint32_t bytes;
-    int32_t first_op;  /* the positions between which its contents are needed, */
-    int32_t last_op;   /* both inclusive; -1 if no operator uses it */
-} edgetool_tensor;
-#endif
-"""
-
-
-def tensor_section(spec: HeaderSpec, name: str, macro: str) -> str:
-    """The macros of every tensor, and the table of those with an offset; "" without tensors.
-
-    name, macro: the model's identifier and the prefix of its macros. UnsupportedModelError when offsets reach beyond
-    what a 32-bit device can have.
-    """
-    if not spec.tensors:
-        return ""
-    keys = _keys(spec.tensors)
-    rows = [
-        (tensor, f"{macro}_TENSOR_{key}_OFFSET")
-        for tensor, key in zip(spec.tensors, keys, strict=True)
-        if tensor.offset is not None
-    ]
-    text = _macros(spec, keys, name, macro)
-    return text + "\n" + _table(spec, rows, name, macro) if rows else text
-
-
-def activations_bytes(spec: HeaderSpec) -> int:
-    """The end of the highest tensor with an offset, rounded up to the alignment; 0 without one."""
-    end = max((tensor.offset + tensor.size_bytes for tensor in spec.tensors if tensor.offset is not None), default=0)
-    return -(-end // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-
-
-def _macros(spec: HeaderSpec, keys: list[str], name: str, macro: str) -> str:
-    if spec.buffers is None:
-        what = "Tensors in the arena: byte offsets from its aligned start, valid while the named operators run."
-    else:
-        what = "Tensors in the shared buffers, each at the start of its buffer, valid while the named operators run."
-    text = comment([what, "Named as in the model, or by index if several have the same name."])
-    for tensor, key in zip(spec.tensors, keys, strict=True):
-        subgraph = f" of subgraph {tensor.subgraph}" if tensor.subgraph else ""
-        planned = "" if tensor.offset is not None or spec.buffers is not None else ", placed at run time"
-        text += (
-            f"/* tensor {tensor.index}{subgraph}, operators {tensor.first_op} to {tensor.last_op}{planned}:"
-            f" {comment_text(tensor.name)} */\n"
-        )
-        values: list[tuple[str, int | str]] = [("INDEX", tensor.index)]
-        if tensor.offset is not None:
-            values.append(("OFFSET", tensor.offset))
-        values += [("BYTES", tensor.size_bytes), *buffers.place(name, tensor.buffer)]
-        text += defines(*((f"{macro}_TENSOR_{key}_{what}", value) for what, value in values))
-    return text
-
-
-def _table(spec: HeaderSpec, rows: list[tuple[TensorSpec, str]], name: str, macro: str) -> str:
-    height = activations_bytes(spec)
-    if height >= 2**31:
-        raise errors.UnsupportedModelError(
-            f"its tensors extend to byte {height:,}, more than a microcontroller can address",
-            fix="check the shapes of the model",
-        )
-    prose = (
-        f"aligned to {macro}_ARENA_ALIGNMENT bytes has space for the tensors only, not for scratch memory of kernels."
-        f" Tensor i of {macro}_TENSOR_COUNT starts at memory + {name}_tensors()[i].offset. Operators, and"
-        " entries into called subgraphs, are numbered in execution order from 0 to"
-        f" {macro}_POSITION_COUNT - 1; these numbers are the positions."
-    )
-    if len(rows) < len(spec.tensors):
-        prose += " Tensors that are placed at run time are not included."
-    head = comment(
-        [
-            "The same data as a table, for your own firmware. It does not require TFLM, and takes no memory if the",
-            "function is not called.",
-            f"  static uint8_t memory[{macro}_ACTIVATIONS_BYTES];",
-            *textwrap.wrap(prose, width=105),
-        ]
-    )
-    positions = 1 + max(tensor.last_op for tensor, _ in rows)
-    lines = "".join(
-        f"        {{{t.subgraph}, {t.index}, {offset}, {t.size_bytes}, {t.first_op}, {t.last_op}}},\n"
-        for t, offset in rows
-    )
-    return (
-        head
-        + defines(
-            (f"{macro}_ACTIVATIONS_BYTES", height),
-            (f"{macro}_POSITION_COUNT", positions),
-            (f"{macro}_TENSOR_COUNT", len(rows)),
-        )
-        + f"\n{_TYPE}\n"
-        + f"static inline const edgetool_tensor *{name}_tensors(void)\n{{\n"
-        + f"    static const edgetool_tensor table[{macro}_TENSOR_COUNT] = {{\n{lines}    }};\n"
-        + "    return table;\n}\n"
-    )
-
-
-def _keys(tensors: tuple[TensorSpec, ...]) -> list[str]:
-    """The name of each tensor within its macros: its identifier, in the model's own case.
-
-    A file may give one name to several tensors; theirs is the index, after the subgraph's where that is
-    not the first. No identifier starts with a digit, so these cannot meet.
-    """
-    names = [c_names.identifier(tensor.name, "t") for tensor in tensors]
-    count = Counter(names)
-    return [
-        name if count[name] == 1 else (f"{tensor.subgraph}_{tensor.index}" if tensor.subgraph else str(tensor.index))
-        for tensor, name in zip(tensors, names, strict=True)
-    ]
-
-
+MAX_STATE_NAMES = 6  # a model may have hundreds of state tensors
+MAX_BUFFER_TENSORS = 12  # listed in the comment of a shared buffer
 NOTE_LENGTH = 1000
+COMMENT_WIDTH = 105
 
 
 def header(spec: HeaderSpec) -> str:
-    """The text of NAME.h, where NAME is c_names.model_identifier(spec.name)."""
+    """Return the text of NAME.h, where NAME is c_names.model_identifier(spec.name).
+
+    Raises:
+        UnsupportedModelError: The tensors extend beyond what a 32-bit device can address.
+    """
     name, macro = c_names.model_identifier(spec.name), c_names.model_macro(spec.name)
-    guard = f"EDGETOOL_HEADER_{macro}"
     shared = spec.buffers
-    sections = [
-        _banner(spec, macro),
-        f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
-        _model(spec, macro),
-        check_macros(macro),
-        target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model"),
-        _arena(spec, macro) if shared is None else buffers.declarations(spec, shared, name, macro),
-        _fit(spec, name, macro),
-        *_io(spec, name, macro),
-        *state_section(spec, name, macro),
-        *([tensor_section(spec, name, macro)] if spec.tensors else []),
-        f"#endif /* {guard} */\n",
-    ]
-    return "\n".join(sections)
+    sections = [*_io(spec, name, macro), *_state(spec, name, macro), *_tensors(spec, name, macro)]
+    return fill(
+        "c/header.h",
+        MY_MODEL=macro,
+        MY_BANNER=_banner(spec, macro),
+        my_version=comment_text(spec.tool_version),
+        my_sha256=spec.model_sha256,
+        MY_BYTES=spec.model_bytes,
+        MY_UNCALIBRATED=int(spec.uncalibrated),
+        MY_LIMITMACROS=limit_macros(macro),
+        MY_MEMORY=target_memory(macro, spec.target, "arena" if shared is None else "buffers", "model"),
+        MY_ARENA=_arena(spec, macro) if shared is None else _buffers(spec, shared, name, macro),
+        MY_LIMITS=limits(name, macro, spec.target, _memory_macro(spec), ("model", "MODEL_BYTES")),
+        MY_INPUTS=len(spec.inputs),
+        MY_OUTPUTS=len(spec.outputs),
+        MY_SECTIONS=[{"MY_SECTION": section} for section in sections],
+    )
 
 
 def _banner(spec: HeaderSpec, macro: str) -> str:
@@ -229,13 +87,64 @@ def _banner(spec: HeaderSpec, macro: str) -> str:
     return comment(lines)
 
 
-def _model(spec: HeaderSpec, macro: str) -> str:
-    return defines(
-        (f"{macro}_EDGETOOL_VERSION", f'"{comment_text(spec.tool_version)}"'),
-        (f"{macro}_MODEL_SHA256", f'"{spec.model_sha256}"'),
-        (f"{macro}_MODEL_BYTES", spec.model_bytes),
-        (f"{macro}_UNCALIBRATED", int(spec.uncalibrated)),
+def target_memory(macro: str, target: HeaderTarget, in_sram: str, in_flash: str) -> str:
+    """Return the sizes of the target's memories; in_sram and in_flash are their contents ("arena", "model")."""
+    if target.sram_bytes is None and target.flash_bytes is None:
+        return comment(["Memory of the target: unknown. Define the limits below to have it checked."])
+    region = comment_text(target.region) if target.region is not None else "SRAM"
+    text = comment([f"Memory of the target: {region} for the {in_sram}, flash for the {in_flash}."])
+    sizes = (("SRAM", target.sram_bytes), ("FLASH", target.flash_bytes))
+    return text + defines(*((f"{macro}_TARGET_{memory}_BYTES", size) for memory, size in sizes if size is not None))
+
+
+def limit_macros(macro: str) -> str:
+    """Return the macros that the checks of limits use."""
+    return fill("c/limit_macros.h", MY_MODEL=macro)
+
+
+def limits(name: str, macro: str, target: HeaderTarget, in_sram: tuple[str, str], in_flash: tuple[str, str]) -> str:
+    """Return the limits set by the target or the user, and their checks.
+
+    Args:
+        name: The prefix of names in C.
+        macro: The prefix of macros.
+        target: The device.
+        in_sram: The contents of the SRAM ("arena"), and the macro with their size without its prefix ("ARENA_BYTES").
+        in_flash: The same for the flash.
+    """
+    memories: list[dict[str, Value]] = [
+        {
+            "MY_MEMORY": memory,
+            "MY_KNOWN": known is not None,
+            "MY_LIMIT": (limit := f"{macro}_{memory}_LIMIT_BYTES"),
+            "MY_CHECK": _check(macro, f"{name}_{contents}", f"{macro}_{size}", limit, f"{memory}_LIMIT_BYTES"),
+        }
+        for memory, known, (contents, size) in (
+            ("SRAM", target.sram_bytes, in_sram),
+            ("FLASH", target.flash_bytes, in_flash),
+        )
+    ]
+    return fill("c/limits.h", MY_MODEL=macro, my_ram=in_sram[0], my_flash=in_flash[0], MY_MEMORIES=memories)
+
+
+def _check(macro: str, subject: str, size: str, limit: str, limit_name: str) -> str:
+    """Return a declaration that does not compile if the macro `size` is more than the macro `limit`."""
+    return fill(
+        "c/limit_check.h",
+        MY_MODEL=macro,
+        MY_LIMIT=limit,
+        MY_SIZE=size,
+        my_subject=subject,
+        my_needs="needs at least" if size.endswith("_LOWER_BOUND_BYTES") else "needs",
+        my_typedef=f"{subject}_exceeds_{limit_name}",
     )
+
+
+def _memory_macro(spec: HeaderSpec) -> tuple[str, str]:
+    """Return the contents of the SRAM, and the macro with their size without its prefix."""
+    if spec.buffers is not None:
+        return "buffers", "BUFFERS_BYTES"
+    return "arena", "ARENA_LOWER_BOUND_BYTES" if spec.exact_arena_bytes is None else "ARENA_BYTES"
 
 
 def _arena(spec: HeaderSpec, macro: str) -> str:
@@ -251,7 +160,7 @@ def _arena(spec: HeaderSpec, macro: str) -> str:
             "Tensor arena: the exact size is unknown. This is a lower bound: TFLM needs additional memory that could",
             "not be determined.",
         ]
-        size = (f"{macro}_ARENA_LOWER_BOUND_BYTES", spec.least_arena_bytes)
+        size = (f"{macro}_ARENA_LOWER_BOUND_BYTES", spec.arena_lower_bound_bytes)
     else:
         lines = [
             "Tensor arena: the smallest size for which AllocateTensors and Invoke work on this target. Declare it as",
@@ -272,31 +181,106 @@ def _arena(spec: HeaderSpec, macro: str) -> str:
     return comment([*lines, layout]) + defines(*values)
 
 
-def _fit(spec: HeaderSpec, name: str, macro: str) -> str:
-    in_sram = ("arena", "ARENA_LOWER_BOUND_BYTES" if spec.exact_arena_bytes is None else "ARENA_BYTES")
-    if spec.buffers is not None:
-        in_sram = ("buffers", "BUFFERS_BYTES")
-    return assertions(name, macro, spec.target, in_sram, ("model", "MODEL_BYTES"))
+def _buffers(spec: HeaderSpec, shared: BuffersSpec, name: str, macro: str) -> str:
+    """Return the declarations of the shared buffers, and of the table of the tensors in them."""
+    sizes = (
+        f"Together they take {shared.total_bytes} bytes. Without sharing, the tensors would take"
+        f" {shared.baseline_bytes}; in this operator order, no assignment of tensors to whole buffers can take less"
+        f" than {shared.lower_bound_bytes}. Scratch memory of kernels is not included."
+    )
+    introduction = [
+        "Shared buffers: tensors that are not needed at the same time share one array and start at its beginning.",
+        *textwrap.wrap(sizes, width=COMMENT_WIDTH),
+        f"The arrays are in {name}_buffers.c. For each of them, the following macros may be defined for the build:",
+        f"  {macro}_BUFFER_0_SECTION      the attribute placed before the array, to put it in its own section:",
+        "                         __attribute__((section(...))), or a _Pragma",
+        f"  {macro}_BUFFER_0_ALIGNMENT    its alignment in bytes, a power of two",
+        f"  {macro}_BUFFER_0_LIMIT_BYTES  the space in that section: compilation fails if the array is larger",
+    ]
+    return fill(
+        "c/buffers.h",
+        my_model=name,
+        MY_MODEL=macro,
+        MY_INTRODUCTION=comment(introduction),
+        MY_COUNT=len(shared.sizes),
+        MY_BYTES=shared.total_bytes,
+        MY_BOUND=shared.lower_bound_bytes,
+        MY_ALIGNMENT=ARENA_ALIGNMENT,
+        MY_TENSORS=len(spec.tensors),
+        MY_BUFFERS=[
+            {
+                "my_number": number,
+                "my_contents": _contents(spec, number),
+                "MY_SIZE": size,
+                "MY_CHECK": _check(
+                    macro,
+                    f"{name}_buffer_{number}",
+                    f"{macro}_BUFFER_{number}_BYTES",
+                    f"{macro}_BUFFER_{number}_LIMIT_BYTES",
+                    "LIMIT_BYTES",
+                ),
+            }
+            for number, size in enumerate(shared.sizes)
+        ],
+    )
 
 
-def _io(spec: HeaderSpec, name: str, macro: str) -> list[str]:
-    both = (("input", spec.inputs), ("output", spec.outputs))
-    sections = [defines(*((f"{macro}_{kind.upper()}_COUNT", len(tensors)) for kind, tensors in both))]
+def _contents(spec: HeaderSpec, number: int) -> str:
+    """Return the indices of the tensors in a shared buffer."""
+    tensors = [tensor for tensor in spec.tensors if tensor.buffer == number]
+    indices = [
+        f"{tensor.index}" + (f" of subgraph {tensor.subgraph}" if tensor.subgraph else "")
+        for tensor in tensors[:MAX_BUFFER_TENSORS]
+    ]
+    rest = len(tensors) - MAX_BUFFER_TENSORS
+    return ", ".join(indices) + (f" and {rest} more" if rest > 0 else "")
+
+
+def buffers_source(spec: HeaderSpec) -> str:
+    """Return the text of NAME_buffers.c.
+
+    Raises:
+        ValueError: The tensors are in an arena.
+    """
+    if spec.buffers is None:
+        raise ValueError("the tensors are in an arena, not in shared buffers")
+    names = c_names.model_names(spec.name)
+    rows = "".join(
+        f"    {{{names['my_model']}_buffer_{tensor.buffer}, {tensor.size_bytes}u, {tensor.buffer}u,"
+        f" {tensor.subgraph}u, {tensor.index}u}},\n"
+        for tensor in spec.tensors
+    )
+    return fill(
+        "c/buffers.c",
+        **names,
+        my_label=comment_text(spec.name),
+        MY_BUFFERS=[{"my_number": number} for number in range(len(spec.buffers.sizes))],
+        MY_TENSORS=bool(spec.buffers.sizes),
+        MY_ROWS=rows,
+    )
+
+
+def _buffer_macros(name: str, buffer: int | None) -> list[tuple[str, int | str]]:
+    """Return the last words and values of the macros for a tensor's shared buffer, if it is in one."""
+    return [] if buffer is None else [("BUFFER", buffer), ("DATA", f"{name}_buffer_{buffer}")]
+
+
+def _io(spec: HeaderSpec, name: str, macro: str) -> Iterator[str]:
     if any(map(quantizers.is_quantized, (*spec.inputs, *spec.outputs))):
-        sections.append(quantizers.shared_helper(name))
-    for kind, tensors in both:
-        sections += [_one_io(name, macro, kind, position, tensor) for position, tensor in enumerate(tensors)]
-        sections += _positions_by_name(macro, kind, tensors)
-    return sections
+        yield quantizers.to_quantized(name)
+    for kind, tensors in (("input", spec.inputs), ("output", spec.outputs)):
+        for position, tensor in enumerate(tensors):
+            yield _one_io(name, macro, kind, position, tensor)
+        yield from _positions_by_name(macro, kind, tensors)
 
 
 def _positions_by_name(macro: str, kind: str, tensors: tuple[IoSpec, ...]) -> list[str]:
-    """The position of each named input or output: converters order them as they like."""
+    """Return the position of each named input or output: converters order them in different ways."""
     keys = [None if tensor.argument is None else c_names.identifier(tensor.argument, "n") for tensor in tensors]
     named = [(key, position) for position, key in enumerate(keys) if key is not None and keys.count(key) == 1]
     if not named:
         return []
-    # No identifier starts with a digit, so these meet no macro of a position.
+    # No identifier starts with a digit, so these differ from all macros of positions.
     values = defines(*((f"{macro}_{kind.upper()}_{key}_INDEX", position) for key, position in named))
     return [comment([f"The position of each {kind}, by its name in the model."]) + values]
 
@@ -314,12 +298,134 @@ def _one_io(name: str, macro: str, kind: str, position: int, tensor: IoSpec) -> 
     values.append(("DTYPE", quantizers.TFLITE_TYPES[tensor.dtype]))
     if tensor.offset is not None:
         values.append(("OFFSET", tensor.offset))
-    values += buffers.place(name, tensor.buffer)
+    values += _buffer_macros(name, tensor.buffer)
     if tensor.scale is not None and tensor.zero_point is not None:
         point = f"({tensor.zero_point})" if tensor.zero_point < 0 else tensor.zero_point
         values += [("SCALE", quantizers.float_literal(tensor.scale)), ("ZERO_POINT", point)]
     text += defines(*((f"{prefix}_{key}", value) for key, value in values))
     if tensor.dtype in quantizers.C_TYPES:
         text += f"typedef {quantizers.C_TYPES[tensor.dtype]} {name}_{io}_type;\n"
-    functions = quantizers.helpers(name, prefix, io, tensor)
+    functions = quantizers.helpers(name, macro, io, tensor)
     return text + "\n" + functions if functions else text
+
+
+def _state(spec: HeaderSpec, name: str, macro: str) -> Iterator[str]:
+    """Yield the section on the state that the model keeps, if any. In plain C, the firmware itself initializes it."""
+    state = spec.state
+    if not state:
+        return
+    parts = [f"{comment_text(tensor)} ({size} bytes)" for tensor, size in state.tensors[:MAX_STATE_NAMES]]
+    if len(state.tensors) > MAX_STATE_NAMES:
+        parts.append(f"{len(state.tensors) - MAX_STATE_NAMES} more")
+    if state.resources:
+        parts.append(f"{state.resources} resource variables")
+    if spec.buffers is None:
+        reset = (
+            f"Invoke once for each frame of a stream. Call {name}_runner::reset(), or TFLM's "
+            "MicroInterpreter::Reset(), to start the next stream; AllocateTensors has the same effect. The state is in "
+            "the arena, whose contents must therefore not change between invocations."
+        )
+        if state.resources:
+            reset += " TFLM's own Reset does not restore the initial values of resource variables."
+    else:
+        reset = (
+            "The firmware must set each state tensor to its zero point (0 for float) before the first frame of a "
+            "stream."
+        )
+    text = f"State: each invocation continues where the last one ended. State kept: {', '.join(parts)}. {reset}"
+    values = [(f"{macro}_STATE_TENSORS", len(state.tensors)), (f"{macro}_STATE_BYTES", state.tensor_bytes)]
+    yield comment(textwrap.wrap(text, width=100)) + defines(*values)
+
+
+def _tensors(spec: HeaderSpec, name: str, macro: str) -> Iterator[str]:
+    """Yield the macros of every tensor, and the table of those with an offset.
+
+    Raises:
+        UnsupportedModelError: The tensors extend beyond what a 32-bit device can address.
+    """
+    if not spec.tensors:
+        return
+    keys = _keys(spec.tensors)
+    yield _tensor_macros(spec, keys, name, macro)
+    rows = [
+        (tensor, f"{macro}_TENSOR_{key}_OFFSET")
+        for tensor, key in zip(spec.tensors, keys, strict=True)
+        if tensor.offset is not None
+    ]
+    if rows:
+        yield _tensor_table(spec, rows, name, macro)
+
+
+def _keys(tensors: tuple[TensorSpec, ...]) -> list[str]:
+    """Return the name of each tensor in its macros: its identifier, in the model's own case.
+
+    If several tensors have the same name, theirs is the index, after that of the subgraph if it is not the first. No
+    identifier starts with a digit, so these differ from all others.
+    """
+    names = [c_names.identifier(tensor.name, "t") for tensor in tensors]
+    count = Counter(names)
+    return [
+        name if count[name] == 1 else (f"{tensor.subgraph}_{tensor.index}" if tensor.subgraph else str(tensor.index))
+        for tensor, name in zip(tensors, names, strict=True)
+    ]
+
+
+def _tensor_macros(spec: HeaderSpec, keys: list[str], name: str, macro: str) -> str:
+    if spec.buffers is None:
+        place = "Tensors in the arena: byte offsets from its aligned start, valid while the named operators run."
+    else:
+        place = "Tensors in the shared buffers, each at the start of its buffer, valid while the named operators run."
+    text = comment([place, "Named as in the model, or by index if several have the same name."])
+    for tensor, key in zip(spec.tensors, keys, strict=True):
+        subgraph = f" of subgraph {tensor.subgraph}" if tensor.subgraph else ""
+        planned = "" if tensor.offset is not None or spec.buffers is not None else ", placed at run time"
+        text += (
+            f"/* tensor {tensor.index}{subgraph}, operators {tensor.first_op} to {tensor.last_op}{planned}:"
+            f" {comment_text(tensor.name)} */\n"
+        )
+        values: list[tuple[str, int | str]] = [("INDEX", tensor.index)]
+        if tensor.offset is not None:
+            values.append(("OFFSET", tensor.offset))
+        values += [("BYTES", tensor.size_bytes), *_buffer_macros(name, tensor.buffer)]
+        text += defines(*((f"{macro}_TENSOR_{key}_{last}", value) for last, value in values))
+    return text
+
+
+def _tensor_table(spec: HeaderSpec, rows: list[tuple[TensorSpec, str]], name: str, macro: str) -> str:
+    activations_bytes = _activations_bytes(spec)
+    if activations_bytes >= 2**31:
+        raise errors.UnsupportedModelError(
+            f"its tensors extend to byte {activations_bytes:,}, more than a microcontroller can address",
+            fix="check the shapes of the model",
+        )
+    prose = (
+        f"aligned to {macro}_ARENA_ALIGNMENT bytes has space for the tensors only, not for scratch memory of kernels."
+        f" Tensor i of {macro}_TENSOR_COUNT starts at memory + {name}_tensors()[i].offset. Operators, and"
+        " entries into called subgraphs, are numbered in execution order from 0 to"
+        f" {macro}_POSITION_COUNT - 1; these numbers are the positions."
+    )
+    if len(rows) < len(spec.tensors):
+        prose += " Tensors that are placed at run time are not included."
+    introduction = [
+        "The same data as a table, for your own firmware. It does not require TFLM, and takes no memory if the",
+        "function is not called.",
+        f"  static uint8_t memory[{macro}_ACTIVATIONS_BYTES];",
+        *textwrap.wrap(prose, width=COMMENT_WIDTH),
+    ]
+    values = defines(
+        (f"{macro}_ACTIVATIONS_BYTES", activations_bytes),
+        (f"{macro}_POSITION_COUNT", 1 + max(tensor.last_op for tensor, _ in rows)),
+        (f"{macro}_TENSOR_COUNT", len(rows)),
+    )
+    lines = "".join(
+        f"        {{{t.subgraph}, {t.index}, {offset}, {t.size_bytes}, {t.first_op}, {t.last_op}}},\n"
+        for t, offset in rows
+    )
+    table = fill("c/tensor_table.h", my_model=name, MY_MODEL=macro, MY_ROWS=lines)
+    return f"{comment(introduction)}{values}\n{table}"
+
+
+def _activations_bytes(spec: HeaderSpec) -> int:
+    """Return the end of the highest tensor with an offset, rounded up to the alignment."""
+    end = max((tensor.offset + tensor.size_bytes for tensor in spec.tensors if tensor.offset is not None), default=0)
+    return -(-end // ARENA_ALIGNMENT) * ARENA_ALIGNMENT

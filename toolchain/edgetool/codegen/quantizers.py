@@ -1,7 +1,7 @@
-"""The C functions that turn real values into a model's inputs and outputs and back.
+"""The types of inputs and outputs in C, and the functions that convert their values to and from real values.
 
 They round as TFLite's AffineQuantize does (kernels/internal/reference/quantize.h): divide in float32, round half away
-from zero, add the zero point, saturate; and scale back as its Dequantize does. No libm, no double.
+from zero, add the zero point, saturate. They scale back as its Dequantize does. They use neither libm nor double.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from edgetool.codegen.spec import QUANTIZED_LIMITS, IoSpec
+from edgetool.codegen.templates import fill
 from edgetool.model.types import DType
 
 C_TYPES = {
@@ -52,80 +53,40 @@ TFLITE_TYPES = {
     DType.FLOAT8_E5M2: "kTfLiteFloat8E5M2",
 }
 
-# Past this many steps every type saturates, whatever its zero point; it keeps the conversion to int32_t defined.
-_STEPS_LIMIT = 65536
-
-_ROUND = """\
-/* value / scale, rounded half away from zero, plus the zero point, clamped to low and high. NaN counts as 0. */
-static inline int32_t {name}_to_quantized(float value, float scale, int32_t zero_point, int32_t low, int32_t high)
-{{
-    const float steps = value / scale;
-    int32_t rounded = 0;
-    if (steps >= {limit}.0f) {{
-        rounded = {limit};
-    }} else if (steps <= -{limit}.0f) {{
-        rounded = -{limit};
-    }} else if (steps > -{limit}.0f) {{
-        rounded = (int32_t)steps;
-        if (steps - (float)rounded >= 0.5f) {{
-            ++rounded;
-        }} else if (steps - (float)rounded <= -0.5f) {{
-            --rounded;
-        }}
-    }}
-    rounded += zero_point;
-    return rounded < low ? low : (rounded > high ? high : rounded);
-}}
-"""
-
-_INTEGER = """\
-static inline {type} {name}_{io}_quantize(float value)
-{{
-    return ({type}){name}_to_quantized(value, {macro}_SCALE, {macro}_ZERO_POINT, {low}, {high});
-}}
-
-static inline float {name}_{io}_dequantize({type} value)
-{{
-    return {macro}_SCALE * (float)((int32_t)value - {macro}_ZERO_POINT);
-}}
-"""
-
-_FLOAT = """\
-static inline float {name}_{io}_quantize(float value)
-{{
-    return value;
-}}
-
-static inline float {name}_{io}_dequantize(float value)
-{{
-    return value;
-}}
-"""
-
 
 def is_quantized(tensor: IoSpec) -> bool:
-    """Whether the tensor gets helpers that change a value."""
+    """Return whether the tensor has helpers that change a value."""
     return tensor.scale is not None and tensor.dtype in QUANTIZED_LIMITS
 
 
-def shared_helper(name: str) -> str:
-    """The rounding that the helpers of every quantized input and output of a model share."""
-    return _ROUND.format(name=name, limit=_STEPS_LIMIT)
+def has_real_values(tensor: IoSpec) -> bool:
+    """Return whether NAME.h has helpers that convert the tensor's values to and from real values."""
+    return tensor.dtype is DType.FLOAT32 or is_quantized(tensor)
+
+
+def to_quantized(name: str) -> str:
+    """Return the rounding that the helpers of every quantized input and output of a model share."""
+    return fill("c/to_quantized.h", my_model=name)
 
 
 def helpers(name: str, macro: str, io: str, tensor: IoSpec) -> str:
-    """NAME_IO_quantize and NAME_IO_dequantize; for float32 they pass the value on; "" for other types.
+    """Return NAME_IO_quantize and NAME_IO_dequantize; for float32 they pass the value on; "" for other types.
 
-    name: the model's identifier. io: "input_0". macro: what precedes _SCALE and _ZERO_POINT.
+    Args:
+        name: The model's identifier.
+        macro: The prefix of the model's macros.
+        io: The tensor's name in C, such as "input_0".
+        tensor: The input or output.
     """
     if is_quantized(tensor):
         low, high = QUANTIZED_LIMITS[tensor.dtype]
-        kind = C_TYPES[tensor.dtype]
-        return _INTEGER.format(name=name, io=io, macro=macro, type=kind, low=low, high=high)
-    return _FLOAT.format(name=name, io=io) if tensor.dtype is DType.FLOAT32 else ""
+        limits = {"MY_LOW": low, "MY_HIGH": high}
+        names = {"MY_MODEL": macro, "MY_IO": io.upper(), "my_type": C_TYPES[tensor.dtype]}
+        return fill("c/quantize.h", MY_INTEGER=True, my_model=name, my_io=io, **names, **limits)
+    return fill("c/quantize.h", MY_INTEGER=False, my_model=name, my_io=io) if tensor.dtype is DType.FLOAT32 else ""
 
 
 def float_literal(value: float) -> str:
-    """A C float constant that reads back as exactly this float32: 9 significant digits are enough."""
+    """Return a C constant that is exactly this float32: 9 significant digits are enough."""
     digits = f"{struct.unpack('<f', struct.pack('<f', value))[0]:.9g}"
     return f"{digits}f" if any(mark in digits for mark in ".e") else f"{digits}.0f"

@@ -1,14 +1,18 @@
-"""What the C header is made of: plain values, free of the rooms that compute them."""
+"""The contents of the generated files as plain values, independent of the packages that compute them."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from edgetool import errors
 from edgetool.memory.lifetimes import CarriedState
 from edgetool.model.types import DType
+
+# How the model is included: as an array in C, or by the assembler.
+Data = Literal["array", "incbin"]
 
 ARENA_ALIGNMENT = 16  # TFLM's MicroArenaBufferAlignment()
 
@@ -22,13 +26,18 @@ QUANTIZED_LIMITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSpec:
+class HeaderTarget:
     """The device that the header names.
 
-    name: the target as the user chose it ("cortex-m7", "nucleo-h743zi"); board: its board, None for a bare core.
-    kernels: "reference" or "cmsis-nn". runtime: the TFLM version's profile, None when it does not matter.
-    region: the memory region that holds the arena and sram_bytes its size; flash_bytes: the room for the
-    model. None where the target does not say: the header then asserts only what the user's macro limits.
+    Attributes:
+        name: The target as the user chose it: "cortex-m7" or "nucleo-h743zi".
+        core: The name of the core.
+        kernels: The kernel library: "reference" or "cmsis-nn".
+        board: The name of the board; None for a bare core.
+        runtime: The profile of the TFLM version; None if it does not matter.
+        region: The memory region that holds the arena.
+        sram_bytes: The size of that region; None if unknown, in which case only the user's own limit is checked.
+        flash_bytes: The memory available for the model; None if unknown.
     """
 
     name: str
@@ -47,10 +56,17 @@ class TargetSpec:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor in the arena: `offset` in bytes from its aligned start, None when TFLM plans it at run time.
+    """A tensor in the arena, or in a shared buffer.
 
-    first_op and last_op are the positions of the operators between which its content is valid, inclusive. buffer: the
-    number of the shared buffer in which it lies, where there are such.
+    Attributes:
+        index: The tensor's index in its subgraph.
+        subgraph: The index of the subgraph.
+        name: The name in the model, any text.
+        offset: Bytes from the arena's aligned start; None if TFLM plans the tensor at run time.
+        size_bytes: The size of its data.
+        first_op: The position of the first operator for which its contents are valid.
+        last_op: The position of the last operator for which its contents are valid.
+        buffer: The number of its shared buffer; None in an arena.
     """
 
     index: int
@@ -69,12 +85,21 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class IoSpec:
-    """An input or output of the model; `index` is its tensor's.
+    """An input or output of the model.
 
-    scale and zero_point hold per tensor: real = scale * (quantized - zero_point); both None when it is not
-    quantized. `offset` and `buffer` are the tensor's, as in TensorSpec. `argument` is what the
-    model's signature calls it. InvalidModelError when scale and zero point make
-    no sense for the type.
+    Attributes:
+        index: The index of its tensor.
+        name: The tensor's name, any text.
+        shape: The extent of each dimension.
+        dtype: The type of its elements.
+        scale: The scale of the tensor in real = scale * (quantized - zero_point); None if it is not quantized.
+        zero_point: The zero point of the tensor; None if it is not quantized.
+        offset: As in TensorSpec.
+        argument: Its name in the model's signature.
+        buffer: As in TensorSpec.
+
+    Raises:
+        InvalidModelError: The scale or zero point is not valid for the type.
     """
 
     index: int
@@ -110,12 +135,12 @@ class IoSpec:
 
     @property
     def element_count(self) -> int:
-        """The product of the shape; 1 for a scalar."""
+        """Return the product of the shape; 1 for a scalar."""
         return prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of its elements; 0 for types without a width."""
+        """Return the bytes of its elements; 0 for types without a width."""
         return (self.element_count * self.dtype.bits + 7) // 8
 
     @property
@@ -125,10 +150,15 @@ class IoSpec:
 
 @dataclass(frozen=True, slots=True)
 class BuffersSpec:
-    """Whole buffers that tensors share: `sizes` in bytes, by number.
+    """Whole buffers that tensors share.
 
-    baseline_bytes: every tensor with memory of its own; lower_bound_bytes: what no assignment of tensors to buffers can
-    beat. UnsupportedModelError for a buffer that no 32-bit device can have.
+    Attributes:
+        sizes: The size of each buffer in bytes, by number.
+        baseline_bytes: The size of all tensors without sharing.
+        lower_bound_bytes: A lower bound on the total size for any assignment of tensors to buffers.
+
+    Raises:
+        UnsupportedModelError: A buffer is too large for a 32-bit device.
     """
 
     sizes: tuple[int, ...]
@@ -149,31 +179,38 @@ class BuffersSpec:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all buffers."""
+        """Return the bytes of all buffers."""
         return sum(self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderSpec:
-    """Everything that NAME.h says.
+    """The contents of NAME.h.
 
-    name: the model's name, any text. tool_version: edgetool's.
-    model_sha256, model_bytes: of the .tflite that goes with the header (the bytes in NAME_model.c).
-    arena_bytes: what to declare; None when not known. arena_is_lower_bound: the exact size is not known;
-    arena_bytes, if there, is then only a bound as well.
-    layout_bytes: the height of the activations' layout, in bytes; lower_bound_bytes: what no layout of the
-    operator order can beat.
-    tensors: every tensor in the arena, of all subgraphs. inputs, outputs: in the model's order.
-    uncalibrated: quantized without the user's data. notes: further sentences for the banner.
-    buffers: what the tensors lie in instead of an arena; each of them then has its buffer.
-    state: what lives from one invocation to the next, empty or None for nothing.
+    Attributes:
+        name: The model's name, any text.
+        tool_version: The version of edgetool.
+        model_sha256: The SHA-256 of the .tflite that belongs to the header (the bytes in NAME_model.c).
+        model_bytes: The size of that .tflite.
+        target: The device that the sizes are valid for.
+        arena_bytes: The arena's size, or a lower bound on it; None if unknown.
+        arena_is_lower_bound: Whether the exact size is unknown.
+        layout_bytes: The peak of the layout of tensors and scratch buffers.
+        lower_bound_bytes: A lower bound on that peak for any layout in this operator order.
+        tensors: Every tensor in the arena, of all subgraphs.
+        inputs: The inputs in the model's order.
+        outputs: The outputs in the model's order.
+        uncalibrated: Whether the model was quantized without the user's data.
+        notes: Further sentences for the comment at the top.
+        buffers: The shared buffers that replace the arena; then each tensor has one.
+        state: The state that is kept between invocations; empty or None if there is none.
     """
 
     name: str
     tool_version: str
     model_sha256: str
     model_bytes: int
-    target: TargetSpec
+    target: HeaderTarget
     arena_bytes: int | None
     arena_is_lower_bound: bool
     layout_bytes: int
@@ -197,26 +234,106 @@ class HeaderSpec:
             raise ValueError("a tensor is listed twice")
         for tensor in self.tensors:
             sizes = self.buffers.sizes if self.buffers is not None else ()
-            in_one = tensor.buffer is not None and tensor.buffer < len(sizes)
-            if tensor.buffer is not None and (not in_one or tensor.size_bytes > sizes[tensor.buffer]):
+            exists = tensor.buffer is not None and tensor.buffer < len(sizes)
+            if tensor.buffer is not None and (not exists or tensor.size_bytes > sizes[tensor.buffer]):
                 raise ValueError(f"tensor {tensor.index} is in a buffer that is too small for it")
             if self.buffers is not None and tensor.buffer is None:
                 raise ValueError(f"tensor {tensor.index} is not in any buffer")
 
     @property
     def exact_arena_bytes(self) -> int | None:
-        """The arena to declare, None while only a lower bound is known."""
+        """Return the arena's size; None if only a lower bound is known."""
         return None if self.arena_is_lower_bound else self.arena_bytes
 
     @property
-    def least_arena_bytes(self) -> int:
-        """The largest size that the arena is known to need, rounded up to its alignment."""
+    def arena_lower_bound_bytes(self) -> int:
+        """Return the highest known lower bound on the arena's size, rounded up to its alignment."""
         known = max(self.arena_bytes or 0, self.layout_bytes)
         return -(-known // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
 
 
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An operator in the op resolver.
+
+    Attributes:
+        operator: Its name: "CONV_2D", or a custom code.
+        method: The method of MicroMutableOpResolver that adds it; None for a custom operator whose TFLMRegistration
+            the user's code defines.
+    """
+
+    operator: str
+    method: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """The contents of NAME_ops.h, NAME_runner.h, NAME_runner.cc, main.cc and NAME_profile.cc.
+
+    Attributes:
+        header: The contents of NAME.h: name, inputs, outputs and arena.
+        registrations: Each operator once, in the order of first use.
+        runtime: The profile of the TFLM version whose op resolver has the methods.
+        commit: The commit of that TFLM version.
+        resource_variables: The number of different resource variables in the model.
+        events: The number of operators that one inference runs, including those of called subgraphs; None if it
+            depends on the data.
+        clock_hz: The clock of the core; None if unknown.
+        shared_arena: The C name of the arena shared with other models; None if the model has its own arena.
+    """
+
+    header: HeaderSpec
+    registrations: tuple[Registration, ...]
+    runtime: str
+    commit: str
+    resource_variables: int = 0
+    events: int | None = None
+    clock_hz: int | None = None
+    shared_arena: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArenaSpec:
+    """An arena for several models.
+
+    Attributes:
+        name: The C name of the arena's files.
+        tool_version: The version of edgetool.
+        programs: The models, in the order in which they are initialised.
+        arena_bytes: As in HeaderSpec.
+        arena_is_lower_bound: As in HeaderSpec.
+        head_bytes: The size of the largest head.
+        tail_bytes: The size of the tails of all models together.
+    """
+
+    name: str
+    tool_version: str
+    programs: tuple[ProgramSpec, ...]
+    arena_bytes: int | None
+    arena_is_lower_bound: bool
+    head_bytes: int
+    tail_bytes: int
+
+    def __post_init__(self) -> None:
+        if not self.programs:
+            raise ValueError("an arena without a model")
+        if self.arena_bytes is None and not self.arena_is_lower_bound:
+            raise ValueError("without arena_bytes the arena is only a lower bound")
+
+    @property
+    def exact_arena_bytes(self) -> int | None:
+        """Return the arena's size; None if only a lower bound is known."""
+        return None if self.arena_is_lower_bound else self.arena_bytes
+
+    @property
+    def arena_lower_bound_bytes(self) -> int:
+        """Return the highest known lower bound on the arena's size, rounded up to its alignment."""
+        known = max(self.arena_bytes or 0, self.head_bytes + self.tail_bytes)
+        return -(-known // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+
+
 def float32(value: float) -> float:
-    """The nearest float32; infinite when it is out of range."""
+    """Return the nearest float32, which is infinite if the value is out of range."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:

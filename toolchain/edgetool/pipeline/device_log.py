@@ -3,7 +3,7 @@
 What a profile firmware printed, out of everything else that came over the same line.
 
 A serial log holds other text before, between and inside of the lines, colours, lost and doubled characters. Each line
-of a profile has a number and a CRC (codegen/profile_program.py): whatever is not whole is no line, and a profile that
+of a profile has a number and a CRC (codegen/tflm/profile.py): whatever is not whole is no line, and a profile that
 lacks one is no profile.
 
 Models that a device ran: each profile of a log with the .tflite that it is of, and how long an inference took.
@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetool.codegen.c_names import model_macro
-from edgetool.codegen.cycle_counters import CYCLE_COUNTERS
-from edgetool.codegen.profile_program import LOG_VERSION, word
+from edgetool.codegen.tflm.profile import CYCLE_COUNTERS, LOG_VERSION, word
 from edgetool.errors import CalibrationError, UsageError
 from edgetool.finding import Finding
 from edgetool.pipeline.output import read_file

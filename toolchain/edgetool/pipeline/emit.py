@@ -16,10 +16,10 @@ from typing import Literal
 
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
-from edgetool.codegen.cmake_project import cmake_lists
-from edgetool.codegen.main_program import main_source
-from edgetool.codegen.program import ProgramSpec, SharedArenaSpec
-from edgetool.codegen.shared_arena import arena_header, arena_source
+from edgetool.codegen.cmake.project import cmake_lists
+from edgetool.codegen.spec import ProgramSpec, SharedArenaSpec
+from edgetool.codegen.tflm.arena import arena_header, arena_source
+from edgetool.codegen.tflm.main import main_source
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.gate.judge import judge_fit

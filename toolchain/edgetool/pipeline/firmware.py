@@ -13,16 +13,23 @@ from pathlib import Path
 from typing import Literal
 
 from edgetool import __version__
-from edgetool.codegen.buffers import buffers_source
 from edgetool.codegen.c_names import MAX_LENGTH, is_portable, is_taken, model_identifier, model_macro
-from edgetool.codegen.cmake_project import cmake_lists
-from edgetool.codegen.header import header
-from edgetool.codegen.main_program import main_source
-from edgetool.codegen.model_data import incbin_source, model_data
-from edgetool.codegen.profile_program import profile_source
-from edgetool.codegen.program import Data, ProgramSpec, Registration
-from edgetool.codegen.runner import ops_header, runner_header, runner_source
-from edgetool.codegen.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
+from edgetool.codegen.cmake.project import cmake_lists
+from edgetool.codegen.data import incbin_source, model_data
+from edgetool.codegen.header import buffers_source, header
+from edgetool.codegen.spec import (
+    BuffersSpec,
+    Data,
+    HeaderSpec,
+    HeaderTarget,
+    IoSpec,
+    ProgramSpec,
+    Registration,
+    TensorSpec,
+)
+from edgetool.codegen.tflm.main import main_source
+from edgetool.codegen.tflm.profile import profile_source
+from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.lifetimes import carried_state
@@ -117,7 +124,7 @@ def _events(model: Model) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-ANY_TARGET = TargetSpec(name="unspecified", core="unspecified", kernels="unspecified")
+ANY_TARGET = HeaderTarget(name="unspecified", core="unspecified", kernels="unspecified")
 Project = Literal["header", "plain", "cmake"]
 
 
@@ -351,11 +358,11 @@ def _with_buffers(spec: HeaderSpec, buffers: SharedBuffers) -> HeaderSpec:
     )
 
 
-def _target_spec(target: Target | None) -> TargetSpec:
+def _target_spec(target: Target | None) -> HeaderTarget:
     if target is None:
         return ANY_TARGET
     region = target.arena_region
-    return TargetSpec(
+    return HeaderTarget(
         name=target.name,
         core=target.core.name,
         kernels=target.kernels,

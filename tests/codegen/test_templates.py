@@ -1,0 +1,234 @@
+"""The templates: a compiler or CMake parses each as it is, and no placeholder is left unfilled."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from edgetool.codegen import templates
+from edgetool.codegen.cmake.project import cmake_lists
+from edgetool.codegen.data import incbin_source, model_data
+from edgetool.codegen.header import buffers_source, header
+from edgetool.codegen.spec import SharedArenaSpec
+from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.tflm.arena import arena_header, arena_source
+from edgetool.codegen.tflm.main import main_source
+from edgetool.codegen.tflm.profile import profile_source
+from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
+from edgetool.errors import InternalError
+from tests.codegen.c_compilers import TFLM_API
+from tests.codegen.header_specs import ALL, BLOB
+from tests.codegen.program_specs import ALL_PROGRAMS, EVERY_TYPE_PROGRAM, STATE_PROGRAM
+
+PACKAGE = Path(templates.__file__).parent
+TEMPLATES = sorted(
+    path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*") if path.suffix not in (".py", ".pyc")
+)
+COMPILERS = {".c": ("gcc", "-std=gnu17"), ".h": ("gcc", "-xc", "-std=gnu17"), ".cc": ("g++", "-std=c++17")}
+CPP_HEADERS = ("tflm/ops.h", "tflm/runner.h", "tflm/arena.h")
+
+# The values of placeholders that are operands or types; the others are parts of names, or flags.
+OPERANDS = {
+    **dict.fromkeys(("MY_BYTES", "MY_SIZE", "MY_ALIGNMENT", "MY_LIMIT"), "16"),
+    **dict.fromkeys(("MY_BOUND", "MY_COUNT", "MY_TENSORS", "MY_UNCALIBRATED", "MY_RUNS", "MY_EVENTS"), "1"),
+    **dict.fromkeys(("MY_CLOCK", "MY_LOGVERSION", "MY_WORDLENGTH", "my_position", "MY_LOW", "MY_HIGH"), "1"),
+    **dict.fromkeys(("MY_MODEL_MY_IO_SCALE", "MY_MODEL_MY_IO_ZERO_POINT"), "1"),
+    **dict.fromkeys(("MY_MODEL_INPUT_my_position_MY_UNITS", "MY_MODEL_OUTPUT_my_position_MY_UNITS"), "1"),
+    "MY_MODEL_BUFFER_my_number_BYTES": "MY_SIZE",
+    "my_calls": "true",
+    "my_mismatch": "false",
+    "my_type": "int8_t",
+}
+# For C++ for TFLM: elements without a C type have no real values either.
+UNTYPED = {"MY_TYPED": "0", "MY_REAL": "0", "my_type": "void"}
+# The value of all flags, and values that differ.
+VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (("1", {}), ("0", {}), ("1", {"MY_REAL": "0"}), ("1", UNTYPED))
+
+# What surrounds each template in a generated file, as far as it uses that.
+QUANTIZERS = """
+int8_t my_model_input_my_position_quantize(float value);
+float my_model_output_my_position_dequantize(int8_t value);
+"""
+COMMON = "#include <stddef.h>\n#include <stdint.h>\n"
+BEFORE = {
+    "c/limit_check.h": '#include "limit_macros.h"\n',
+    "c/buffers.c": '#include "header.h"\n#include "buffers.h"\n',
+    "c/tensor_table.h": "#define MY_MODEL_TENSOR_COUNT 1\n",
+    "c/quantize.h": '#include "to_quantized.h"\n',
+    "tflm/runner.h": QUANTIZERS,
+    "tflm/runner.cc": f"{QUANTIZERS}static uint8_t my_model_arena[64];\n",
+    "tflm/main.cc": QUANTIZERS,
+    "tflm/profile.cc": f"{QUANTIZERS}void my_fill(void *input, size_t bytes);\n"
+    "#define MY_MODEL_PROFILE_TICKS() 1\n#define MY_MODEL_PROFILE_TICKS_HZ 1\n",
+    "tflm/arena.cc": "static uint8_t my_arena_arena[64];\n",
+    "tflm/arena_array.cc": '#include "limit_macros.h"\n#define MY_MODEL_ARENA_BYTES 64\n'
+    "#define MY_MODEL_ARENA_LOWER_BOUND_BYTES 64\n#define MY_MODEL_ARENA_ALIGNMENT 16\n",
+    "tflm/counters/dwt.cc": "#define __arm__\n",
+    "tflm/counters/systick.cc": "#define __arm__\n",
+    "tflm/counters/mcycle.cc": "#define __riscv\n",
+    "tflm/counters/ccount.cc": "#define __XTENSA__\n",
+}
+# The generated files that templates include.
+FILES = {
+    "my_model.h": "c/header.h",
+    "my_model_model.h": "c/model.h",
+    "my_model_ops.h": "tflm/ops.h",
+    "my_model_runner.h": "tflm/runner.h",
+    "my_arena_arena.h": "tflm/arena.h",
+}
+
+
+def flags_of_templates() -> set[str]:
+    return {
+        flag for file in TEMPLATES for flag in re.findall(r"^#if (MY_\w+)$", (PACKAGE / file).read_text(), re.MULTILINE)
+    }
+
+
+def includes(directory: Path) -> list[str]:
+    for name, file in FILES.items():
+        shutil.copy(PACKAGE / file, directory / name)
+    return [f"-I{directory}", f"-I{PACKAGE / 'c'}", f"-isystem{TFLM_API}"]
+
+
+def test_every_template_has_a_compiler() -> None:
+    assert len(TEMPLATES) > 20
+    assert {Path(file).suffix for file in TEMPLATES} == {*COMPILERS, ".S", ".cmake"}
+    assert set(BEFORE) | set(FILES.values()) <= set(TEMPLATES)
+
+
+@pytest.mark.parametrize("file", [file for file in TEMPLATES if Path(file).suffix in COMPILERS])
+def test_a_compiler_parses_the_template(tmp_path: Path, file: str) -> None:
+    command = COMPILERS[".cc" if file in CPP_HEADERS else Path(file).suffix]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    unit = tmp_path / ("unit.cc" if command[0] == "g++" else "unit.c")
+    unit.write_text(f'{COMMON}{BEFORE.get(file, "")}#include "{PACKAGE / file}"\n', encoding="utf-8")
+    paths = includes(tmp_path)
+    standard = next(option for option in command if option.startswith("-std"))
+    for flag, differing in VARIANTS if file.startswith("tflm/") else VARIANTS[:2]:
+        defined = {**OPERANDS, **dict.fromkeys(flags_of_templates() - set(OPERANDS), flag), **differing}
+        options = [f"-D{name}={value}" for name, value in defined.items()]
+        done = subprocess.run(
+            [command[0], standard, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused", *options, *paths, unit],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), (flag, differing)
+
+
+def test_the_assembler_reads_the_template(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    (tmp_path / "my_model.tflite").write_bytes(bytes(16))
+    command = ["gcc", "-DMY_BYTES=16", "-c", PACKAGE / "c/model.S", "-o", "model.o", *includes(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    if "requires ELF" in done.stderr:
+        pytest.skip("gcc does not produce ELF objects")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", [file for file in TEMPLATES if file.endswith(".cmake")])
+def test_cmake_parses_the_template(tmp_path: Path, file: str) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    text = (PACKAGE / file).read_text(encoding="ascii")
+    (tmp_path / "parsed.cmake").write_text(f"function(never_called)\n{text}endfunction()\n", encoding="ascii")
+    done = subprocess.run(
+        ["cmake", "-P", "parsed.cmake"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_line_is_used_by_some_generated_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is never used could have a placeholder without a value, which nothing would notice."""
+    marks: dict[str, set[str]] = {}
+
+    def marked(file: str) -> list[str]:
+        """Return the lines of a template, each with its number at its end."""
+        lines = (PACKAGE / file).read_text(encoding="ascii").splitlines()
+        numbers = [n for n, line in enumerate(lines) if line and not re.match(r" *//|#(if|else|endif)", line)]
+        marks[file] = {f"{file}:{n}" for n in numbers}
+        return [f"{line}<{file}:{n}>" if n in numbers else line for n, line in enumerate(lines)]
+
+    monkeypatch.setattr(templates, "_read", cache(marked))
+    used = {mark for text in generated() for mark in re.findall(r"<([\w./]+:\d+)>", text)}
+    assert sorted(marks) == TEMPLATES
+    assert sorted(set().union(*marks.values()) - used) == []
+
+
+def generated() -> Iterator[str]:
+    """Every kind of file for every model of the tests."""
+    for name in ("kws", "string"):
+        yield from (*model_data(name, BLOB), incbin_source(name))
+    for head in ALL.values():
+        yield header(head)
+        if head.buffers is not None:
+            yield buffers_source(head)
+    for spec in (*ALL_PROGRAMS.values(), EVERY_TYPE_PROGRAM):
+        yield from (ops_header(spec), runner_header(spec), runner_source(spec), main_source([spec]))
+        yield cmake_lists(spec, data="incbin", profile=True)
+        for core in ("cortex-m0plus", "cortex-m7", "riscv32", "xtensa-lx7", "rxv2"):
+            target = replace(spec.header.target, core=core)
+            yield profile_source(replace(spec, header=replace(spec.header, target=target)))
+    for bound in (False, True):
+        arena = SharedArenaSpec("joint", "0.1.0", (STATE_PROGRAM,), 4096, bound, 4000, 96)
+        yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
+
+
+def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: Value) -> str:
+    monkeypatch.setattr(templates, "_read", lambda file: text.splitlines())
+    return fill("example.c", **values)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("my_model_runner MY_MODEL_BYTES", {"my_model": "kws", "MY_MODEL": "KWS"}, "kws_runner KWS_BYTES\n"),
+        ("EDGETOOL_MY_MODEL my_model.h", {"my_model": "kws", "MY_MODEL": "KWS"}, "EDGETOOL_KWS kws.h\n"),
+        (".Lmy_model_end", {"my_model": "kws"}, ".Lkws_end\n"),
+        ("dummy_model enemy_x my-board", {}, "dummy_model enemy_x my-board\n"),
+        ("my_label", {"my_label": "my_model MY_ROWS"}, "my_model MY_ROWS\n"),
+        ("a\n  // for readers\nb  // kept", {}, "a\nb  // kept\n"),
+        ("{\n    // MY_ROWS\n}", {"MY_ROWS": "1,\n2,\n"}, "{\n1,\n2,\n}\n"),
+        ("{\n// MY_ROWS\n}", {"MY_ROWS": ""}, "{\n}\n"),
+        ("#if MY_A\na\n#else\nb\n#endif\nc", {"MY_A": True}, "a\nc\n"),
+        ("#if MY_A\na\n#else\nb\n#endif\nc", {"MY_A": False}, "b\nc\n"),
+        ("#if MY_A\na MY_A\n#endif", {"MY_A": 2}, "a 2\n"),
+        ("#if MY_A\n#ifdef X\na\n#else\nb\n#endif\n#endif", {"MY_A": 1}, "#ifdef X\na\n#else\nb\n#endif\n"),
+        ("#if MY_A\n#if MY_B\na\n#else\nb\n#endif\n#else\nc\n#endif", {"MY_A": 1, "MY_B": 0}, "b\n"),
+        ("#if MY_A\nmy_n my_x\n#endif", {"MY_A": [{"my_n": 1}, {"my_n": 2}], "my_x": 3}, "1 3\n2 3\n"),
+        ("#if MY_A\na\n#endif\nb", {"MY_A": []}, "b\n"),
+    ],
+)
+def test_placeholders_are_filled(
+    monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, Value], expected: str
+) -> None:
+    assert filled(monkeypatch, text, **values) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "message"),
+    [
+        ("my_model", {}, "the placeholder my_model has no value"),
+        ("// MY_ROWS", {}, "the placeholder MY_ROWS has no value"),
+        ("#if MY_STATE\n#endif", {}, "the placeholder MY_STATE has no value"),
+        ("#if MY_A\nmy_n\n#endif", {"MY_A": [{}]}, "the placeholder my_n has no value"),
+        ("my_model", {"my_model": "kws", "MY_MODEL": "KWS"}, "has no placeholder MY_MODEL"),
+        ("#if MY_A\nmy_n\n#endif", {"MY_A": [{"my_n": 1, "my_m": 2}]}, "has no placeholder my_m"),
+        ("#if MY_A\n#if MY_A\n#endif", {"MY_A": 1}, "#if MY_A has no #endif"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, Value], message: str
+) -> None:
+    with pytest.raises(InternalError, match=re.escape(f"template example.c: {message}")):
+        filled(monkeypatch, text, **values)

@@ -1,0 +1,1 @@
+"""CMake files for the generated C and C++ files."""

@@ -1,0 +1,1 @@
+"""C++ files that run models on TensorFlow Lite Micro."""
