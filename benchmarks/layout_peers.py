@@ -18,9 +18,8 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import Strategy, solve
-from edgetool.memory.types import LayoutProblem
+from edgetool.memory.problem import Effort, LayoutProblem
 
 HILL_CLIMB_ITERATIONS = 2000
 

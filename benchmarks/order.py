@@ -28,7 +28,6 @@ from pathlib import Path
 from benchmarks.networks import NETWORKS
 from benchmarks.networks.files import network_file
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.order.baselines import greedy
 from edgetool.memory.order.choice import order_problem
@@ -38,6 +37,7 @@ from edgetool.memory.order.solve import solve_order
 from edgetool.memory.order.types import OrderResult
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.target.load import load_target

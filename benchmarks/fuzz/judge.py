@@ -12,9 +12,9 @@ from benchmarks.fuzz.inputs import Inputs
 
 from edgetool.errors import ModelError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import MemoryPlan, plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.plan import shared_offsets, whole_problem
 from edgetool.model.edit import renumbered
 from edgetool.model.metadata import has_plan, keeps_own_plan

@@ -34,7 +34,7 @@ from edgetool.errors import UnsupportedModelError
 from edgetool.execute.run import measure_tflm
 from edgetool.memory.account import ArenaAccount, Offsets, SharedAccount, Tenant, account_model, account_shared
 from edgetool.memory.planner import plan_memory
-from edgetool.memory.types import ARENA_ALIGNMENT, aligned
+from edgetool.memory.problem import ARENA_ALIGNMENT, aligned
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model

@@ -11,11 +11,10 @@ from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory import planner
 from edgetool.memory.account import realised_layout
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import timeline
 from edgetool.memory.plan_options import PlanOptions
 from edgetool.memory.planner import as_written, fixed_offsets, plan_memory
-from edgetool.memory.types import Layout, LayoutProblem
+from edgetool.memory.problem import Effort, Layout, LayoutProblem
 from edgetool.model.edit import in_order, renumbered, with_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, encode_plan, keeps_own_plan
 from edgetool.model.types import Metadata, Model

@@ -17,7 +17,7 @@ import pytest
 
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
-from edgetool.memory.effort import Effort
+from edgetool.memory.problem import Effort
 from edgetool.model.edit import renumbered, with_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan
 from edgetool.model.reader import read_model

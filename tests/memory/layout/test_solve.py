@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.memory.account import realise
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout import cp_sat, solve, windows
 from edgetool.memory.layout.greedy import greedy_offsets
 from edgetool.memory.layout.instance import split
 from edgetool.memory.layout.solve import Strategy
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime
 from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain, read
 
 # MiniMalloc's instances, and what no layout of them can beat: the most that is alive at once.

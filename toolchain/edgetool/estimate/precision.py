@@ -29,7 +29,7 @@ from edgetool.estimate.retyped import (
 from edgetool.estimate.types import Estimate
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.planner import MemoryPlan
-from edgetool.memory.types import Buffer, LayoutProblem, aligned
+from edgetool.memory.problem import Buffer, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Target

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import Strategy
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.types import Algorithm
 
 # "best" honours a plan in the file and makes one where there is none; "as in file" takes the file as it is; "anew"

@@ -21,14 +21,13 @@ from edgetool.errors import InvalidModelError
 from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare, realised_layout
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_sound
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
 from edgetool.memory.order.choice import OrderSearch, orders_to_try
 from edgetool.memory.order.evaluate import moved_operators
 from edgetool.memory.plan_options import PlanOptions, Wanted
+from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime, Proof
 from edgetool.memory.sharing.plan import SharedLayout, shared_offsets
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime, Proof
 from edgetool.model.edit import in_order
 from edgetool.model.metadata import COMPILED_OPERATORS, METADATA_NAME, keeps_own_plan, unjudged_offsets
 from edgetool.model.types import Model

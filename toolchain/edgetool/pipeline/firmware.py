@@ -27,8 +27,8 @@ from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.lifetimes import carried_state
 from edgetool.memory.planner import MemoryPlan
+from edgetool.memory.problem import LayoutProblem
 from edgetool.memory.sharing.plan import SharedLayout
-from edgetool.memory.types import LayoutProblem
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator

@@ -14,13 +14,12 @@ from edgetool.errors import EdgetoolError, InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_sound
-from edgetool.memory.effort import Effort
 from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
 from edgetool.memory.layout.solve import Strategy, solve
+from edgetool.memory.problem import Effort, Layout, LayoutProblem
 from edgetool.memory.sharing.plan import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
-from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.pipeline.output import check_writable, read_file, write_file
 from edgetool.pipeline.planning import watched
 from edgetool.pipeline.reporting import finding_infos

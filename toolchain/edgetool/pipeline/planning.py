@@ -22,11 +22,11 @@ from types import FrameType
 from edgetool import __version__
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.cp_sat import available as cp_sat_available
 from edgetool.memory.layout.solve import Strategy
 from edgetool.memory.plan_options import OrderStrategy, PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, as_written, plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.metadata import (

@@ -33,7 +33,7 @@ from edgetool.gate.judge import Fit
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.planner import MemoryPlan
-from edgetool.memory.types import Buffer
+from edgetool.memory.problem import Buffer
 from edgetool.model.types import Model
 from edgetool.operators.cost import parameter_count
 from edgetool.pipeline.analysis import Analysis

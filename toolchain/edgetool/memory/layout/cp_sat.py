@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetool.errors import InternalError, MissingExtraError
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.instance import Instance, height
+from edgetool.memory.problem import Effort
 
 # CP-SAT's own clock counts work, and is the same on every machine: one second of it takes 1 to 10 seconds of CPU time,
 # about as long as so many nodes of the search.

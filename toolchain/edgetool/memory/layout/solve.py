@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.cp_sat import available, close_gap, require_available
 from edgetool.memory.layout.greedy import Near, greedy_offsets, neighbours, pairs
-from edgetool.memory.layout.instance import Budget, Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
+from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
 from edgetool.memory.layout.minimise import Minimiser
 from edgetool.memory.layout.windows import improve
-from edgetool.memory.types import Layout, LayoutProblem, Proof
+from edgetool.memory.problem import Effort, Layout, LayoutProblem, NodeBudget, Proof
 
 Strategy = Literal["optimal", "greedy", "tflm", "cp-sat"]
 Improved = Callable[[Layout], None]
@@ -74,7 +73,7 @@ class _Stages:
         self.effort = effort
         self.capacity = capacity
         self.improved = improved
-        self.budget = Budget(effort)
+        self.budget = NodeBudget(effort)
         self.parts = split(problem)
         self.units = [part.instance.unit for part in self.parts]
         self.sound = all(is_searchable(part.instance) for part in self.parts)
