@@ -34,8 +34,8 @@ from edgetool.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgetool.memory.layout.solve import Strategy
-    from edgetool.memory.plan_options import OrderStrategy
+    from edgetool.memory.layout.solve import LayoutStrategy
+    from edgetool.memory.order.solve import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
 
@@ -335,7 +335,7 @@ def command(
     explain: bool,
     replan: bool,
     order: OrderStrategy | None,
-    strategy: Strategy | None,
+    strategy: LayoutStrategy | None,
     sharing: Algorithm | None,
     constants_in_ram: bool,
     time_limit: float,
@@ -352,8 +352,9 @@ def command(
     Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
     """
     from edgetool.cli.view import closing, finding_lines, joint_verdict, without_shared
+    from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.plan import plan_model
-    from edgetool.pipeline.planning import PlanRequest, watched
+    from edgetool.pipeline.planning import interruptible
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import documents, to_json
 
@@ -367,23 +368,23 @@ def command(
             f"--output writes the plan for one target, but {len(target)} were specified",
             fix="specify one --target, or run plan once for each",
         )
+    request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, "replace" if replan else "use")
     targets = [resolve_named(name, **overrides) for name in target or (None,)]
     reports: list[Report] = []
     interrupted = False
     for device in targets:
-        with watched(time_limit, seed=seed) as watch:
+        with interruptible(time_limit) as deadline:
             report = plan_model(
                 model,
                 device,
-                request=PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed),
-                watch=watch,
+                request=request,
+                deadline=deadline,
                 output=output,
-                replan=replan,
                 custom_operators=custom_operators,
                 force=force,
             )
         reports.append(report)
-        interrupted = watch.interrupted
+        interrupted = deadline.interrupted
         if interrupted:
             break
     if as_json:

@@ -32,12 +32,11 @@ from edgetool.gate.anatomy import operator_ids, running_at
 from edgetool.gate.judge import Fit
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
-from edgetool.memory.planner import MemoryPlan
+from edgetool.memory.planner import DEFAULT_SECONDS, Plan
 from edgetool.memory.problem import Buffer
 from edgetool.model.types import Model
 from edgetool.operators.cost import parameter_count
 from edgetool.pipeline.analysis import Analysis
-from edgetool.pipeline.planning import DEFAULT_SECONDS
 from edgetool.pipeline.source import Source
 from edgetool.report import document as doc
 from edgetool.report.document import BreakdownEntry
@@ -158,7 +157,7 @@ def measured_on_target(latency_ms: float) -> MeasuredRun:
 def estimate_info(
     estimate: Estimate,
     model: Model,
-    plan: MemoryPlan,
+    plan: Plan,
     target: Target,
     *,
     model_bytes: int,
@@ -290,9 +289,7 @@ def _verdict(bandwidth: Bandwidth | None, situation: Situation) -> doc.VerdictIn
     return doc.VerdictInfo(bandwidth.verdict, verdict_text(bandwidth, situation.waiting), said)
 
 
-def _constraints(
-    model: Model, plan: MemoryPlan, estimate: Estimate, target: Target, model_bytes: int
-) -> dict[str, object]:
+def _constraints(model: Model, plan: Plan, estimate: Estimate, target: Target, model_bytes: int) -> dict[str, object]:
     found = constraints_of(model, plan, estimate, target, model_bytes=model_bytes)
     cache = None if found.cache is None else {**plain(found.cache), "streaming_share": found.cache.streaming_share}
     return {
@@ -443,7 +440,7 @@ def target_info(target: Target | None) -> doc.TargetInfo | None:
     return doc.TargetInfo(target.name, target.core.name, target.board, target.runtime.name, target.kernels)
 
 
-def _arena_info(model: Model, plan: MemoryPlan) -> doc.ArenaInfo:
+def _arena_info(model: Model, plan: Plan) -> doc.ArenaInfo:
     layout, account, stock = plan.layout, plan.account, plan.stock
     return doc.ArenaInfo(
         bytes=account.bytes if account is not None else None,
@@ -460,7 +457,7 @@ def _arena_info(model: Model, plan: MemoryPlan) -> doc.ArenaInfo:
     )
 
 
-def _plan_info(model: Model, plan: MemoryPlan) -> doc.PlanInfo:
+def _plan_info(model: Model, plan: Plan) -> doc.PlanInfo:
     placed = [
         doc.PlannedTensor(
             subgraph=buffer.subgraph,
@@ -488,7 +485,7 @@ def _plan_info(model: Model, plan: MemoryPlan) -> doc.PlanInfo:
     )
 
 
-def _peak_info(model: Model, plan: MemoryPlan) -> doc.PeakInfo | None:
+def _peak_info(model: Model, plan: Plan) -> doc.PeakInfo | None:
     steps = live_bytes(plan.problem)
     if not steps:
         return None
@@ -499,7 +496,7 @@ def _peak_info(model: Model, plan: MemoryPlan) -> doc.PeakInfo | None:
     return doc.PeakInfo(position, running.subgraph, running.index, running.label, size_bytes)
 
 
-def _sharing_info(plan: MemoryPlan) -> doc.SharingInfo | None:
+def _sharing_info(plan: Plan) -> doc.SharingInfo | None:
     shared = plan.shared
     if shared is None:
         return None

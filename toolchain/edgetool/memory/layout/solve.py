@@ -12,7 +12,7 @@ from edgetool.memory.layout.minimise import Minimiser
 from edgetool.memory.layout.windows import improve
 from edgetool.memory.problem import Effort, Layout, LayoutProblem, NodeBudget, Proof
 
-Strategy = Literal["optimal", "greedy", "tflm", "cp-sat"]
+LayoutStrategy = Literal["optimal", "greedy", "tflm", "cp-sat"]
 Improved = Callable[[Layout], None]
 
 ANY_HEIGHT = 1 << 62
@@ -31,7 +31,7 @@ def solve(
     problem: LayoutProblem,
     effort: Effort | None = None,
     *,
-    strategy: Strategy = "optimal",
+    strategy: LayoutStrategy = "optimal",
     capacity: int | None = None,
     improved: Improved | None = None,
 ) -> Layout:
@@ -121,7 +121,7 @@ class _Stages:
             self.told = top
             self.improved(self.layout())
 
-    def greedy(self, strategy: Strategy) -> None:
+    def greedy(self, strategy: LayoutStrategy) -> None:
         """First layouts: first fit over several orders; TFLM's own comes first, and is always low enough for "tflm"."""
         for i, part in enumerate(self.parts):
             goal = ANY_HEIGHT if strategy == "tflm" else self.goal() // self.units[i]

@@ -14,9 +14,8 @@ from typing import Literal
 
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline, called_subgraphs
-from edgetool.memory.order.solve import candidates, solve_order
+from edgetool.memory.order.solve import OrderStrategy, candidates, solve_order
 from edgetool.memory.order.types import OrderProblem, OrderResult
-from edgetool.memory.plan_options import OrderStrategy
 from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Graph, Model, Operator

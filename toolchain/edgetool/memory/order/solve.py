@@ -268,7 +268,7 @@ def _restate(network: Network, order: list[int], live: list[int], done: list[int
                 live[at + 1] -= size
 
 
-Strategy = Literal["original", "breadth-first", "longest-path", "optimal"]
+OrderStrategy = Literal["original", "breadth-first", "longest-path", "optimal"]
 
 BASELINES: dict[str, Callable[[Network], tuple[int, ...]]] = {
     "original": lambda network: tuple(range(network.count)),
@@ -280,7 +280,7 @@ CANDIDATE_WIDTH = 200
 CANDIDATE_SHARE = 30
 
 
-def solve_order(problem: OrderProblem, effort: Effort, *, strategy: Strategy = "optimal") -> OrderResult:
+def solve_order(problem: OrderProblem, effort: Effort, *, strategy: OrderStrategy = "optimal") -> OrderResult:
     """The order that a strategy gives, its peak, and what is known of its optimality.
 
     "optimal" returns the original order if no other is better, and otherwise one close to it. When it is stopped or
