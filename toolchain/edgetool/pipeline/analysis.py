@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from edgetool.estimate.latency import CountedOperator, count_operators, estimate_model, instruction_table
-from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.judge import Fit, judge_fit
 from edgetool.memory.account import ArenaAccount
@@ -23,6 +22,11 @@ from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
+
+# The estimate is imported on use: commands that only plan start faster without it.
+if TYPE_CHECKING:
+    from edgetool.estimate.latency import CountedOperator
+    from edgetool.estimate.types import Estimate
 
 NAMES_SHOWN = 6
 MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
@@ -205,6 +209,8 @@ class SharedAnalysis:
 
     def on(self, target: Target) -> Analysis:
         """Return what `analyse` returns for the target and the plan in the file; raise the same errors."""
+        from edgetool.estimate.latency import instruction_table
+
         core = target.core
         key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, instruction_table(target))
         build = self._builds.get(key)
@@ -229,8 +235,11 @@ def _build(
     if target is None:
         return Build(plan, tuple(findings), frozenset(), None)
     illegal, refused = legality_findings(model, target, custom, plan.account)
-    operators = count_operators(model, target, costs, custom) if with_estimate else None
-    return Build(plan, (*findings, *illegal), refused, operators)
+    if not with_estimate:
+        return Build(plan, (*findings, *illegal), refused, None)
+    from edgetool.estimate.latency import count_operators
+
+    return Build(plan, (*findings, *illegal), refused, count_operators(model, target, costs, custom))
 
 
 def _on_board(
@@ -240,6 +249,8 @@ def _on_board(
     findings = [*build.findings, *arena_findings(plan, target, reported=build.refused)]
     estimate = fit = None
     if target is not None and build.operators is not None:
+        from edgetool.estimate.latency import estimate_model
+
         estimate = estimate_model(model, target, custom, counted=build.operators)
         findings += _ignored_error_findings(estimate, target)
     if target is not None:
