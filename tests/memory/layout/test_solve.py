@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.memory.account import realise
 from edgetool.memory.checker import check_layout
-from edgetool.memory.layout import cp_sat, solve, windows
+from edgetool.memory.layout import cp_sat, minimise, solve, windows
 from edgetool.memory.layout.greedy import greedy_offsets
 from edgetool.memory.layout.instance import split
 from edgetool.memory.layout.solve import LayoutStrategy
@@ -78,13 +78,13 @@ def test_the_tflm_strategy_is_what_tflm_does() -> None:
 def test_no_part_is_driven_below_the_highest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three knots in time, each twice as high, only the highest is searched."""
     searched = []
-    real = solve.Minimiser
+    real = minimise.Minimiser
 
     def watched(instance: object, *rest: object) -> object:
         searched.append(instance)
         return real(instance, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(solve, "Minimiser", watched)
+    monkeypatch.setattr(minimise, "Minimiser", watched)
     layout = solve.solve(knots(3), Effort(node_limit=None))
     assert (layout.height, layout.proof) == (24, "search exhausted")
     assert len(searched) == 1

@@ -15,10 +15,8 @@ from typing import Any
 from edgetool.errors import InvalidModelError, UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.operators.described import describe_operators
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.output import read_file
-from edgetool.target.profile import problems_as_error
 from edgetool.target.toml import toml_table, toml_text
 
 
@@ -74,6 +72,10 @@ def read_custom_operators(path: Path | None) -> dict[str, OperatorEntry]:
     """
     if path is None:
         return {}
+    # Few users describe operators.
+    from edgetool.operators.described import describe_operators
+    from edgetool.target.profile import problems_as_error
+
     entries, problems = describe_operators(_document(path))
     if problems:
         raise problems_as_error(problems, str(path), UsageError)

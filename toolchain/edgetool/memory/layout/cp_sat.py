@@ -134,7 +134,7 @@ def _model(cp_model: Any, model: Any, instance: Instance, offsets: tuple[int, ..
 
 def _run(solver: Any, model: Any, effort: Effort) -> Any:
     """Solve in a thread of its own: this one stays free to ask effort.stop(), and to take signals."""
-    from concurrent.futures import ThreadPoolExecutor, wait  # takes as long to import as all searches together
+    from concurrent.futures import ThreadPoolExecutor, wait  # imported on use: it is slow to import
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         running: Future[Any] = pool.submit(solver.solve, model)

@@ -8,7 +8,6 @@ from typing import Literal
 from edgetool.memory.layout.cp_sat import available, close_gap, require_available
 from edgetool.memory.layout.greedy import Near, greedy_offsets, neighbours, pairs
 from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
-from edgetool.memory.layout.minimise import Minimiser
 from edgetool.memory.layout.windows import improve
 from edgetool.memory.problem import Effort, Layout, LayoutProblem, NodeBudget, Proof
 
@@ -146,6 +145,9 @@ class _Stages:
 
     def search(self, part: int) -> None:
         """Place and postpone, at the goal and between it and the best known; CP-SAT in between."""
+        # Imported on use, with its threads: the greedy layout of most models is proven optimal.
+        from edgetool.memory.layout.minimise import Minimiser
+
         instance = self.parts[part].instance
         state = Minimiser(instance, self.offsets[part], self.bounds[part], self.effort.seed)
         turn = NODES_PER_PAIR * len(instance.sizes) ** 2
