@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgetool.memory.order.solve import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
+    from edgetool.target.types import Target
 
 NAME_COLUMNS = 48
 LEAST_PART_COLUMNS = 16
@@ -355,8 +356,6 @@ def command(
     from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.plan import plan_model
     from edgetool.pipeline.planning import interruptible
-    from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.json import documents, to_json
 
     if explain and constants_in_ram:
         raise UsageError(
@@ -369,7 +368,11 @@ def command(
             fix="specify one --target, or run plan once for each",
         )
     request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, "replace" if replan else "use")
-    targets = [resolve_named(name, **overrides) for name in target or (None,)]
+    targets: list[Target | None] = [None]
+    if target or any(value is not None for value in overrides.values()):
+        from edgetool.pipeline.targets import resolve_named  # a plan without a target starts faster without profiles
+
+        targets = [resolve_named(name, **overrides) for name in target or (None,)]
     reports: list[Report] = []
     interrupted = False
     for device in targets:
@@ -388,6 +391,8 @@ def command(
         if interrupted:
             break
     if as_json:
+        from edgetool.report.json import documents, to_json
+
         deliver(to_json(documents(reports)), None)
     elif not quiet:
         everything = verbose > 0

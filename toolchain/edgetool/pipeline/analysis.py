@@ -17,16 +17,16 @@ from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
 from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
-# The estimate is imported on use: commands that only plan start faster without it.
+# Estimate and validation are imported on use: commands that only plan start faster without them.
 if TYPE_CHECKING:
     from edgetool.estimate.latency import CountedOperator
     from edgetool.estimate.types import Estimate
+    from edgetool.operators.legality import Illegal, IllegalKind
 
 NAMES_SHOWN = 6
 MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
@@ -120,6 +120,8 @@ def legality_findings(
 
     Limits for which AllocateTensors fails are left to arena_findings.
     """
+    from edgetool.operators.legality import illegal_operators
+
     refused = {
         (item.subgraph, item.operator)
         for item in (account.unaccounted if account is not None else ())

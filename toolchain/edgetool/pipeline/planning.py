@@ -33,7 +33,6 @@ from edgetool.model.metadata import (
 from edgetool.model.metadata import RECORD_METADATA_NAME as RECORD_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.source import Source
@@ -160,6 +159,8 @@ def planned_source(source: Source, plan: Plan, target: Target | None) -> Source:
 
 def _written(model: Model) -> bytes:
     """Return the file of the model, after it was read back and compared."""
+    from edgetool.model.writer import write_model  # imported on use: most plans are only shown
+
     blob = write_model(model)
     if read_model(blob) != renumbered(model):
         raise UnsupportedModelError(

@@ -17,7 +17,6 @@ from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.output import read_file
-from edgetool.target.toml import toml_table, toml_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def read_custom_operators(path: Path | None) -> dict[str, OperatorEntry]:
     """
     if path is None:
         return {}
-    # Few users describe operators.
+    # Imported on use: few users describe operators.
     from edgetool.operators.described import describe_operators
     from edgetool.target.profile import problems_as_error
 
@@ -88,6 +87,8 @@ def file_name(path: Path | None) -> str | None:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    from edgetool.target.toml import toml_table, toml_text
+
     where = str(path)
     blob = read_file(path, what="a TOML file with custom operators", most_bytes=MAX_FILE_BYTES)
     text = toml_text(blob, where=where, fix=EXAMPLE, error=UsageError)
