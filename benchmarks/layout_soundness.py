@@ -25,9 +25,8 @@ from random import Random
 from ortools.sat.python import cp_model
 
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 
 KINDS = ("knots", "knots", "full", "random", "alignments", "pins", "aliases", "all")
 # Problems (first, last, size) whose best height is above max-live, and none of whose buffers can be left out.

@@ -28,7 +28,6 @@ from pathlib import Path
 from benchmarks.networks import NETWORKS
 from benchmarks.networks.files import network_file
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.order.baselines import greedy
 from edgetool.memory.order.choice import order_problem
@@ -36,8 +35,8 @@ from edgetool.memory.order.evaluate import check_order, peak
 from edgetool.memory.order.network import network_of
 from edgetool.memory.order.solve import solve_order
 from edgetool.memory.order.types import OrderResult
-from edgetool.memory.plan_options import PlanOptions
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.target.load import load_target
@@ -117,9 +116,9 @@ def _for_seconds(limit: float) -> Effort:
 
 def arena_bytes(model: Model) -> ArenaBytes:
     platform = platform_of(load_target(TARGET))
-    layout = plan_memory(model, platform, wanted="anew", options=PlanOptions(order="original"))
+    layout = plan_memory(model, platform, request=PlanRequest(file_plan="replace", order="original"))
     started = time.process_time()
-    order = plan_memory(model, platform, wanted="anew", options=PlanOptions(order="optimal"))
+    order = plan_memory(model, platform, request=PlanRequest(file_plan="replace", order="optimal"))
     taken = time.process_time() - started
     assert order.stock is not None
     assert order.account is not None

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.memory.order.brute_force import least_peak, random_problem
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.order.evaluate import check_order, peak
 from edgetool.memory.order.network import network_of
 from edgetool.memory.order.solve import BASELINES, solve_order
+from edgetool.memory.problem import Effort
 
 OPERATORS = 10
 

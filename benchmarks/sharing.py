@@ -16,11 +16,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import layout_problem, timeline
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 from edgetool.memory.sharing.plan import shared_offsets
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
 from edgetool.model.reader import read_model
 
 INSTANCES = ("nasnet_mobile", "densenet121", "resnet50", "tiny_ad01", "tiny_ic", "tiny_kws", "tiny_sww", "tiny_vww")

@@ -12,9 +12,8 @@ from benchmarks.fuzz.inputs import Inputs
 
 from edgetool.errors import ModelError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
-from edgetool.memory.plan_options import PlanOptions
-from edgetool.memory.planner import MemoryPlan, plan_memory
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.plan import shared_offsets, whole_problem
 from edgetool.model.edit import renumbered
 from edgetool.model.metadata import has_plan, keeps_own_plan
@@ -48,8 +47,7 @@ class Way:
     """
 
     target: str = "cortex-m7"
-    options: PlanOptions = PlanOptions(effort=Effort(node_limit=NODE_LIMIT))  # noqa: RUF009
-    anew: bool = False
+    plan: PlanRequest = PlanRequest()  # noqa: RUF009
     request: FirmwareRequest = FirmwareRequest("header")  # noqa: RUF009
     buffers: bool = False
     again: bool = False
@@ -61,19 +59,21 @@ def way_of(number: int) -> Way:
     generator = random.Random(f"way {number}")
     if generator.random() < 0.6:
         return Way(again=generator.random() < 0.2, report=generator.random() < 0.2)
-    way = Way(target=generator.choice(TARGETS), anew=generator.random() < 0.3)
+    target = generator.choice(TARGETS)
+    plan = PlanRequest(file_plan="replace" if generator.random() < 0.3 else "use")
+    way = Way(target, plan)
     kind = generator.randrange(6)
     if kind == 0:
         return replace(way, request=FirmwareRequest("cmake", generator.choice(("array", "incbin")), profile=True))
     if kind == 1:
         return replace(way, buffers=True)
-    options = (
-        replace(way.options, sharing="dynamic-programming"),
-        replace(way.options, sharing="greedy"),
-        replace(way.options, constants_in_ram=True),
-        replace(way.options, order=generator.choice(("breadth-first", "longest-path", "original"))),
+    plans = (
+        replace(plan, sharing="dynamic-programming"),
+        replace(plan, sharing="greedy"),
+        replace(plan, constants_in_ram=True),
+        replace(plan, order=generator.choice(("breadth-first", "longest-path", "original"))),
     )
-    return replace(way, options=options[kind - 2])
+    return replace(way, plan=plans[kind - 2])
 
 
 def judge(blob: bytes, way: Way) -> str:
@@ -118,8 +118,9 @@ def _serve(source: Source, way: Way) -> None:
     """All that commands do with a model that was read."""
     target = _target(way.target)
     # What is asked of a plan of ours cannot apply to the file's own.
-    options = way.options if way.anew or not has_plan(source.model) else Way().options
-    analysis = analyse(source, target, wanted="anew" if way.anew else "best", options=options)
+    request = PlanRequest() if has_plan(source.model) and way.plan.file_plan == "use" else way.plan
+    effort = Effort(node_limit=NODE_LIMIT)
+    analysis = analyse(source, target, request, effort)
     plan = analysis.plan
     _check(source.model, plan)
     planned = source
@@ -129,11 +130,12 @@ def _serve(source: Source, way: Way) -> None:
         _reads_back(source.model)
     elif way.again:
         written = read_model(planned.blob)
-        _check(written, plan_memory(written, None if target is None else platform_of(target), wanted="as in file"))
+        platform = None if target is None else platform_of(target)
+        _check(written, plan_memory(written, platform, PlanRequest(file_plan="only")))
     shared = None
     if way.buffers:
         problem = whole_problem(source.model, plan.timeline)
-        shared = SharedBuffers(problem, shared_offsets(problem, "greedy", options.effort))
+        shared = SharedBuffers(problem, shared_offsets(problem, "greedy", effort))
     if not plan.constants_in_ram:
         _check_text(firmware_files("mutant", planned, plan, target, request=way.request, shared=shared))
     if way.report:
@@ -151,7 +153,7 @@ def _check_text(files: dict[str, bytes]) -> None:
             raise BreachError(f"{name} holds more than printable ASCII")
 
 
-def _check(model: Model, plan: MemoryPlan) -> None:
+def _check(model: Model, plan: Plan) -> None:
     """What is accepted is accepted by the checker, too. Compiled operators let tensors overlap on purpose."""
     violations = () if keeps_own_plan(model) else check_layout(plan.problem, plan.layout)
     if violations:

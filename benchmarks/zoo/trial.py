@@ -20,11 +20,11 @@ from edgetool.convert.request import ConvertRequest
 from edgetool.errors import EdgetoolError, UnsupportedModelError
 from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import Engine, run_model
+from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.convert import convert_for
 from edgetool.pipeline.plan import plan_model
-from edgetool.pipeline.planning import PlanRequest
 from edgetool.pipeline.targets import resolve_named
 
 Array = npt.NDArray[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart, anatomy_of
-from edgetool.memory.planner import MemoryPlan, plan_memory
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.model.types import Model
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
@@ -15,9 +15,9 @@ SIZES = st.integers(0, 10**6)
 LABELS = st.sampled_from(["CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "a custom one", ""])
 
 
-def plan_of(model: Model) -> MemoryPlan:
+def plan_of(model: Model) -> Plan:
     """The plan of a file as it is."""
-    return plan_memory(model, platform_of(TARGET), wanted="as in file")
+    return plan_memory(model, platform_of(TARGET), request=PlanRequest(file_plan="only"))
 
 
 def anatomy(model: Model) -> Anatomy:

@@ -22,7 +22,7 @@ from edgetool.gate.anatomy import (
     latency_reasons,
 )
 from edgetool.gate.judge import with_reasons
-from edgetool.memory.types import aligned
+from edgetool.memory.problem import aligned
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.report.document import JudgementInfo, Report, VerdictInfo

@@ -33,8 +33,8 @@ from hypothesis import strategies as st
 from edgetool.errors import UnsupportedModelError
 from edgetool.execute.run import measure_tflm
 from edgetool.memory.account import ArenaAccount, Offsets, SharedAccount, Tenant, account_model, account_shared
-from edgetool.memory.planner import plan_memory
-from edgetool.memory.types import ARENA_ALIGNMENT, aligned
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.memory.problem import ARENA_ALIGNMENT, aligned
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.reader import read_model
@@ -263,7 +263,7 @@ def _files(name: str, model: Model) -> dict[str, tuple[bytes, ArenaAccount]]:
     files["odd"] = Source(name, write_model(odd), odd)
     found = {}
     for plan, file in files.items():
-        account = plan_memory(read_model(file.blob), build, wanted="as in file").account
+        account = plan_memory(read_model(file.blob), build, request=PlanRequest(file_plan="only")).account
         assert account is not None
         found[plan] = (file.blob, account)
     return found
@@ -452,7 +452,7 @@ def test_an_operator_without_a_rule_makes_it_a_lower_bound() -> None:
 
 def test_the_plan_in_a_file_counts() -> None:
     model = random_model(1)
-    plan = plan_memory(model, BUILD, wanted="anew")
+    plan = plan_memory(model, BUILD, request=PlanRequest(file_plan="replace"))
     offsets = {(0, buffer.tensor): 4096 for buffer in plan.problem.buffers if not buffer.is_scratch}
     together = account_shared([Tenant(model, offsets), Tenant(dense_model())], BUILD)
     assert together.head_bytes == account_model(model, BUILD, offsets=offsets).head_bytes > 4096
@@ -481,7 +481,7 @@ def check(row: dict[str, str], path: Path | None) -> None:
     tenants = []
     for name in row["models"].split(" + "):
         model = model_of(path, name)
-        tenants.append(Tenant(model, plan_memory(model, platform, wanted="as in file").offsets))
+        tenants.append(Tenant(model, plan_memory(model, platform, request=PlanRequest(file_plan="only")).offsets))
     account = account_shared(tenants, platform)
     assert not account.is_lower_bound
     figures = (account.used_bytes, account.head_bytes, account.bytes)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetool.memory.checker import MAX_PAIRS, check_layout
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
 
 
 def buffer(

@@ -6,7 +6,7 @@ import pytest
 
 from edgetool.errors import InternalError
 from edgetool.memory.checker import Violation, check_layout, require_sound
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
 
 
 def buffer(first: int, last: int, **changes: object) -> Buffer:

@@ -11,7 +11,7 @@ from edgetool.memory.account import first_fit, realise, tflm_order
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import check_layout, require_sound
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
 
 
 @st.composite

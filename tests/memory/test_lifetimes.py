@@ -5,7 +5,7 @@ import pytest
 from edgetool.errors import UnsupportedModelError
 from edgetool.memory.lifetimes import DEAD, layout_problem, timeline
 from edgetool.memory.planner import plan_memory
-from edgetool.memory.types import Lifetime
+from edgetool.memory.problem import Lifetime
 from edgetool.model.types import DType
 from edgetool.operators.call import arena_bytes
 from tests.graphs import chain, graph, model, operator, tensor

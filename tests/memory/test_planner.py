@@ -11,11 +11,9 @@ from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory import planner
 from edgetool.memory.account import realised_layout
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import timeline
-from edgetool.memory.plan_options import PlanOptions
-from edgetool.memory.planner import as_written, fixed_offsets, plan_memory
-from edgetool.memory.types import Layout, LayoutProblem
+from edgetool.memory.planner import PlanRequest, fixed_offsets, plan_memory, renumbered_plan
+from edgetool.memory.problem import Effort, Layout, LayoutProblem, never
 from edgetool.model.edit import in_order, renumbered, with_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, encode_plan, keeps_own_plan
 from edgetool.model.types import Metadata, Model
@@ -32,7 +30,7 @@ def platform(kernels: str = "reference") -> Platform:
 
 def test_the_order_that_needs_least_is_found_and_proven() -> None:
     plan = plan_memory(branches_model(), platform())
-    original = plan_memory(branches_model(), platform(), options=PlanOptions(order="original"))
+    original = plan_memory(branches_model(), platform(), request=PlanRequest(order="original"))
     assert plan.account is not None
     assert original.account is not None
     assert plan.account.bytes < original.account.bytes - 3000
@@ -64,7 +62,7 @@ def test_an_order_with_more_alive_wins_where_it_makes_the_arena_smaller() -> Non
     operators = [operator(i, code, [read], [written]) for i, (code, read, written) in enumerate(steps)]
     branched = model(graph(tensors, operators, [0], [3, 4, 5]))
     plans = {
-        order: plan_memory(branched, platform("cmsis-nn"), options=PlanOptions(order=order))  # type: ignore[arg-type]
+        order: plan_memory(branched, platform("cmsis-nn"), request=PlanRequest(order=order))  # type: ignore[arg-type]
         for order in ("optimal", "original", "breadth-first", "longest-path")
     }
     best = plans.pop("optimal")
@@ -77,8 +75,8 @@ def test_an_order_with_more_alive_wins_where_it_makes_the_arena_smaller() -> Non
 
 @pytest.mark.parametrize("order", ["breadth-first", "longest-path"])
 def test_named_orders_are_taken_as_asked(order: str) -> None:
-    plan = plan_memory(branches_model(), platform(), options=PlanOptions(order=order))  # type: ignore[arg-type]
-    again = plan_memory(in_order(branches_model(), plan.order), platform(), options=PlanOptions(order="original"))
+    plan = plan_memory(branches_model(), platform(), request=PlanRequest(order=order))  # type: ignore[arg-type]
+    again = plan_memory(in_order(branches_model(), plan.order), platform(), request=PlanRequest(order="original"))
     assert plan.layout.height == again.layout.height
 
 
@@ -107,7 +105,7 @@ def test_constants_in_ram_are_buffers_at_their_use() -> None:
             [3],
         )
     )
-    plan = plan_memory(made, options=PlanOptions(constants_in_ram=True))
+    plan = plan_memory(made, request=PlanRequest(constants_in_ram=True))
     constants = [buffer for buffer in plan.problem.buffers if buffer.tensor == 1]
     assert [(b.operator, b.lifetime.first, b.lifetime.last) for b in constants] == [(0, 0, 0)]
     assert plan.layout.height == 48
@@ -119,13 +117,13 @@ def test_constants_in_ram_are_buffers_at_their_use() -> None:
 def test_a_constant_that_two_operators_use_is_loaded_twice() -> None:
     tensors = [tensor(0, 16), tensor(1, 16, data=bytes(16)), *(tensor(i, 16) for i in (2, 3, 4))]
     operators = [operator(0, "ADD", [0, 1], [2]), operator(1, "RELU", [2], [3]), operator(2, "ADD", [3, 1], [4])]
-    plan = plan_memory(model(graph(tensors, operators, [0], [4])), options=PlanOptions(constants_in_ram=True))
+    plan = plan_memory(model(graph(tensors, operators, [0], [4])), request=PlanRequest(constants_in_ram=True))
     assert [b.operator for b in plan.problem.buffers if b.tensor == 1] == [0, 2]
 
 
 @pytest.mark.parametrize("sharing", ["greedy", "dynamic-programming"])
 def test_shared_buffers_become_a_plan_that_tflm_follows(sharing: str) -> None:
-    plan = plan_memory(branches_model(), platform(), options=PlanOptions(sharing=sharing))  # type: ignore[arg-type]
+    plan = plan_memory(branches_model(), platform(), request=PlanRequest(sharing=sharing))  # type: ignore[arg-type]
     assert plan.planner == "edgetool"
     assert plan.shared is not None
     assert plan.offsets
@@ -146,7 +144,7 @@ def test_the_search_for_orders_has_an_effort_of_its_own() -> None:
         asked.append(True)
         return True
 
-    plan = plan_memory(branches_model(), options=PlanOptions(order_effort=Effort(stop=at_once)))
+    plan = plan_memory(branches_model(), effort=Effort(stop_order=at_once))
     assert asked
     assert plan.layout.proof == "bound met"
 
@@ -155,16 +153,14 @@ def test_the_search_for_orders_has_an_effort_of_its_own() -> None:
 def test_one_order_with_a_hard_layout_does_not_take_the_time_of_the_others(seed: int) -> None:
     """The first order's layout does not meet the bound, however long it is searched; another order's does at once."""
     questions = iter(range(400))
-    effort = Effort(node_limit=None, stop=lambda: next(questions, None) is None)
-    plan = plan_memory(tangle(24, seed), options=PlanOptions(effort=effort, order_effort=Effort()))
+    effort = Effort(node_limit=None, stop=lambda: next(questions, None) is None, stop_order=never)
+    plan = plan_memory(tangle(24, seed), effort=effort)
     assert plan.layout.height == plan.live_lower_bound
     assert next(questions, None) is not None
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
-    first, second = (
-        plan_memory(branches_model(), platform(), options=PlanOptions(effort=Effort(seed=5))) for _ in range(2)
-    )
+    first, second = (plan_memory(branches_model(), platform(), effort=Effort(seed=5)) for _ in range(2))
     assert first.offsets == second.offsets
     assert first.order == second.order
 
@@ -214,7 +210,7 @@ def test_a_plan_can_be_told_in_the_numbers_of_the_file_that_holds_it() -> None:
     assert plan.offsets
     ordered = in_order(branches_model(), plan.order)
     written = renumbered(with_metadata(ordered, METADATA_NAME, encode_plan(ordered, plan.offsets)))
-    told = as_written(plan, written, build)
+    told = renumbered_plan(plan, written, build)
     assert told.order == tuple(range(len(plan.order)))
     assert told.layout == plan.layout
     assert told.account is not None
@@ -239,9 +235,9 @@ def test_a_bound_that_the_search_raised_is_not_told_as_max_live(monkeypatch: pyt
     monkeypatch.setattr(planner, "solve", unproven)
     monkeypatch.setattr(planner, "realised_layout", lambda given, offsets: replace(realised, lower_bound=live))
     live, bound = realised.height, realised.height
-    assert planner.place(chain([16, 16]), several, PlanOptions())[1].proof == "bound met"
+    assert planner.place_tensors(chain([16, 16]), several, Effort())[1].proof == "bound met"
     live = realised.height - 16
-    layout = planner.place(chain([16, 16]), several, PlanOptions())[1]
+    layout = planner.place_tensors(chain([16, 16]), several, Effort())[1]
     assert (layout.proof, layout.lower_bound) == ("search exhausted", bound)
 
 
@@ -346,9 +342,9 @@ def test_a_plan_in_the_file_is_honoured_and_made_anew_on_demand() -> None:
     wasteful = with_plan(small, struct.pack("<6i", 1, 1, 3, 1024, 64, -1))
     kept = plan_memory(wasteful)
     assert (kept.planner, kept.offsets, kept.layout.offsets) == ("file", {(0, 0): 1024, (0, 1): 64}, (1024, 64, 0))
-    anew = plan_memory(wasteful, wanted="anew")
+    anew = plan_memory(wasteful, request=PlanRequest(file_plan="replace"))
     assert (anew.planner, anew.layout.height) == ("edgetool", 192)
-    left = plan_memory(small, wanted="as in file")
+    left = plan_memory(small, request=PlanRequest(file_plan="only"))
     assert (left.planner, left.offsets) == ("runtime", None)
 
 
@@ -381,6 +377,6 @@ def test_a_variable_of_a_later_subgraph_keeps_its_memory() -> None:
     robbed = two_subgraphs(0, 16, -1, -1)
     with pytest.raises(InvalidModelError, match="would get no memory"):
         fixed_offsets(robbed, timeline(robbed))
-    plan = plan_memory(robbed, wanted="anew")
+    plan = plan_memory(robbed, request=PlanRequest(file_plan="replace"))
     assert plan.offsets is not None
     assert (0, 0) not in plan.offsets

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from benchmarks.instructions.cases import rooms
 from benchmarks.instructions.fit import fit_build, points, predicted
 from benchmarks.instructions.measured import BUILDS
 
+from edgetool import operators
 from edgetool.model.types import Model
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import CUSTOM_OPERATORS, FAMILIES, OPERATORS, OTHERS, entry_of, work_of
+from edgetool.operators.registry import (
+    CUSTOM_FAMILIES,
+    CUSTOM_OPERATORS,
+    FAMILIES,
+    OPERATORS,
+    OTHERS,
+    entry_of,
+    work_of,
+)
 from edgetool.target.load import DEFAULT_RUNTIME, list_runtimes, load_runtime
 from edgetool.target.platform import Platform, make_platform
 from edgetool.target.tables import load_instructions
@@ -34,9 +47,31 @@ def test_every_operator_that_tflm_registers_has_a_rule(name: str) -> None:
 
 
 def test_every_operator_is_of_one_family() -> None:
-    codes = [*OTHERS, *(entry.code for family in FAMILIES for entry in family.OPERATORS)]
+    codes = [*OTHERS, *(code for family in FAMILIES.values() for code in family.split())]
     assert [code for code, times in Counter(codes).items() if times > 1] == []
     assert sorted(codes) == [*OPERATORS]
+
+
+@pytest.mark.parametrize(("family", "codes"), [*FAMILIES.items(), *CUSTOM_FAMILIES.items()])
+def test_the_registry_lists_the_operators_of_each_family(family: str, codes: str) -> None:
+    module = import_module(f"edgetool.operators.{family}")
+    assert codes.split() == sorted(entry.code for entry in module.OPERATORS)
+
+
+def test_every_family_is_in_the_registry() -> None:
+    modules = [item.name for item in iter_modules(operators.__path__)]
+    families = [name for name in modules if hasattr(import_module(f"edgetool.operators.{name}"), "OPERATORS")]
+    assert sorted(families) == sorted({*FAMILIES, *CUSTOM_FAMILIES, "registry"})
+
+
+def test_an_operator_imports_its_own_family_only() -> None:
+    code = (
+        "import sys; from edgetool.operators.registry import CUSTOM_OPERATORS, OPERATORS; "
+        "assert 'SVDF' in OPERATORS and 'SignalRfft' in CUSTOM_OPERATORS and OPERATORS['RESHAPE'].prepare; "
+        "assert 'edgetool.operators.shape' in sys.modules; "
+        "sys.exit('edgetool.operators.recurrent' in sys.modules or 'edgetool.operators.signal' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_entry_of_the_user_goes_before_that_of_tflm() -> None:

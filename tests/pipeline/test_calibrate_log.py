@@ -11,7 +11,7 @@ import pytest
 
 from edgetool.codegen.c_names import model_macro
 from edgetool.errors import CalibrationError, EdgetoolError, UsageError
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.calibrate import calibrate_target
@@ -31,7 +31,7 @@ def sha256_of(model: Model) -> str:
 
 
 def used_bytes(model: Model, target: str = BOARD) -> int:
-    account = plan_memory(model, platform_of(resolve_target(target)), wanted="as in file").account
+    account = plan_memory(model, platform_of(resolve_target(target)), request=PlanRequest(file_plan="only")).account
     assert account is not None
     return account.used_bytes
 

@@ -30,12 +30,12 @@ from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.execute.quantize import random_inputs
 from edgetool.execute.run import run_model
+from edgetool.memory.planner import PlanRequest
 from edgetool.model.draft import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Signature, Tensor
 from edgetool.model.writer import write_model
 from edgetool.pipeline.convert import WORSE_DB, RnnPrice, cheapest, convert_file, only_finding, price_of, rnn_finding
-from edgetool.pipeline.planning import PlanRequest
 from edgetool.pipeline.source import Source
 from edgetool.target.load import load_target
 from tests.graphs import chain

@@ -171,7 +171,7 @@ def test_a_directory_without_permission_is_told_before_any_work(
     def refuse(**_: object) -> str:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(output.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
     with pytest.raises(OutputError, match="Permission denied"):
         check_writable(tmp_path / "new" / "out", ("a.h",), force=False, inputs=())
     assert list(tmp_path.iterdir()) == []

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import UsageError
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.edit import renumbered
 from edgetool.model.metadata import decode_plan
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
 from edgetool.pipeline.plan import plan_model
-from edgetool.pipeline.planning import ORDER_SHARE, PlanRequest, Watch, search_findings
+from edgetool.pipeline.planning import ORDER_SHARE, Deadline, search_findings
 from edgetool.target.load import load_target
 from edgetool.target.platform import platform_of
 from tests.model.builders import branches_model, conv_model
@@ -83,7 +83,7 @@ def test_wishes_do_not_apply_to_a_plan_in_the_file(branches: Path, tmp_path: Pat
     plan_model(branches, target, output=output)
     with pytest.raises(UsageError, match="--replan"):
         plan_model(output, target, request=request_)
-    assert plan_model(output, target, request=request_, replan=True).arena is not None
+    assert plan_model(output, target, request=replace(request_, file_plan="replace")).arena is not None
 
 
 def test_sharing_and_a_layout_exclude_each_other(branches: Path) -> None:
@@ -115,23 +115,22 @@ def test_constants_in_ram_are_laid_out_and_not_written(branches: Path, tmp_path:
 
 
 def test_a_part_of_the_time_is_left_for_the_layout() -> None:
-    watch = Watch(60)
-    options = PlanRequest().options(watch)
-    assert options.order_effort is not None
-    began = watch._start
-    watch._start = began - 60 * ORDER_SHARE - 1
-    assert (options.order_effort.stop(), options.effort.stop()) == (True, False)
-    watch._start = began - 61
-    assert options.effort.stop() is True
+    deadline = Deadline(60)
+    effort = deadline.effort()
+    began = deadline._start
+    deadline._start = began - 60 * ORDER_SHARE - 1
+    assert (effort.for_order.stop(), effort.stop()) == (True, False)
+    deadline._start = began - 61
+    assert effort.stop() is True
 
 
 @pytest.mark.parametrize("planner", ["edgetool", "runtime", "file"])
 def test_a_search_cut_short_is_told_whoever_places_the_tensors_then(planner: str) -> None:
-    watch = Watch(1e-9)
-    found = plan_memory(branches_model(), options=PlanRequest().options(watch))
-    assert watch.timed_out
+    deadline = Deadline(1e-9)
+    found = plan_memory(branches_model(), effort=deadline.effort())
+    assert deadline.timed_out
     chosen = replace(found, planner=planner, order_proof="none")  # type: ignore[arg-type]
-    assert bool(search_findings(chosen, watch, "wait")) == (planner != "file")
+    assert bool(search_findings(chosen, deadline, "wait")) == (planner != "file")
 
 
 def test_a_search_that_had_no_time_is_told(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
-from edgetool.memory.effort import Effort
+from edgetool.memory.planner import PlanRequest
+from edgetool.memory.problem import Effort
 from edgetool.model.edit import renumbered, with_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan
 from edgetool.model.reader import read_model
@@ -27,7 +28,7 @@ from edgetool.pipeline import planning
 from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.delivery import conversion_findings
 from edgetool.pipeline.plan import plan_model
-from edgetool.pipeline.planning import planned_for, watched
+from edgetool.pipeline.planning import Deadline, interruptible, planned_for
 from edgetool.pipeline.source import Source
 from edgetool.report.document import QuantizationInfo
 from edgetool.target.load import load_target
@@ -36,39 +37,44 @@ from tests.model.builders import branches_model, conv_model
 
 
 def test_a_deadline_ends_the_search_and_frees_the_nodes() -> None:
-    with watched(0.05, seed=7) as watch:
-        assert (watch.effort.seed, watch.effort.node_limit) == (7, None)
-        assert watch.effort.stop() is False
+    with interruptible(0.05) as deadline:
+        effort = deadline.effort(7)
+        assert (effort.seed, effort.node_limit) == (7, None)
+        assert effort.stop() is False
         time.sleep(0.06)
-        assert watch.effort.stop() is True
-        assert watch.effort.stop() is True
-    assert (watch.timed_out, watch.interrupted) == (True, False)
+        assert effort.stop() is True
+        assert effort.stop() is True
+    assert (deadline.timed_out, deadline.interrupted) == (True, False)
 
 
 def test_a_part_of_a_search_ends_before_the_whole_and_is_told() -> None:
-    with watched(60, seed=7) as watch:
-        early, late = watch.part(1e-9), watch.part(0.5)
-        assert (early.seed, early.node_limit) == (7, None)
-        assert (late.stop(), watch.timed_out) == (False, False)
-        assert (early.stop(), watch.timed_out) == (True, True)
-        assert (late.stop(), watch.effort.stop()) == (False, False)
-        watch.interrupted = True
-        assert late.stop() is True
+    deadline = Deadline(60)
+    effort = deadline.effort(7)
+    order = effort.for_order
+    assert (order.seed, order.node_limit) == (7, None)
+    assert (order.stop(), deadline.timed_out) == (False, False)
+    deadline._start -= 59
+    assert (effort.stop(), deadline.timed_out) == (False, False)
+    assert (order.stop(), deadline.timed_out) == (True, True)
+    assert effort.stop() is False
+    deadline.interrupted = True
+    assert effort.stop() is True
 
 
 def test_without_a_time_limit_the_nodes_are_limited() -> None:
-    with watched(None) as watch:
-        assert watch.effort.node_limit == Effort().node_limit
-        assert watch.effort.stop() is False
-        assert watch.part(0.5) is watch.effort
+    with interruptible(None) as deadline:
+        effort = deadline.effort()
+        assert effort.node_limit == Effort().node_limit
+        assert effort.stop() is False
+        assert effort.for_order is effort
 
 
 def test_the_first_interrupt_ends_the_search_and_the_second_does_what_it_did_before() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with watched(None) as watch:
+    with interruptible(None) as deadline:
         signal.raise_signal(signal.SIGINT)
-        assert watch.interrupted
-        assert watch.effort.stop() is True
+        assert deadline.interrupted
+        assert deadline.effort().stop() is True
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
@@ -76,7 +82,7 @@ def test_the_first_interrupt_ends_the_search_and_the_second_does_what_it_did_bef
 
 def test_the_handler_is_put_back_after_an_error() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ZeroDivisionError), watched(1):
+    with pytest.raises(ZeroDivisionError), interruptible(1):
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -85,8 +91,8 @@ def test_other_threads_leave_signals_alone() -> None:
     seen = []
 
     def work() -> None:
-        with watched(1) as watch:
-            seen.append((signal.getsignal(signal.SIGINT), watch.effort.stop()))
+        with interruptible(1) as deadline:
+            seen.append((signal.getsignal(signal.SIGINT), deadline.effort().stop()))
 
     before = signal.getsignal(signal.SIGINT)
     thread = threading.Thread(target=work)
@@ -97,15 +103,15 @@ def test_other_threads_leave_signals_alone() -> None:
 
 def test_ticks_come_a_few_times_a_second() -> None:
     ticks: list[float] = []
-    with watched(1, tick=lambda: ticks.append(time.monotonic())) as watch:
-        while not watch.effort.stop():
+    with interruptible(1, tick=lambda: ticks.append(time.monotonic())) as deadline:
+        while not deadline.effort().stop():
             time.sleep(0.002)
     assert 2 <= len(ticks) <= 6
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), 1e11])
 def test_senseless_limits_are_refused(limit: float) -> None:
-    with pytest.raises(UsageError), watched(limit):
+    with pytest.raises(UsageError), interruptible(limit):
         pytest.fail("not reached")
 
 
@@ -123,7 +129,7 @@ def test_replan_replaces_a_plan_of_the_wrong_length(payload: bytes, tmp_path: Pa
     path.write_bytes(write_model(with_metadata(conv_model(), METADATA_NAME, payload)))
     with pytest.raises(InvalidModelError, match="--replan"):
         plan_model(path, target)
-    report = plan_model(path, target, output=output, replan=True)
+    report = plan_model(path, target, request=PlanRequest(file_plan="replace"), output=output)
     assert "plan-replaced" in {finding.rule for finding in report.findings}
     written = read_model(output.read_bytes())
     assert decode_plan(written) is not None or METADATA_NAME not in {entry.name for entry in written.metadata}
@@ -154,7 +160,7 @@ def test_the_figures_are_those_of_the_file_that_convert_writes(tmp_path: Path, m
 def test_a_model_made_anew_is_numbered_as_it_is_written_and_another_as_it_came() -> None:
     source = source_of(branches_model())
     anew = planned_for(source, load_target("cortex-m7"))
-    came = planned_for(source, load_target("cortex-m7"), made_anew=False)
+    came = planned_for(source, load_target("cortex-m7"), renumber=False)
     assert anew.source.blob == came.source.blob
     assert came.analysis.plan.moved > 0
     assert anew.analysis.plan.moved == 0

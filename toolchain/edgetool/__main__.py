@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from types import FrameType
 
 INTERRUPTED = 130
+# Objects between two collections of garbage: imports create many and no garbage.
+GC_THRESHOLD = 50_000
 
 
 def main() -> None:
@@ -16,6 +19,7 @@ def main() -> None:
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, leave)
+    gc.set_threshold(GC_THRESHOLD)
     from edgetool.cli.main import main as run
 
     run()

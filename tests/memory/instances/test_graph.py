@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgetool.errors import InvalidModelError
 from edgetool.memory.instances.read import read_instance, write_answer
 from edgetool.memory.instances.types import Graph, Instance
-from edgetool.memory.types import Layout
+from edgetool.memory.problem import Layout
 
 TENSORS = [
     {"name": "x", "size": 16},

@@ -26,7 +26,7 @@ from edgetool.memory.instances.graph import OPERATOR, TENSOR, TOP
 from edgetool.memory.instances.read import OPTIONAL, REQUIRED, check_pins, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.types import Buffer, Layout, Lifetime
+from edgetool.memory.problem import Buffer, Layout, Lifetime
 
 HEADER = "id,lower,upper,size\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 
 # (first, last, size): no layout is as low as the most that is alive at once, 7.
 KNOT = ((0, 0, 3), (0, 1, 3), (1, 2, 2), (1, 3, 2), (2, 3, 1), (3, 4, 4), (4, 4, 3))

@@ -14,12 +14,11 @@ from types import FrameType
 import pytest
 
 from edgetool.errors import InternalError, MissingExtraError
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout import cp_sat
 from edgetool.memory.layout.cp_sat import close_gap
 from edgetool.memory.layout.instance import Instance, easy_bound, height, split
 from edgetool.memory.layout.solve import solve
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 
 needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="needs the extra 'cp-sat'")
 # At most 4 units are alive at once, and no layout is lower than 5: worked out by hand, and by CP-SAT's pairwise model.

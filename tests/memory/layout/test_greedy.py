@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout import greedy
 from edgetool.memory.layout.greedy import ORDERS, Crowd, first_fit_by, greedy_offsets, loads, neighbours, orders, pairs
 from edgetool.memory.layout.instance import Instance
+from edgetool.memory.problem import Effort
 from tests.memory.layout.pieces import assert_valid, backbone, instance_of, instances, max_live, top
 
 

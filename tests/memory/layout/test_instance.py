@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from edgetool.errors import UsageError
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.layout.instance import easy_bound, is_searchable, offsets_in_bytes, split
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 from tests.memory.layout.problems import mixed_problems, plain
 
 

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.memory.effort import never
 from edgetool.memory.layout import minimise
 from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, split
 from edgetool.memory.layout.kernel import FAILING, FEWEST, LOWEST, TIGHTEST
 from edgetool.memory.layout.minimise import PAIRS, PLAIN, Plan, Search, compiled, plans
-from edgetool.memory.types import LayoutProblem
+from edgetool.memory.problem import LayoutProblem, never
 from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain
 
 ROWS = [(i // 9, i // 9 + 3, 3 + i * 7 % 11) for i in range(120)]

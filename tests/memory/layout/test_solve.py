@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.memory.account import realise
 from edgetool.memory.checker import check_layout
-from edgetool.memory.effort import Effort
-from edgetool.memory.layout import cp_sat, solve, windows
+from edgetool.memory.layout import cp_sat, minimise, solve, windows
 from edgetool.memory.layout.greedy import greedy_offsets
 from edgetool.memory.layout.instance import split
-from edgetool.memory.layout.solve import Strategy
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
+from edgetool.memory.layout.solve import LayoutStrategy
+from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime
 from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain, read
 
 # MiniMalloc's instances, and what no layout of them can beat: the most that is alive at once.
@@ -50,7 +49,7 @@ def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> Non
 def test_every_strategy_keeps_the_rules(problem: LayoutProblem) -> None:
     if least_height(LayoutProblem(tuple(b for b in problem.buffers if b.pinned is not None))) is None:
         return
-    strategies: tuple[Strategy, ...] = ("optimal", "greedy", "tflm", *(("cp-sat",) if cp_sat.available() else ()))
+    strategies: tuple[LayoutStrategy, ...] = ("optimal", "greedy", "tflm", *(("cp-sat",) if cp_sat.available() else ()))
     heights = {}
     for strategy in strategies:
         layout = solve.solve(problem, Effort(node_limit=2000), strategy=strategy)
@@ -79,13 +78,13 @@ def test_the_tflm_strategy_is_what_tflm_does() -> None:
 def test_no_part_is_driven_below_the_highest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three knots in time, each twice as high, only the highest is searched."""
     searched = []
-    real = solve.Minimiser
+    real = minimise.Minimiser
 
     def watched(instance: object, *rest: object) -> object:
         searched.append(instance)
         return real(instance, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(solve, "Minimiser", watched)
+    monkeypatch.setattr(minimise, "Minimiser", watched)
     layout = solve.solve(knots(3), Effort(node_limit=None))
     assert (layout.height, layout.proof) == (24, "search exhausted")
     assert len(searched) == 1
@@ -175,7 +174,7 @@ def test_pins_that_differ_within_an_alias_are_refused() -> None:
 
 @pytest.mark.parametrize("scale", [2**40 + 1, 2**47, 2**59 + 1])
 @pytest.mark.parametrize("strategy", ["optimal", "cp-sat"])
-def test_sizes_may_be_of_any_magnitude(scale: int, strategy: Strategy) -> None:
+def test_sizes_may_be_of_any_magnitude(scale: int, strategy: LayoutStrategy) -> None:
     if strategy == "cp-sat":
         pytest.importorskip("ortools", reason="needs the extra 'cp-sat'")
     problem = plain(*((first, last, size * scale + first) for first, last, size in KNOT))

@@ -8,7 +8,7 @@ pytest.importorskip("ortools", reason="needs the extra 'cp-sat'")
 
 from benchmarks.layout_soundness import KINDS, KNOTS, best_height, judge, max_live, pieces_of
 
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 
 COUNT = 160
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.greedy import first_fit_by, greedy_offsets
 from edgetool.memory.layout.instance import Instance
 from edgetool.memory.layout.windows import MANNERS, Chains, improve
+from edgetool.memory.problem import Effort
 from tests.memory.layout.pieces import assert_valid, backbone, instance_of, instances, max_live, top
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from itertools import permutations
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.order.evaluate import check_order
-from edgetool.memory.order.moves import Budget
 from edgetool.memory.order.network import Network, ancestors_of, bits, network_of, profile
 from edgetool.memory.order.segment_search import Forcing, Found, better, squeeze
+from edgetool.memory.problem import Effort, NodeBudget
 from tests.memory.order.brute_force import least_peak, random_chains, random_problem
 from tests.memory.order.networks import randwire
 
@@ -27,7 +26,7 @@ def test_every_order_within_a_limit_keeps_what_the_limit_forces() -> None:
     for seed in range(150):
         network = network_of(random_problem(random.Random(seed), 6))
         peaks = peaks_of_all_orders(network)
-        forcing = Forcing(network, Budget(Effort()))
+        forcing = Forcing(network, NodeBudget(Effort()))
         least, known = min(peaks.values()), sum(ancestors.bit_count() for ancestors in ancestors_of(network))
         # Not in ascending order: moments found for one limit serve lower and higher ones.
         for limit in (least + 5, least - 1, least, max(peaks.values()), 0, least - 3):
@@ -57,10 +56,10 @@ def test_the_same_is_forced_by_every_limit_of_a_span() -> None:
         problem = random_problem(random.Random(seed), 9)
         network = network_of(problem)
         for limit in (least_peak(problem), least_peak(problem) + 7):
-            forced = Forcing(network, Budget(Effort())).within(limit)
+            forced = Forcing(network, NodeBudget(Effort())).within(limit)
             assert forced.network is not None
             for other in {forced.least, limit, min(forced.beyond - 1, limit + 20)}:
-                again = Forcing(network, Budget(Effort())).within(other).network
+                again = Forcing(network, NodeBudget(Effort())).within(other).network
                 assert again is not None
                 assert again.operators == forced.network.operators
                 assert ancestors_of(again) == ancestors_of(forced.network)
@@ -72,7 +71,7 @@ def test_the_search_that_rests_on_it_finds_the_least_peak_alone() -> None:
         problem = random_chains(draw, 4, 4) if seed % 3 else random_problem(draw, 9)
         network = network_of(problem)
         order = tuple(range(network.count))
-        found = squeeze(network, Found(order, max(profile(network, order)), 0), Budget(Effort()))
+        found = squeeze(network, Found(order, max(profile(network, order)), 0), NodeBudget(Effort()))
         check_order(problem, [network.operators[each] for each in found.order])
         assert found.peak == found.at_least == max(profile(network, found.order))
         assert max(found.peak, network.before_start) == least_peak(problem)
@@ -85,7 +84,7 @@ def test_when_it_is_stopped_its_bound_is_true() -> None:
     start = Found(order, max(profile(network, order)), 0)
     for asked in range(60):
         left = iter(range(asked))
-        found = squeeze(network, start, Budget(Effort(stop=lambda left=left: next(left, None) is None)))  # type: ignore[misc]
+        found = squeeze(network, start, NodeBudget(Effort(stop=lambda left=left: next(left, None) is None)))  # type: ignore[misc]
         assert found.at_least <= least_peak(problem) <= found.peak == max(profile(network, found.order))
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.order.evaluate import check_order, moved_operators, peak
-from edgetool.memory.order.moves import Budget, backward, forward
+from edgetool.memory.order.moves import backward, forward
 from edgetool.memory.order.network import network_of, profile
 from edgetool.memory.order.segment_search import BestFirst, beam_search
 from edgetool.memory.order.solve import BASELINES, candidates, solve_order
 from edgetool.memory.order.types import OrderProblem
+from edgetool.memory.problem import Effort, NodeBudget
 from tests.memory.order.brute_force import least_peak, random_chains, random_problem
 from tests.memory.order.networks import NETWORKS, chain, darts, randwire, shuffled
 
@@ -64,7 +64,7 @@ def test_the_exact_search_alone_finds_the_least_peak_in_both_directions(chains: 
         network, least = network_of(problem), least_peak(problem)
         for direction in (forward, backward):
             search = BestFirst(direction(network), 0)
-            order = search.go_on(10**9, 10**9, Budget(Effort(node_limit=None)))
+            order = search.go_on(10**9, 10**9, NodeBudget(Effort(node_limit=None)))
             assert order is not None
             check_order(problem, [network.operators[each] for each in order])
             assert search.limit == max(profile(network, order))
@@ -76,10 +76,10 @@ def test_the_exact_search_can_be_interrupted_and_ends_at_its_ceiling() -> None:
         network = network_of(random_problem(random.Random(seed), 8))
         for direction in (forward, backward):
             at_once = BestFirst(direction(network), 0)
-            at_once.go_on(10**9, 10**9, Budget(Effort()))
+            at_once.go_on(10**9, 10**9, NodeBudget(Effort()))
             search = BestFirst(direction(network), 0)
             for _ in range(1000):
-                order = search.go_on(at_once.limit, 1, Budget(Effort()))
+                order = search.go_on(at_once.limit, 1, NodeBudget(Effort()))
                 assert order is None
             assert search.limit == at_once.limit
 
@@ -91,7 +91,7 @@ def test_a_beam_stays_within_its_limit() -> None:
         network, least = network_of(problem), least_peak(problem)
         for direction in (forward, backward):
             for limit, width in ((least - 1, 1000), (least, 1), (least + 10, 2), (least, 1000)):
-                order = beam_search(direction(network), limit, width, Budget(Effort()))
+                order = beam_search(direction(network), limit, width, NodeBudget(Effort()))
                 if order is not None:
                     found += width == 1
                     check_order(problem, [network.operators[each] for each in order])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.memory.effort import Effort
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.assign import assign, memory_used
 from edgetool.memory.sharing.check import check_assignment
 from edgetool.memory.sharing.graph import interference, is_compatible, known

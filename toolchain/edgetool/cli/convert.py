@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgetool.codegen.spec import Data
-    from edgetool.memory.layout.solve import Strategy
-    from edgetool.memory.plan_options import OrderStrategy
+    from edgetool.memory.layout.solve import LayoutStrategy
+    from edgetool.memory.order.solve import OrderStrategy
     from edgetool.pipeline.firmware import Project
 
 
@@ -216,7 +216,7 @@ def command(
     no_offline_plan: bool,
     replan: bool,
     order: OrderStrategy | None,
-    strategy: Strategy | None,
+    strategy: LayoutStrategy | None,
     plan_time_limit: float,
     time_limit: float,
     memory_limit: int,
@@ -241,10 +241,10 @@ def command(
     from edgetool.child import Limits
     from edgetool.cli.view import closing, summary, verdict_of, written
     from edgetool.convert.request import ConvertRequest
+    from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.convert import convert_file
     from edgetool.pipeline.firmware import FirmwareRequest
     from edgetool.pipeline.output import write_depfile
-    from edgetool.pipeline.planning import PlanRequest
     from edgetool.pipeline.targets import resolve_named
     from edgetool.report.json import document, to_json
 

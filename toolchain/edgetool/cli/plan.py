@@ -34,10 +34,11 @@ from edgetool.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgetool.memory.layout.solve import Strategy
-    from edgetool.memory.plan_options import OrderStrategy
+    from edgetool.memory.layout.solve import LayoutStrategy
+    from edgetool.memory.order.solve import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
+    from edgetool.target.types import Target
 
 NAME_COLUMNS = 48
 LEAST_PART_COLUMNS = 16
@@ -335,7 +336,7 @@ def command(
     explain: bool,
     replan: bool,
     order: OrderStrategy | None,
-    strategy: Strategy | None,
+    strategy: LayoutStrategy | None,
     sharing: Algorithm | None,
     constants_in_ram: bool,
     time_limit: float,
@@ -352,10 +353,9 @@ def command(
     Shows the exact size of the arena, when each tensor is live, its offset, and what bounds the size.
     """
     from edgetool.cli.view import closing, finding_lines, joint_verdict, without_shared
+    from edgetool.memory.planner import PlanRequest
     from edgetool.pipeline.plan import plan_model
-    from edgetool.pipeline.planning import PlanRequest, watched
-    from edgetool.pipeline.targets import resolve_named
-    from edgetool.report.json import documents, to_json
+    from edgetool.pipeline.planning import interruptible
 
     if explain and constants_in_ram:
         raise UsageError(
@@ -367,26 +367,32 @@ def command(
             f"--output writes the plan for one target, but {len(target)} were specified",
             fix="specify one --target, or run plan once for each",
         )
-    targets = [resolve_named(name, **overrides) for name in target or (None,)]
+    request = PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed, "replace" if replan else "use")
+    targets: list[Target | None] = [None]
+    if target or any(value is not None for value in overrides.values()):
+        from edgetool.pipeline.targets import resolve_named  # a plan without a target starts faster without profiles
+
+        targets = [resolve_named(name, **overrides) for name in target or (None,)]
     reports: list[Report] = []
     interrupted = False
     for device in targets:
-        with watched(time_limit, seed=seed) as watch:
+        with interruptible(time_limit) as deadline:
             report = plan_model(
                 model,
                 device,
-                request=PlanRequest(order, strategy, sharing, constants_in_ram, time_limit, seed),
-                watch=watch,
+                request=request,
+                deadline=deadline,
                 output=output,
-                replan=replan,
                 custom_operators=custom_operators,
                 force=force,
             )
         reports.append(report)
-        interrupted = watch.interrupted
+        interrupted = deadline.interrupted
         if interrupted:
             break
     if as_json:
+        from edgetool.report.json import documents, to_json
+
         deliver(to_json(documents(reports)), None)
     elif not quiet:
         everything = verbose > 0

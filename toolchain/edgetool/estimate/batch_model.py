@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.estimate.types import whole
-from edgetool.memory.plan_options import PlanOptions
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.model.types import Graph, Model, Operator, Tensor
 from edgetool.operators.call import integers
 from edgetool.operators.entry import OperatorEntry
@@ -105,7 +105,7 @@ def model_batch_memory(
     *,
     model_bytes: int,
     custom: Mapping[str, OperatorEntry] | None = None,
-    options: PlanOptions | None = None,
+    effort: Effort | None = None,
 ) -> BatchMemory:
     """The memory of that many samples at once, planned anew for them.
 
@@ -114,7 +114,7 @@ def model_batch_memory(
     """
     whole(model_bytes, "model_bytes")
     batched = batched_model(model, batch_size)
-    plan = plan_memory(batched, platform, custom=custom, wanted="anew", options=options)
+    plan = plan_memory(batched, platform, PlanRequest(file_plan="replace"), effort, custom=custom)
     known = plan.account is not None and not plan.account.is_lower_bound
     arena = plan.account.bytes if plan.account is not None and known else None
     return BatchMemory(int(batch_size), arena, plan.live_bytes, model_bytes)
@@ -126,7 +126,7 @@ def largest_model_batch(
     platform: Platform,
     *,
     custom: Mapping[str, OperatorEntry] | None = None,
-    options: PlanOptions | None = None,
+    effort: Effort | None = None,
 ) -> int:
     """The most samples at once whose arena fits limit_bytes; 0 where not even one fits.
 
@@ -136,7 +136,7 @@ def largest_model_batch(
     limit = whole(limit_bytes, "limit_bytes", 1)
 
     def fits(batch_size: int) -> bool:
-        memory = model_batch_memory(model, batch_size, platform, model_bytes=0, custom=custom, options=options)
+        memory = model_batch_memory(model, batch_size, platform, model_bytes=0, custom=custom, effort=effort)
         if memory.arena_bytes is None:
             raise _refusal("the arena of at least one operator is unknown", None)
         return memory.arena_bytes <= limit

@@ -13,7 +13,7 @@ from edgetool.estimate.memory_speed import COMPUTE_BOUND_BELOW, Bandwidth, Verdi
 from edgetool.estimate.precision import PrecisionRow, PrecisionTradeoffs
 from edgetool.estimate.retyped import PrecisionName
 from edgetool.estimate.types import Bound, Estimate, OperatorEstimate
-from edgetool.memory.planner import MemoryPlan
+from edgetool.memory.planner import Plan
 from edgetool.model.types import Model
 from edgetool.operators.call import arena_bytes
 from edgetool.target.types import MemoryRegion, Target
@@ -104,9 +104,7 @@ class Constraints:
     activations: ActivationPeak | None
 
 
-def constraints_of(
-    model: Model, plan: MemoryPlan, estimate: Estimate, target: Target, *, model_bytes: int
-) -> Constraints:
+def constraints_of(model: Model, plan: Plan, estimate: Estimate, target: Target, *, model_bytes: int) -> Constraints:
     """The constraints of a planned model on a target. model_bytes is the size of its file."""
     known = plan.account is not None and not plan.account.is_lower_bound
     arena = plan.account.bytes if plan.account is not None and known else None

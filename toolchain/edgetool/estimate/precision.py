@@ -28,8 +28,8 @@ from edgetool.estimate.retyped import (
 )
 from edgetool.estimate.types import Estimate
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.planner import MemoryPlan
-from edgetool.memory.types import Buffer, LayoutProblem, aligned
+from edgetool.memory.planner import Plan
+from edgetool.memory.problem import Buffer, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Target
@@ -90,7 +90,7 @@ class PrecisionTradeoffs:
 
 
 def precision_tradeoffs(
-    model: Model, plan: MemoryPlan, estimate: Estimate, target: Target, *, model_bytes: int
+    model: Model, plan: Plan, estimate: Estimate, target: Target, *, model_bytes: int
 ) -> PrecisionTradeoffs:
     """The model in each precision on the target. model_bytes is the size of its file."""
     known = plan.account is not None and not plan.account.is_lower_bound
@@ -124,7 +124,7 @@ class _Measure:
     """All that the rows have in common."""
 
     model: Model
-    plan: MemoryPlan
+    plan: Plan
     roles: Mapping[tuple[int, int], Role]
     axes: Mapping[tuple[int, int], int]
     own: PrecisionName | None

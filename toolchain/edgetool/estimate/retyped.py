@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetool.memory.account import tensor_structs
-from edgetool.memory.types import aligned
+from edgetool.memory.problem import aligned
 from edgetool.model.types import DType, Graph, Model, Operator, Quantization, Tensor
 from edgetool.operators.call import Assignment, Call, KernelRefusal, PrepareRule
 from edgetool.operators.control import assignments

@@ -17,7 +17,7 @@ from edgetool.gate.plain import duration, percent
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.lifetimes import Timeline
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime, aligned
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime, aligned
 from edgetool.model.types import Model
 from edgetool.report.document import EstimateInfo, Report
 from edgetool.target.types import ARENA_KINDS, Target

@@ -35,7 +35,7 @@ from typing import Literal
 
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem, timeline
-from edgetool.memory.types import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
+from edgetool.memory.problem import ARENA_ALIGNMENT, Buffer, Layout, LayoutProblem, aligned
 from edgetool.model.types import DType, Model, Tensor
 from edgetool.operators.call import (
     SCRATCH_REQUESTS_PER_OPERATOR,

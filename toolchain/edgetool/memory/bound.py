@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import accumulate
 
 from edgetool.memory.layout.instance import easy_bound, split
-from edgetool.memory.types import LayoutProblem
+from edgetool.memory.problem import LayoutProblem
 
 
 def lower_bound(problem: LayoutProblem) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from edgetool.errors import InternalError
-from edgetool.memory.types import Buffer, Layout, LayoutProblem
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem
 
 MAX_NAME_SHOWN = 60
 # Pairs grow with the square of the buffers: past so many the list ends, and says so.

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 from edgetool.model.types import Graph, Model, Operator, Tensor
 from edgetool.operators.call import arena_bytes
 from edgetool.operators.control import resource_variables

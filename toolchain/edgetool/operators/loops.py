@@ -35,11 +35,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import pi, prod, sqrt
-from statistics import NormalDist, fmean, pstdev
 from struct import iter_unpack
+from typing import TYPE_CHECKING
 
 from edgetool.model.types import DType, Graph, Tensor
 from edgetool.operators.call import Call, demand, integer, scale, zero_point
+
+if TYPE_CHECKING:
+    from statistics import NormalDist
 
 # Rules walk along the sides of images and the windows on them. More steps than these are more than any of these devices
 # takes, and would keep us busy for as long as a file likes.
@@ -364,6 +367,8 @@ def spread(graph: Graph, tensor: Tensor) -> Spread:
     """The values of a tensor of the graph."""
     own, zero = scale(tensor) or 1.0, zero_point(tensor)
     if (contents := _dense(tensor)) and tensor.dtype in CODES:
+        from statistics import fmean, pstdev  # imported on use: it is slow to import
+
         values = [value - zero for (value,) in iter_unpack(f"<{CODES[tensor.dtype]}", contents)]
         negative = sum(value < 0 for value in values) / len(values)
         return Spread(negative, own * fmean(values), own * pstdev(values))
@@ -402,12 +407,18 @@ def zeros(graph: Graph, tensor: Tensor) -> float:
     return 0.5 if _is_made_by(graph, tensor, CLAMPING) else 0.0
 
 
+def _normal(mean: float, deviation: float) -> NormalDist:
+    from statistics import NormalDist
+
+    return NormalDist(mean, deviation)
+
+
 def negative_sum(first: Spread, second: Spread) -> float:
     """The expected share of sums below zero."""
     if not first.negative and not second.negative:
         return 0.0
     mean, deviation = first.mean + second.mean, sqrt(first.deviation**2 + second.deviation**2)
-    return NormalDist(mean, deviation).cdf(0) if deviation else float(mean < 0)
+    return _normal(mean, deviation).cdf(0) if deviation else float(mean < 0)
 
 
 def opposite(values: Spread) -> Spread:
@@ -423,7 +434,7 @@ def negatives(call: Call, position: int = 0) -> int:
 
 def within(radius: float, deviation: float = DEVIATIONS[DType.INT8]) -> float:
     """The expected share of values closer to zero than a radius, in steps of quantization as the deviation is."""
-    return 2 * NormalDist(0, deviation).cdf(radius) - 1
+    return 2 * _normal(0, deviation).cdf(radius) - 1
 
 
 def near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DType.INT8]) -> float:
@@ -433,7 +444,7 @@ def near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DType.IN
     """
     if count < 1:
         return 0.0
-    values = NormalDist(0, deviation)
+    values = _normal(0, deviation)
     largest = values.inv_cdf((count - 0.375) / (count + 0.25))
     below = values.cdf(largest)
     # The share first: it is at most 1, so that rounding cannot make it more than all of them.

@@ -1,54 +1,51 @@
-"""Every operator that edgetool knows, one entry each, assembled from the families."""
+"""Every operator that edgetool knows, one entry each, from the families."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 
 from edgetool.model.types import Operator
-from edgetool.operators import (
-    activation,
-    arithmetic,
-    comparison,
-    control,
-    convolution,
-    custom,
-    dense,
-    depthwise,
-    elementwise,
-    movement,
-    normalization,
-    padding,
-    pooling,
-    recurrent,
-    reduction,
-    selection,
-    shape,
-    signal,
-    transpose_conv,
-)
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.loops import TooLongError, Work
 
-FAMILIES = (
-    activation,
-    arithmetic,
-    comparison,
-    control,
-    convolution,
-    dense,
-    depthwise,
-    elementwise,
-    movement,
-    normalization,
-    padding,
-    pooling,
-    recurrent,
-    reduction,
-    selection,
-    shape,
-    transpose_conv,
-)
+# The operators of each family, which is a module of this package.
+FAMILIES: dict[str, str] = {
+    "activation": "ELU HARD_SWISH LEAKY_RELU LOGISTIC PRELU RELU RELU6 TANH",
+    "arithmetic": "ADD ADD_N DIV FLOOR_DIV FLOOR_MOD MAXIMUM MINIMUM MUL SQUARED_DIFFERENCE SUB",
+    "comparison": "EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_NOT LOGICAL_OR NOT_EQUAL SELECT_V2",
+    "control": "ASSIGN_VARIABLE CALL_ONCE IF READ_VARIABLE VAR_HANDLE WHILE",
+    "convolution": "CONV_2D CONV_3D CONV_3D_TRANSPOSE",
+    "dense": "BATCH_MATMUL FULLY_CONNECTED",
+    "depthwise": "DEPTHWISE_CONV_2D",
+    "elementwise": "ABS CAST CEIL COS DEQUANTIZE EXP FLOOR LOG NEG QUANTIZE ROUND RSQRT SIN SQRT SQUARE ZEROS_LIKE",
+    "movement": """
+        BATCH_TO_SPACE_ND CONCATENATION DEPTH_TO_SPACE PACK RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2
+        SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V TRANSPOSE UNPACK
+    """,
+    "normalization": "L2_NORMALIZATION LOG_SOFTMAX SOFTMAX",
+    "padding": "BROADCAST_TO FILL MIRROR_PAD PAD PADV2",
+    "pooling": "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D",
+    "recurrent": """
+        BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN LSTM RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM
+        UNIDIRECTIONAL_SEQUENCE_RNN
+    """,
+    "reduction": "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_MAX REDUCE_MIN SUM",
+    "selection": "DYNAMIC_UPDATE_SLICE EMBEDDING_LOOKUP GATHER GATHER_ND SLICE STRIDED_SLICE",
+    "shape": "BROADCAST_ARGS EXPAND_DIMS RESHAPE SHAPE SQUEEZE",
+    "transpose_conv": "TRANSPOSE_CONV",
+}
+# The custom operators that TFLM includes, by their custom code.
+CUSTOM_FAMILIES: dict[str, str] = {
+    "custom": "CIRCULAR_BUFFER TFLM_DECODE TFLite_Detection_PostProcess",
+    "signal": """
+        SignalDelay SignalEnergy SignalFftAutoScale SignalFilterBank SignalFilterBankLog
+        SignalFilterBankSpectralSubtraction SignalFilterBankSquareRoot SignalFramer SignalIrfft SignalOverlapAdd
+        SignalPCAN SignalRfft SignalStacker SignalWindow
+    """,
+}
 # Other operators of the schema: TFLM lacks them, or asks for nothing that is known; none multiplies and accumulates.
 OTHERS = """
 ATAN2 BITCAST BITWISE_XOR DELEGATE DENSIFY DILATE FAKE_QUANT GELU LOCAL_RESPONSE_NORMALIZATION MATRIX_DIAG
@@ -57,14 +54,36 @@ RELU_0_TO_1 RELU_N1_TO_1 REVERSE_SEQUENCE RIGHT_SHIFT SCATTER_ND SEGMENT_SUM SEL
 UNIQUE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM WHERE
 """.split()
 
-_ENTRIES = {entry.code: entry for family in FAMILIES for entry in family.OPERATORS}
-OPERATORS: dict[str, OperatorEntry] = {
-    code: _ENTRIES.get(code) or OperatorEntry(code) for code in sorted({*_ENTRIES, *OTHERS})
-}
-# The custom operators that TFLM brings, by their custom code.
-CUSTOM_OPERATORS: dict[str, OperatorEntry] = {
-    entry.code: entry for entry in sorted((*custom.OPERATORS, *signal.OPERATORS), key=lambda entry: entry.code)
-}
+
+class _Entries(Mapping[str, OperatorEntry]):
+    """Entries by operator. A family is imported when one of its operators is looked up: most models use a few."""
+
+    def __init__(self, families: Mapping[str, str], others: Sequence[str] = ()) -> None:
+        family_of = {code: family for family, codes in families.items() for code in codes.split()}
+        self._family_of = dict(sorted({**dict.fromkeys(others), **family_of}.items()))
+
+    def __getitem__(self, code: str) -> OperatorEntry:
+        family = self._family_of[code]
+        return OperatorEntry(code) if family is None else _entries(family)[code]
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._family_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._family_of)
+
+    def __len__(self) -> int:
+        return len(self._family_of)
+
+
+@cache
+def _entries(family: str) -> dict[str, OperatorEntry]:
+    module = import_module(f"edgetool.operators.{family}")
+    return {entry.code: entry for entry in module.OPERATORS}
+
+
+OPERATORS = _Entries(FAMILIES, OTHERS)
+CUSTOM_OPERATORS = _Entries(CUSTOM_FAMILIES)
 # Rules walk along the sides of images; so many elements in a row are more than any of these devices takes.
 LONGEST_SIDE = 2**17
 

@@ -1,42 +1,41 @@
-"""Everything that follows from a model and a target.
-
-What is to be said of an arena's account.
-
-What is to be said of operators that the runtime has, but not as the model uses them.
-"""
+"""Analyse a model on a target: its memory plan, its estimate, whether it fits, and all findings on them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from edgetool.estimate.latency import CountedOperator, count_operators, estimate_model, instruction_table
-from edgetool.estimate.types import Estimate
 from edgetool.finding import Finding
 from edgetool.gate.judge import Fit, judge_fit
 from edgetool.memory.account import ArenaAccount
-from edgetool.memory.plan_options import PlanOptions, Wanted
-from edgetool.memory.planner import MemoryPlan, plan_memory
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory
+from edgetool.memory.problem import Effort
 from edgetool.model.findings import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
 from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
 from edgetool.target.types import Target
 
+# Estimate and validation are imported on use: commands that only plan start faster without them.
+if TYPE_CHECKING:
+    from edgetool.estimate.latency import CountedOperator
+    from edgetool.estimate.types import Estimate
+    from edgetool.operators.legality import Illegal, IllegalKind
+
 NAMES_SHOWN = 6
 MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
 
 
-def arena_findings(plan: MemoryPlan, target: Target | None, *, told: Collection[tuple[int, int]] = ()) -> list[Finding]:
-    """Why the arena is not exact, where it is not, and on what the figures rest where they were not measured.
+def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tuple[int, int]] = ()) -> list[Finding]:
+    """Report why the arena is not exact, if it is not, and which figures are derived instead of measured.
 
-    told: operators by (subgraph, index) that another finding says the device refuses.
+    reported: operators, by (subgraph, index), that another finding reports as rejected by the device.
     """
     account = plan.account
     if plan.constants_in_ram:
@@ -47,7 +46,7 @@ def arena_findings(plan: MemoryPlan, target: Target | None, *, told: Collection[
             f"{plan.layout.height:,} bytes is known; specify one with --target"
         )
         return [Finding("arena-lower-bound", "note", text)]
-    findings = _refusals(account, target, told)
+    findings = _refusals(account, target, reported)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
         text = (
@@ -72,11 +71,11 @@ def arena_findings(plan: MemoryPlan, target: Target | None, *, told: Collection[
     return findings
 
 
-def _refusals(account: ArenaAccount, target: Target, told: Collection[tuple[int, int]]) -> list[Finding]:
-    """One finding for each reason, with the operators and tensors that it concerns."""
+def _refusals(account: ArenaAccount, target: Target, reported: Collection[tuple[int, int]]) -> list[Finding]:
+    """Return one finding for each reason, with the operators and tensors that it concerns."""
     refused: dict[str, list[str]] = {}
     for item in account.unaccounted:
-        if item.refusal is not None and (item.subgraph, item.operator) not in told:
+        if item.refusal is not None and (item.subgraph, item.operator) not in reported:
             where = item.label if item.operator is None else f"operator {item.operator} ({item.label})"
             if item.subgraph:
                 where += f" of subgraph {item.subgraph}"
@@ -94,10 +93,10 @@ def _refusals(account: ArenaAccount, target: Target, told: Collection[tuple[int,
 
 
 def counted(names: Counter[str]) -> str:
-    """As in "GELU (2x), TILE (1x) and 3 more"; names that files give to custom operators are no terminal's orders."""
+    """Return text such as "GELU (2x), TILE (1x) and 3 more", with names of custom operators escaped."""
     shown = ", ".join(f"{_visible(name)} ({count}x)" for name, count in names.most_common(NAMES_SHOWN))
-    left = len(names) - NAMES_SHOWN
-    return f"{shown} and {left} more" if left > 0 else shown
+    rest = len(names) - NAMES_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def _visible(name: str) -> str:
@@ -106,7 +105,7 @@ def _visible(name: str) -> str:
 
 NAMED = 6  # operators that a message names
 
-# What becomes of the model on the device, by kind; a missing operator is told of elsewhere.
+# What happens to the model on the device, by kind; missing operators are reported by _runtime_findings.
 RULES: dict[IllegalKind, tuple[str, str]] = {
     "type": ("operator-type-not-in-runtime", "the device will reject the model"),
     "limit": ("operator-limit-in-runtime", "the device will reject the model, or compute nothing"),
@@ -117,10 +116,12 @@ RULES: dict[IllegalKind, tuple[str, str]] = {
 def legality_findings(
     model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None, account: ArenaAccount | None
 ) -> tuple[list[Finding], frozenset[tuple[int, int]]]:
-    """One finding for each reason; and the operators by (subgraph, index) whose types were the reason.
+    """Return one finding for each reason, and the operators, by (subgraph, index), whose types were the reason.
 
-    Limits that the arena's account knows for a refusal of AllocateTensors are left to it.
+    Limits for which AllocateTensors fails are left to arena_findings.
     """
+    from edgetool.operators.legality import illegal_operators
+
     refused = {
         (item.subgraph, item.operator)
         for item in (account.unaccounted if account is not None else ())
@@ -128,8 +129,8 @@ def legality_findings(
     }
     groups: dict[tuple[IllegalKind, str], list[Illegal]] = {}
     for item in illegal_operators(model, target.runtime, custom, kernels=target.kernels):
-        known = item.kind == "limit" and (item.subgraph, item.operator.index) in refused
-        if item.kind in RULES and not known:
+        in_account = item.kind == "limit" and (item.subgraph, item.operator.index) in refused
+        if item.kind in RULES and not in_account:
             groups.setdefault((item.kind, item.why), []).append(item)
     findings = [
         Finding(
@@ -146,7 +147,7 @@ def legality_findings(
 
 
 def _places(items: Sequence[Illegal]) -> str:
-    """As in "operators 3, 7 and 2 more"; those of other subgraphs as "1:4"."""
+    """Return text such as "operators 3, 7 and 2 more", with operators of other subgraphs as "1:4"."""
     names = [f"{item.subgraph}:{item.operator.index}" if item.subgraph else str(item.operator.index) for item in items]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"operator{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"
@@ -154,11 +155,11 @@ def _places(items: Sequence[Illegal]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A model on a target: its memory plan, its estimate and its fit (None without a target)."""
+    """A model on a target: its memory plan, its estimate and its fit, both None without a target."""
 
     model: Model
     target: Target | None
-    plan: MemoryPlan
+    plan: Plan
     estimate: Estimate | None
     fit: Fit | None
     findings: tuple[Finding, ...]
@@ -168,11 +169,11 @@ class Analysis:
 class Build:
     """A model in one build of TFLM: everything that does not depend on the board.
 
-    findings are those that name no board; refused: the operators, by (subgraph, index), whose types the runtime lacks.
-    operators: counted work, None without a target or without an estimate.
+    findings: those that name no board. refused: the operators, by (subgraph, index), whose types the runtime lacks.
+    operators: the counted operators, None without a target or without an estimate.
     """
 
-    plan: MemoryPlan
+    plan: Plan
     findings: tuple[Finding, ...]
     refused: frozenset[tuple[int, int]]
     operators: tuple[CountedOperator, ...] | None
@@ -181,14 +182,14 @@ class Build:
 def analyse(
     source: Source,
     target: Target | None,
+    request: PlanRequest | None = None,
+    effort: Effort | None = None,
     *,
+    plan: Plan | None = None,
     with_estimate: bool = True,
     custom: Mapping[str, OperatorEntry] | None = None,
-    wanted: Wanted = "best",
-    options: PlanOptions | None = None,
-    plan: MemoryPlan | None = None,
 ) -> Analysis:
-    """Plan (unless a plan is given), estimate and judge.
+    """Plan as requested (unless a plan is given), estimate and judge.
 
     custom: entries of operators that the user describes, by custom code. Raises UnsupportedModelError for control flow
     that never ends, InvalidModelError for an unsafe plan in the file.
@@ -196,26 +197,28 @@ def analyse(
     model = source.model
     if plan is None:
         platform = None if target is None else platform_of(target)
-        plan = plan_memory(model, platform, custom=custom, wanted=wanted, options=options)
+        plan = plan_memory(model, platform, request, effort, custom=custom)
     build = _build(model, target, custom, plan, with_estimate=with_estimate)
     return _on_board(source, target, custom, build)
 
 
 class SharedAnalysis:
-    """Analyses of one file, as it is, for many targets; targets with the same build share its plan and its counts."""
+    """Analyses of one unchanged file for many targets; targets with the same build share its plan and its counts."""
 
     def __init__(self, source: Source, custom: Mapping[str, OperatorEntry] | None = None) -> None:
         self._source, self._custom = source, custom
         self._builds: dict[Hashable, Build] = {}
 
     def on(self, target: Target) -> Analysis:
-        """Return what `analyse` returns for the target and wanted="as in file"; it raises the same errors."""
+        """Return what `analyse` returns for the target and the plan in the file; raise the same errors."""
+        from edgetool.estimate.latency import instruction_table
+
         core = target.core
         key = (target.runtime, core.abi, target.kernels, core.dsp, core.mve, instruction_table(target))
         build = self._builds.get(key)
         if build is None:
             model = self._source.model
-            plan = plan_memory(model, platform_of(target), custom=self._custom, wanted="as in file")
+            plan = plan_memory(model, platform_of(target), PlanRequest(file_plan="only"), custom=self._custom)
             build = self._builds[key] = _build(model, target, self._custom, plan, with_estimate=True)
         return _on_board(self._source, target, self._custom, build)
 
@@ -224,7 +227,7 @@ def _build(
     model: Model,
     target: Target | None,
     custom: Mapping[str, OperatorEntry] | None,
-    plan: MemoryPlan,
+    plan: Plan,
     *,
     with_estimate: bool,
 ) -> Build:
@@ -234,19 +237,24 @@ def _build(
     if target is None:
         return Build(plan, tuple(findings), frozenset(), None)
     illegal, refused = legality_findings(model, target, custom, plan.account)
-    operators = count_operators(model, target, costs, custom) if with_estimate else None
-    return Build(plan, (*findings, *illegal), refused, operators)
+    if not with_estimate:
+        return Build(plan, (*findings, *illegal), refused, None)
+    from edgetool.estimate.latency import count_operators
+
+    return Build(plan, (*findings, *illegal), refused, count_operators(model, target, costs, custom))
 
 
 def _on_board(
     source: Source, target: Target | None, custom: Mapping[str, OperatorEntry] | None, build: Build
 ) -> Analysis:
     model, plan = source.model, build.plan
-    findings = [*build.findings, *arena_findings(plan, target, told=build.refused)]
+    findings = [*build.findings, *arena_findings(plan, target, reported=build.refused)]
     estimate = fit = None
     if target is not None and build.operators is not None:
+        from edgetool.estimate.latency import estimate_model
+
         estimate = estimate_model(model, target, custom, counted=build.operators)
-        findings += _silent_findings(estimate, target)
+        findings += _ignored_error_findings(estimate, target)
     if target is not None:
         fit, judged = judge_fit(
             target,
@@ -267,8 +275,8 @@ def _cost_findings(costs: Iterable[OperatorCost]) -> list[Finding]:
     return [Finding("operator-not-modelled", "warning", text)]
 
 
-def _silent_findings(estimate: Estimate, target: Target) -> list[Finding]:
-    """Kernels whose error nobody sees: verified for 1xN convolutions on the Cortex-M55 (arm_convolve_1_x_n_s8.c)."""
+def _ignored_error_findings(estimate: Estimate, target: Target) -> list[Finding]:
+    """Report kernels whose error is ignored, as 1xN convolutions on the Cortex-M55 do (arm_convolve_1_x_n_s8.c)."""
     silent = [item for item in estimate.operators if item.gives_up]
     if not silent:
         return []
@@ -284,7 +292,7 @@ def _silent_findings(estimate: Estimate, target: Target) -> list[Finding]:
 
 
 def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
-    """Descriptions of custom operators that the model does not use, or that stand for a kernel of TFLM's own."""
+    """Report descriptions of custom operators that the model does not use, or that replace a kernel of TFLM."""
     used = {operator.custom_code for graph in model.subgraphs for operator in graph.operators}
     described = sorted(custom or {})
     findings = []
@@ -292,17 +300,17 @@ def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None
     if unused:
         text = f"described but not used by the model: {counted(Counter(unused))}"
         findings.append(Finding("custom-operator-unused", "note", text))
-    own = [name for name in described if name in used and name in CUSTOM_OPERATORS]
-    if own:
-        text = f"the description replaces TFLM's own kernel for {counted(Counter(own))}"
+    replaced = [name for name in described if name in used and name in CUSTOM_OPERATORS]
+    if replaced:
+        text = f"the description replaces TFLM's own kernel for {counted(Counter(replaced))}"
         findings.append(Finding("custom-operator-replaces", "note", text))
     return findings
 
 
-def lacking_operators(
+def unsupported_operators(
     model: Model, target: Target, custom: Mapping[str, OperatorEntry] | None
 ) -> list[tuple[int, Operator]]:
-    """The operators that neither the runtime has nor the user describes, each with its subgraph."""
+    """Return the operators that the runtime lacks and the user does not describe, each with its subgraph."""
     return [
         (graph.index, operator)
         for graph in model.subgraphs
@@ -316,9 +324,9 @@ def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, 
     if target is None:
         return []
     runtime = target.runtime
-    lacking = [operator for _, operator in lacking_operators(model, target, custom)]
-    missing = Counter(operator.label for operator in lacking if operator.code != "CUSTOM")
-    foreign = Counter(operator.label for operator in lacking if operator.code == "CUSTOM")
+    unsupported = [operator for _, operator in unsupported_operators(model, target, custom)]
+    missing = Counter(operator.label for operator in unsupported if operator.code != "CUSTOM")
+    foreign = Counter(operator.label for operator in unsupported if operator.code == "CUSTOM")
     findings = []
     if missing:
         text = f"{runtime.name} does not support {counted(missing)}: AllocateTensors will fail on the device"

@@ -25,7 +25,7 @@ from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.figure import in_text
 from edgetool.finding import Finding
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.loops import subgraph_runs
 from edgetool.pipeline.device_log import ANY, DeviceRun, at_clock_of, check_run, device_runs, run_ms
 from edgetool.pipeline.output import check_writable, write_file
@@ -206,7 +206,7 @@ def _device_info(run: DeviceRun, target: Target) -> DeviceInfo:
     The account is None where edgetool has a bound only, and of an arena that several models share.
     """
     profile = run.profile
-    account = plan_memory(run.source.model, platform_of(target), wanted="as in file").account
+    account = plan_memory(run.source.model, platform_of(target), PlanRequest(file_plan="only")).account
     known = account is not None and not account.is_lower_bound and not profile.arena_shared
     return DeviceInfo(
         log=run.log.name,

@@ -34,12 +34,12 @@ from edgetool.gate.limits import Allowance, Limits, judge_budgets
 from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Entry, Lock, entry_of, lock_text, parse_lock
 from edgetool.gate.lock_judgement import compare, found_in, judge_lock, updated
 from edgetool.memory.account import ArenaAccount
-from edgetool.memory.planner import plan_memory
+from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.model.metadata import converter_of, keeps_own_plan
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
+from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
 from edgetool.pipeline.output import read_file, write_file, writing_in
-from edgetool.pipeline.planning import PlanRequest, Watch, plan_findings
+from edgetool.pipeline.planning import Deadline, plan_findings
 from edgetool.pipeline.report_file import quantizations
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
@@ -98,8 +98,8 @@ def _alternatives(
         return Alternatives(saving=saving)
     planned_bytes, proven = None, False
     if not keeps_own_plan(model):
-        options = PlanRequest().options(Watch(PLAN_SECONDS))
-        plan = plan_memory(model, platform_of(target), custom=custom, wanted="anew", options=options)
+        effort = Deadline(PLAN_SECONDS).effort()
+        plan = plan_memory(model, platform_of(target), PlanRequest(file_plan="replace"), effort, custom=custom)
         planned_bytes = None if plan.account is None else plan.account.bytes
         # Where the head does not set the arena, nothing is known of the least.
         sets = plan.account is not None and plan.account.peak.when == INVOKE
@@ -117,7 +117,7 @@ def _with_other_kernels(
         return None, None
     other = "reference" if target.kernels == "cmsis-nn" else "cmsis-nn"
     platform = platform_of(target.with_overrides(kernels=other))
-    account = plan_memory(analysis.model, platform, custom=custom, wanted="as in file").account
+    account = plan_memory(analysis.model, platform, PlanRequest(file_plan="only"), custom=custom).account
     return (None, None) if account is None or account.is_lower_bound else (other, account.bytes)
 
 
@@ -318,7 +318,7 @@ class _Case:
 
     def _lacking(self) -> dict[str, tuple[str, ...]]:
         """The operators that nothing runs, the first of each kind by name."""
-        operators = lacking_operators(self.source.model, self.target, self.custom)
+        operators = unsupported_operators(self.source.model, self.target, self.custom)
         names: dict[str, list[str]] = {}
         for graph, operator in operators:
             rule = "custom-operator" if operator.code == "CUSTOM" else "operator-not-in-runtime"

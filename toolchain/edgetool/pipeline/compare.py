@@ -18,6 +18,7 @@ from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
 from edgetool.gate import lock_judgement
 from edgetool.gate.lock_judgement import Likeness
+from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import read_file
@@ -322,7 +323,7 @@ def _of_report(found: Report) -> _Side:
 
 def _of_model(path: Path, source: Source, target: Target, custom: Any) -> _Side:
     """Judged now; what quantization cost is in the report of the conversion, where that lies beside the file."""
-    analysis = analyse(source, target, custom=custom, wanted="as in file")
+    analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     (quantization,) = quantizations((path,), (source,), ())
     made = report(source, analysis, options={}, quantization=quantization)
     info = SideInfo("model", source.name, source.sha256, None, analysis.plan.planner, made.target, target.clock_hz)

@@ -23,6 +23,7 @@ from edgetool.convert.float_tflite import check_quantizable, computes_in_float, 
 from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, Conversion, ConvertRequest, Rnn
 from edgetool.errors import ConversionError, InvalidModelError, UnsupportedModelError, UsageError
 from edgetool.finding import Finding
+from edgetool.memory.planner import FilePlan, PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.scopes import layer_of
 from edgetool.model.types import Model
@@ -35,8 +36,7 @@ from edgetool.passes.rescaling import fold_rescaling
 from edgetool.pipeline.delivery import (
     Converted,
     Destination,
-    Found,
-    Planning,
+    Origin,
     Progress,
     conversion_findings,
     default_directory,
@@ -44,7 +44,7 @@ from edgetool.pipeline.delivery import (
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
 from edgetool.pipeline.output import check_readable
-from edgetool.pipeline.planning import PlanRequest, planned_for
+from edgetool.pipeline.planning import planned_for
 from edgetool.pipeline.quality import input_findings, layer_losses, loss_findings, measure_quality
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, own_path, read_custom_operators, sha256_of
@@ -366,8 +366,8 @@ def convert_file(
         )
     if replan and not offline_plan:
         raise UsageError("--no-offline-plan and --replan are mutually exclusive", fix="specify only one of them")
-    wishes = plan or PlanRequest()
-    if not offline_plan and (wishes.order or wishes.strategy):
+    plan = plan or PlanRequest()
+    if not offline_plan and (plan.order or plan.strategy):
         raise UsageError("--no-offline-plan leaves the file unchanged: --order and --strategy cannot be applied")
     named = name_findings(path, name)
     name = output_name(path, name)
@@ -384,18 +384,19 @@ def convert_file(
     as_it_is = given is not None and _stays_as_it_is(request, given)
     if given is not None and as_it_is:
         source, ends = _with_integer_ends(given, request.io)
-        found = Found(model_info(given), findings=(*ends, *_as_it_is_findings(request, given)))
+        origin = Origin(model_info(given), findings=(*ends, *_as_it_is_findings(request, given)))
     else:
-        source, found = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
-    planning = Planning(wishes, offline_plan=offline_plan, replan=replan)
+        source, origin = _convert_and_compare(request, target, name, custom, progress or (lambda step: None))
+    file_plan: FilePlan = "only" if not offline_plan else "replace" if replan else "use"
+    plan = replace(plan, file_plan=file_plan)
     return deliver(
         source,
-        replace(found, findings=(*found.findings, *named)),
+        replace(origin, findings=(*origin.findings, *named)),
         target,
         destination,
-        options=_options(request, planning, destination, custom_operators, as_it_is=as_it_is),
-        made_anew=not as_it_is,
-        planning=planning,
+        options=_options(request, plan, destination, custom_operators, as_it_is=as_it_is),
+        renumber=not as_it_is,
+        request=plan,
         custom=custom,
         strict=strict,
         progress=progress,
@@ -484,7 +485,7 @@ def _convert_and_compare(
     name: str,
     custom: Mapping[str, OperatorEntry] | None,
     say: Progress,
-) -> tuple[Source, Found]:
+) -> tuple[Source, Origin]:
     """The converted model and how far it is from the original; all temporary files are gone on return."""
     with work_folder() as folder:
         form = best_form(request, target, name=f"{name}.tflite", workdir=folder, custom=custom, progress=say)
@@ -496,7 +497,7 @@ def _convert_and_compare(
     )
     findings = (*conversion_findings(quality, conversion.notes), *lost, *coarse, *form.findings)
     original = _original_info(request.path, source)
-    return source, Found(original, quality, findings, conversion.versions, request.trust_model_code)
+    return source, Origin(original, quality, findings, conversion.versions, request.trust_model_code)
 
 
 def _original_info(path: Path, source: Source) -> ModelInfo:
@@ -520,7 +521,7 @@ def hash_of_path(path: Path) -> tuple[str, int]:
 
 def _options(
     request: ConvertRequest,
-    planning: Planning,
+    plan: PlanRequest,
     destination: Destination,
     custom_operators: Path | None,
     *,
@@ -548,9 +549,9 @@ def _options(
         "input_shapes": [[name, list(sizes)] for name, sizes in request.input_shapes],
         "keep_float": list(request.keep_float),
         "debug_quantization": request.debug_quantization,
-        "offline_plan": planning.offline_plan,
-        "replan": planning.replan,
-        **planning.request.told(),
+        "offline_plan": plan.file_plan != "only",
+        "replan": plan.file_plan == "replace",
+        **plan.as_options(),
         **destination.firmware.told(),
         "custom_operators": file_name(custom_operators),
     }

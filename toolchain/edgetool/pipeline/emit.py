@@ -24,7 +24,7 @@ from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.gate.judge import judge_fit
 from edgetool.memory.account import SharedAccount, Tenant, account_shared
-from edgetool.memory.planner import MemoryPlan
+from edgetool.memory.planner import DEFAULT_SECONDS, Plan, PlanRequest
 from edgetool.memory.sharing.plan import SharedLayout, shared_offsets, whole_problem
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.operators.entry import OperatorEntry
@@ -44,7 +44,7 @@ from edgetool.pipeline.firmware import (
     program_spec,
 )
 from edgetool.pipeline.output import check_writable, write_files
-from edgetool.pipeline.planning import DEFAULT_SECONDS, NO_PLAN, plan_findings, watched
+from edgetool.pipeline.planning import NO_PLAN, interruptible, plan_findings
 from edgetool.pipeline.reporting import finding_infos, report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import Report, SharedArenaInfo, SharedModelInfo
@@ -58,7 +58,7 @@ class SharedModel:
 
     name: str
     source: Source
-    plan: MemoryPlan
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,13 +306,15 @@ def emit_files(
     source = open_tflite(path)
     names = firmware_names(name, request, with_buffers=with_buffers)
     check_writable(directory, _others(directory, names, path), force=force, inputs=inputs)
-    analysis = analyse(source, target, custom=custom, wanted="as in file")
+    analysis = analyse(source, target, PlanRequest(file_plan="only"), custom=custom)
     shared, interrupted = None, False
     if with_buffers:
-        with watched(DEFAULT_SECONDS) as watch:
+        with interruptible(DEFAULT_SECONDS) as deadline:
             problem = whole_problem(source.model, analysis.plan.timeline)
-            shared = SharedBuffers(problem, shared_offsets(problem, sharing or "dynamic-programming", watch.effort))
-        interrupted = watch.interrupted
+            shared = SharedBuffers(
+                problem, shared_offsets(problem, sharing or "dynamic-programming", deadline.effort())
+            )
+        interrupted = deadline.interrupted
     made = firmware_files(name, source, analysis.plan, target, request=request, shared=shared, custom=custom)
     written = {file: made[file] for file in _others(directory, tuple(made), path)}
     files = write_files(directory, written, force=force, inputs=inputs)
@@ -407,7 +409,8 @@ def emit_shared(
     check_writable(directory, tuple(file for file in expected if file not in lying), force=force, inputs=inputs)
     used = [_used(custom, sources, position) for position in range(len(sources))]
     analyses = [
-        analyse(source, target, custom=own, wanted="as in file") for source, own in zip(sources, used, strict=True)
+        analyse(source, target, PlanRequest(file_plan="only"), custom=own)
+        for source, own in zip(sources, used, strict=True)
     ]
     models = [
         SharedModel(each, source, analysis.plan)

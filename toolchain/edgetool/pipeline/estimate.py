@@ -26,9 +26,10 @@ from edgetool.estimate.hardware import (
 from edgetool.estimate.types import positive
 from edgetool.figure import in_text
 from edgetool.pipeline.analysis import analyse
+from edgetool.pipeline.estimate_report import EstimateRequest, MeasuredRun, measured_on_target
 from edgetool.pipeline.output import check_writable, write_files
-from edgetool.pipeline.planning import PlanRequest, Watch, search_findings
-from edgetool.pipeline.reporting import EstimateRequest, MeasuredRun, measured_on_target, report
+from edgetool.pipeline.planning import Deadline, search_findings
+from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.report.document import EstimateInfo, Report
 from edgetool.target.types import Target
@@ -171,9 +172,9 @@ def estimate_file(
     reports = []
     for target in targets:
         throttled = target if scale == 1 else target.with_overrides(clock_hz=round(target.clock_hz * scale))
-        watch = Watch(asked.time_limit)
-        analysis = analyse(source, throttled, custom=custom, options=PlanRequest().options(watch))
-        findings = search_findings(analysis.plan, watch, "allow more time with --time-limit")
+        deadline = Deadline(asked.time_limit)
+        analysis = analyse(source, throttled, effort=deadline.effort(), custom=custom)
+        findings = search_findings(analysis.plan, deadline, "allow more time with --time-limit")
         measured = None if run is None else run(throttled)
         reports.append(report(source, analysis, options=options, findings=findings, request=asked, measured=measured))
     return tuple(reports)

@@ -33,9 +33,9 @@ from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_sourc
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.lifetimes import carried_state
-from edgetool.memory.planner import MemoryPlan
+from edgetool.memory.planner import Plan
+from edgetool.memory.problem import LayoutProblem
 from edgetool.memory.sharing.plan import SharedLayout
-from edgetool.memory.types import LayoutProblem
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Model, Operator
@@ -229,7 +229,7 @@ def firmware_names(name: str, request: FirmwareRequest, *, with_buffers: bool = 
 def firmware_files(
     name: str,
     source: Source,
-    plan: MemoryPlan,
+    plan: Plan,
     target: Target | None,
     *,
     request: FirmwareRequest = HEADER_ONLY,
@@ -259,7 +259,7 @@ def firmware_files(
     return files
 
 
-def own_arena_findings(name: str, plan: MemoryPlan) -> tuple[Finding, ...]:
+def own_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
     """What the user has to give where no exact arena is known."""
     if plan.account is not None and not plan.account.is_lower_bound:
         return ()
@@ -293,7 +293,7 @@ def program_files(program: ProgramSpec, request: FirmwareRequest) -> dict[str, b
 def header_spec(
     name: str,
     source: Source,
-    plan: MemoryPlan,
+    plan: Plan,
     target: Target | None,
     *,
     uncalibrated: bool,

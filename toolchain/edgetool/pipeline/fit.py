@@ -16,7 +16,7 @@ from edgetool.gate.judge import Figures, judge_figures
 from edgetool.gate.limits import Limits
 from edgetool.gate.plain import duration, short_size
 from edgetool.operators.entry import OperatorEntry
-from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
+from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.pipeline.targets import all_targets
@@ -181,7 +181,7 @@ def _figures(source: Source, analysis: Analysis, target: Target) -> Figures:
 
 
 def _lacking(source: Source, target: Target, custom: Mapping[str, OperatorEntry]) -> tuple[str, ...]:
-    operators = lacking_operators(source.model, target, custom)
+    operators = unsupported_operators(source.model, target, custom)
     return tuple(dict.fromkeys(operator.label for _, operator in operators))
 
 

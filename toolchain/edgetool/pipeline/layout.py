@@ -14,15 +14,14 @@ from edgetool.errors import EdgetoolError, InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_sound
-from edgetool.memory.effort import Effort
 from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
-from edgetool.memory.layout.solve import Strategy, solve
+from edgetool.memory.layout.solve import LayoutStrategy, solve
+from edgetool.memory.problem import Effort, Layout, LayoutProblem
 from edgetool.memory.sharing.plan import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
-from edgetool.memory.types import Layout, LayoutProblem
 from edgetool.pipeline.output import check_writable, read_file, write_file
-from edgetool.pipeline.planning import watched
+from edgetool.pipeline.planning import interruptible
 from edgetool.pipeline.reporting import finding_infos
 from edgetool.pipeline.source import sha256_of
 from edgetool.report.document import Provenance
@@ -43,7 +42,7 @@ def layout_instance(
     *,
     capacity: int | None = None,
     output: Path | None = None,
-    strategy: Strategy | None = None,
+    strategy: LayoutStrategy | None = None,
     sharing: Algorithm | None = None,
     time_limit: float | None = DEFAULT_SECONDS,
     seed: int = 0,
@@ -137,7 +136,7 @@ class _Found:
 def _search(
     instance: Instance,
     capacity: int | None,
-    strategy: Strategy,
+    strategy: LayoutStrategy,
     sharing: Algorithm | None,
     time_limit: float | None,
     seed: int,
@@ -156,12 +155,13 @@ def _search(
             progress(step)
 
     problem = instance.problem
-    with watched(time_limit, seed=seed, tick=show) as watch:
+    with interruptible(time_limit, tick=show) as deadline:
+        effort = deadline.effort(seed)
         if sharing is None:
-            layout = solve(problem, watch.effort, strategy=strategy, capacity=capacity, improved=improved)
-            return _Found(require_sound(problem, layout), None, watch.interrupted)
-        layout, groups = _share(problem, sharing, watch.effort)
-        return _Found(layout, groups, watch.interrupted)
+            layout = solve(problem, effort, strategy=strategy, capacity=capacity, improved=improved)
+            return _Found(require_sound(problem, layout), None, deadline.interrupted)
+        layout, groups = _share(problem, sharing, effort)
+        return _Found(layout, groups, deadline.interrupted)
 
 
 def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[Layout, tuple[tuple[int, ...], ...]]:

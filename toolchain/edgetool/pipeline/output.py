@@ -12,9 +12,7 @@ import errno
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -124,6 +122,8 @@ def place_over(directory: Path, files: Mapping[str, bytes], lock: int | None) ->
 
 def _stage(base: Path, files: Mapping[str, bytes], *, replacing: bool = False) -> Path:
     """A temporary directory with the files in its `new`, on the disk, and with what they replace in its `old`."""
+    import tempfile  # imported on use, as subprocess is: most commands write no files
+
     staging = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
     try:
         (staging / NEW).mkdir()
@@ -156,6 +156,8 @@ def _commit_apart(staging: Path, lock: int | None) -> None:
     if os.name != "posix":
         commit(staging)
         return
+    import subprocess
+
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", Path(swap.__file__).resolve(), staging.name],
@@ -304,6 +306,8 @@ def check_writable(
     """Raise the OutputError that write_files would raise for these names, before any long work is done."""
     for name in names:
         _refuse_collision(directory / name, force=force, inputs=inputs, option=option)
+    import tempfile
+
     try:
         nearest = directory if directory.exists() else _parent_of_new(directory, option)
         while not nearest.exists():

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgetool.errors import UsageError
+from edgetool.memory.planner import PlanRequest
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import write_file
 from edgetool.pipeline.planning import (
     PLAN_FOR_NO_BUILD,
-    PlanRequest,
-    Watch,
+    Deadline,
+    check_applies,
     plan_findings,
     planned_source,
     search_findings,
@@ -26,39 +27,32 @@ def plan_model(
     target: Target | None,
     *,
     request: PlanRequest | None = None,
-    watch: Watch | None = None,
+    deadline: Deadline | None = None,
     output: Path | None = None,
-    replan: bool = False,
     custom_operators: Path | None = None,
     force: bool = False,
 ) -> Report:
-    """Plan the model; write it with its plan to `output` when that is given.
+    """Plan the model, and write it with its plan to `output` if that is given.
 
-    A plan in the file is honoured, and refused when it is unsafe; with `replan` it is ignored. custom_operators:
-    the user's description of custom operators. watch: the limits of the search, by default those of the request. Raises
-    UsageError where the request cannot apply.
+    custom_operators: the user's description of custom operators. deadline: the end of the search, by default at the
+    time limit of the request. Raises InvalidModelError if the plan in the file is used but unsafe, UsageError if the
+    request cannot apply.
     """
     request = request or PlanRequest()
     custom = read_custom_operators(custom_operators)
     source = open_tflite(path)
-    request.check_applies(source.model, replan=replan)
+    check_applies(request, source.model)
     if output is not None and request.constants_in_ram:
         raise UsageError(
             "stock TFLM reads constants in place: no plan in a file can move them to RAM",
             fix="omit --output or --constants-in-ram",
         )
-    watch = watch or Watch(request.time_limit, seed=request.seed)
-    analysis = analyse(
-        source,
-        target,
-        with_estimate=False,
-        custom=custom,
-        wanted="anew" if replan else "best",
-        options=request.options(watch),
-    )
+    deadline = deadline or Deadline(request.time_limit)
+    effort = deadline.effort(request.seed)
+    analysis = analyse(source, target, request, effort, with_estimate=False, custom=custom)
     findings = (
         *plan_findings(source.model, analysis.plan, target),
-        *search_findings(analysis.plan, watch, "see --time-limit"),
+        *search_findings(analysis.plan, deadline, "see --time-limit"),
     )
     if output is not None:
         inputs = (path,) if custom_operators is None else (path, custom_operators)
@@ -67,8 +61,8 @@ def plan_model(
         write_file(output, planned_source(source, analysis.plan, target).blob, force=force, inputs=inputs)
     options: dict[str, object] = {
         "command": "plan",
-        "replan": replan,
-        **request.told(),
+        "replan": request.file_plan == "replace",
+        **request.as_options(),
         "custom_operators": file_name(custom_operators),
     }
     return report(source, analysis, options=options, findings=findings)

@@ -1,12 +1,7 @@
-"""What a user asks of a plan, the search under way, and the model with its plan.
+"""Plan a model for a target within a deadline, write the plan into its file, and report findings on the plan.
 
-A search under way: it ends at a deadline or at Ctrl-C, and what it has found by then counts.
-
-What a user asks of a plan of ours.
-
-The planned file: a model with a memory plan in it, and what is to be said of plans in files.
-
-A model as it is delivered: planned for a target, in the order and with the plan that the firmware gets.
+The planner has no clock and no signals: a Deadline ends its search at a time limit or at Ctrl-C, with the best plan so
+far.
 """
 
 from __future__ import annotations
@@ -16,18 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FrameType
 
 from edgetool import __version__
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.cp_sat import available as cp_sat_available
-from edgetool.memory.layout.solve import Strategy
-from edgetool.memory.plan_options import OrderStrategy, PlanOptions, Wanted
-from edgetool.memory.planner import MemoryPlan, as_written, plan_memory
-from edgetool.memory.sharing.types import Algorithm
+from edgetool.memory.planner import Plan, PlanRequest, plan_memory, renumbered_plan
+from edgetool.memory.problem import Effort
 from edgetool.model.edit import in_order, renumbered, with_metadata, without_metadata
 from edgetool.model.metadata import (
     METADATA_NAME,
@@ -41,7 +33,6 @@ from edgetool.model.metadata import (
 from edgetool.model.metadata import RECORD_METADATA_NAME as RECORD_NAME
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, analyse
 from edgetool.pipeline.source import Source
@@ -52,15 +43,19 @@ MAX_SECONDS = 10**7  # a third of a year
 TICK_SECONDS = 0.2
 
 
-class Watch:
-    """The limits of a search as an Effort, and what ended it.
+# The part of the time limit at which the search for an order ends, and that for its layout begins.
+ORDER_SHARE = 0.8
 
-    With a time limit the number of search nodes is free; without one it is the Effort's own. Times are of the
-    monotonic clock. tick is called about five times a second while the search asks whether to stop. interrupted and
-    timed_out say what has ended a search, or a part of it.
+
+class Deadline:
+    """The end of a search: a time limit in seconds, or Ctrl-C.
+
+    Without a time limit, the number of search nodes is limited instead. Times are of the monotonic clock. tick is
+    called about five times a second during the search. interrupted and timed_out state what has ended the search, or a
+    part of it. Raises UsageError for a time limit out of range.
     """
 
-    def __init__(self, time_limit: float | None, *, seed: int = 0, tick: Callable[[], None] | None = None) -> None:
+    def __init__(self, time_limit: float | None, *, tick: Callable[[], None] | None = None) -> None:
         if time_limit is not None and not 0 < time_limit <= MAX_SECONDS:
             raise UsageError(f"the time limit {time_limit} is not between 0 and {MAX_SECONDS:,} seconds")
         now = time.monotonic()
@@ -70,18 +65,12 @@ class Watch:
         self._time_limit = time_limit
         self._tick = tick
         self._next_tick = now + TICK_SECONDS
-        self.effort = (
-            Effort(seed=seed, stop=self._stop)
-            if time_limit is None
-            else Effort(seed=seed, node_limit=None, stop=self._stop)
-        )
 
-    def part(self, share: float) -> Effort:
-        """The effort of a search that others follow: it ends when this share of the time limit is over.
-
-        Without a time limit it is `effort`.
-        """
-        return self.effort if self._time_limit is None else replace(self.effort, stop=lambda: self._stop(share))
+    def effort(self, seed: int = 0) -> Effort:
+        """Return the effort of a search that ends at the deadline."""
+        if self._time_limit is None:
+            return Effort(seed=seed, stop=self._stop)
+        return Effort(seed=seed, node_limit=None, stop=self._stop, stop_order=lambda: self._stop(ORDER_SHARE))
 
     def _stop(self, share: float = 1) -> bool:
         now = time.monotonic()
@@ -94,86 +83,44 @@ class Watch:
 
 
 @contextmanager
-def watched(time_limit: float | None, *, seed: int = 0, tick: Callable[[], None] | None = None) -> Iterator[Watch]:
-    """A Watch whose search the first Ctrl-C (SIGINT) ends early; a second does what it did before.
+def interruptible(time_limit: float | None, *, tick: Callable[[], None] | None = None) -> Iterator[Deadline]:
+    """Yield a Deadline that the first Ctrl-C (SIGINT) moves to now; a second one does what it did before.
 
-    time_limit in seconds. In threads other than the main one, signals are left alone. Raises UsageError for a time
-    limit that is not positive.
+    In threads other than the main thread, signals are left alone. Raises UsageError as Deadline does.
     """
-    watch = Watch(time_limit, seed=seed, tick=tick)
+    deadline = Deadline(time_limit, tick=tick)
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
-        yield watch
+        yield deadline
         return
 
     def end_search(signum: int, frame: FrameType | None) -> None:
-        watch.interrupted = True
+        deadline.interrupted = True
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, end_search)
     try:
-        yield watch
+        yield deadline
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-DEFAULT_SECONDS = 10.0
-# The part of the time limit after which an order is taken as it is, and its layout begins.
-ORDER_SHARE = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """Order, layout and limits of the search; None where nothing was asked for, which is the best there is.
-
-    time_limit: seconds for each plan.
-    """
-
-    order: OrderStrategy | None = None
-    strategy: Strategy | None = None
-    sharing: Algorithm | None = None
-    constants_in_ram: bool = False
-    time_limit: float = DEFAULT_SECONDS
-    seed: int = 0
-
-    def options(self, watch: Watch) -> PlanOptions:
-        """For the planner, with the limits of a search."""
-        return PlanOptions(
-            order=self.order or "optimal",
-            strategy=self.strategy or "optimal",
-            sharing=self.sharing,
-            constants_in_ram=self.constants_in_ram,
-            effort=watch.effort,
-            order_effort=watch.part(ORDER_SHARE),
+def check_applies(request: PlanRequest, model: Model) -> None:
+    """Raise UsageError if the file's own plan is to be used, but the request has options for a new plan."""
+    options = {
+        "--order": request.order,
+        "--strategy": request.strategy,
+        "--sharing": request.sharing,
+        "--constants-in-ram": request.constants_in_ram,
+    }
+    given = [name for name, value in options.items() if value]
+    if given and has_plan(model) and request.file_plan == "use":
+        raise UsageError(
+            f"the file's memory plan is used unchanged: {', '.join(given)} cannot be applied",
+            fix="add --replan to create a new plan, or remove these options (also from the settings file)",
         )
-
-    def told(self) -> dict[str, object]:
-        """For the document's options."""
-        return {
-            "order": self.order or "optimal",
-            "strategy": self.strategy or "optimal",
-            "sharing": self.sharing,
-            "constants_in_ram": self.constants_in_ram,
-            "plan_time_limit": self.time_limit,
-            "plan_seed": self.seed,
-        }
-
-    def check_applies(self, model: Model, *, replan: bool) -> None:
-        """UsageError when the file's own plan is to be used, and something was asked of a plan of ours."""
-        wishes = {
-            "--order": self.order,
-            "--strategy": self.strategy,
-            "--sharing": self.sharing,
-            "--constants-in-ram": self.constants_in_ram,
-        }
-        given = [name for name, value in wishes.items() if value]
-        if given and has_plan(model) and not replan:
-            raise UsageError(
-                f"the file's memory plan is used unchanged: {', '.join(given)} cannot be applied",
-                fix="add --replan to create a new plan, or remove these options (also from the settings file)",
-            )
-        if self.sharing is not None and (self.strategy is not None or self.constants_in_ram):
-            raise UsageError("--sharing replaces the layout: --strategy and --constants-in-ram cannot be applied")
+    if request.sharing is not None and (request.strategy is not None or request.constants_in_ram):
+        raise UsageError("--sharing replaces the layout: --strategy and --constants-in-ram cannot be applied")
 
 
 WHERE = f"metadata {METADATA_NAME}"
@@ -190,11 +137,11 @@ PLAN_FOR_NO_BUILD = Finding(
 )
 
 
-def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> Source:
-    """The source with the plan in its file: as it is where the plan is the file's own. Operators keep their indices.
+def planned_source(source: Source, plan: Plan, target: Target | None) -> Source:
+    """Return the source with the plan in its file, unchanged if the plan is the file's own.
 
-    Where TFLM's own planner is to decide, a plan in the file is taken out. Raises UnsupportedModelError when the file
-    holds fields that the writer does not know.
+    Operators keep their indices. If TFLM's own planner decides, a plan in the file is removed. Raises
+    UnsupportedModelError if the file has fields that the writer does not know.
     """
     if plan.planner == "file" or (plan.offsets is None and not has_plan(source.model) and not plan.moved):
         return source
@@ -211,7 +158,9 @@ def planned_source(source: Source, plan: MemoryPlan, target: Target | None) -> S
 
 
 def _written(model: Model) -> bytes:
-    """The file of the model, read back and compared before it leaves."""
+    """Return the file of the model, after it was read back and compared."""
+    from edgetool.model.writer import write_model  # imported on use: most plans are only shown
+
     blob = write_model(model)
     if read_model(blob) != renumbered(model):
         raise UnsupportedModelError(
@@ -221,7 +170,7 @@ def _written(model: Model) -> bytes:
     return blob
 
 
-def _record(plan: MemoryPlan, target: Target) -> PlanRecord:
+def _record(plan: Plan, target: Target) -> PlanRecord:
     exact = plan.account is not None and not plan.account.is_lower_bound
     return PlanRecord(
         tool=f"edgetool {__version__}",
@@ -232,8 +181,8 @@ def _record(plan: MemoryPlan, target: Target) -> PlanRecord:
     )
 
 
-def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tuple[Finding, ...]:
-    """Notes on the plan that the input file has, and on the one that was chosen."""
+def plan_findings(model: Model, plan: Plan, target: Target | None) -> tuple[Finding, ...]:
+    """Return notes on the plan in the input file, and on the plan that was chosen."""
     findings = []
     if keeps_own_plan(model):
         findings.append(
@@ -255,20 +204,20 @@ def plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> tupl
     return tuple(findings)
 
 
-def search_findings(plan: MemoryPlan, watch: Watch, remedy: str) -> tuple[Finding, ...]:
-    """What a search that was cut short left open, and the remedy: the option that gives it more time."""
+def search_findings(plan: Plan, deadline: Deadline, remedy: str) -> tuple[Finding, ...]:
+    """Report a search that was cut short, with the remedy: the option that gives it more time."""
     if plan.planner == "file" or (plan.layout.optimal and plan.order_proof != "none"):
         return ()
-    if not (watch.interrupted or watch.timed_out):
+    if not (deadline.interrupted or deadline.timed_out):
         return ()
-    ended = "was interrupted by Ctrl-C" if watch.interrupted else "ended at its time limit"
+    ended = "was interrupted by Ctrl-C" if deadline.interrupted else "ended at its time limit"
     text = f"the search for order and layout {ended}: there may be a better plan; {remedy}"
     if not plan.layout.optimal and not cp_sat_available():
         text += ", or add a final search stage with pip install 'edgetool[cp-sat]'"
     return (Finding("search-cut-short", "note", text),)
 
 
-def _file_plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -> list[Finding]:
+def _file_plan_findings(model: Model, plan: Plan, target: Target | None) -> list[Finding]:
     text = f"the memory plan in the file is used; {REPLAN} creates a new one"
     findings = [Finding("plan-in-file", "note", text, WHERE)]
     record = decode_record(model)
@@ -292,7 +241,7 @@ def _file_plan_findings(model: Model, plan: MemoryPlan, target: Target | None) -
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """The analysis of the planned file, that file, and why no plan of ours is in it where there is none."""
+    """The analysis of the planned file, that file, and a finding if no plan could be written to it."""
 
     analysis: Analysis
     source: Source
@@ -302,29 +251,28 @@ class PlannedModel:
 def planned_for(
     source: Source,
     target: Target,
+    request: PlanRequest | None = None,
+    effort: Effort | None = None,
     *,
-    made_anew: bool = True,
+    renumber: bool = True,
     custom: Mapping[str, OperatorEntry] | None = None,
-    wanted: Wanted = "best",
-    options: PlanOptions | None = None,
 ) -> PlannedModel:
     """Plan a model for the target as `convert` does.
 
-    made_anew: nobody has seen the model before, so operators and tensors are numbered as in the planned file, not as in
-    the source. Without options the search ends after so many nodes, whatever the time: the same model, the same plan.
-    Raises UnsupportedModelError and InvalidModelError as `analyse` does.
+    renumber: number operators and tensors as in the planned file, because the user has never seen the source. Without
+    an effort, the search ends at its node limit, so the same model always has the same plan. Raises
+    UnsupportedModelError and InvalidModelError as `analyse` does.
     """
     platform = platform_of(target)
-    plan = plan_memory(source.model, platform, custom=custom, wanted=wanted, options=options)
+    plan = plan_memory(source.model, platform, request, effort, custom=custom)
     written = source
     unwritten: tuple[Finding, ...] = ()
     try:
         written = planned_source(source, plan, target)
     except UnsupportedModelError as error:
         unwritten = (Finding("plan-not-written", "warning", f"no plan was written to the file: {error}"),)
-        plan = plan_memory(source.model, platform, custom=custom, wanted="as in file")
-    if made_anew and plan.moved:
-        # Nobody sees the converter's file, so its numbers would tell nothing.
+        plan = plan_memory(source.model, platform, PlanRequest(file_plan="only"), custom=custom)
+    if renumber and plan.moved:
         written = Source(written.name, written.blob, renumbered(written.model))
-        plan = as_written(plan, written.model, platform, custom=custom)
-    return PlannedModel(analyse(written, target, custom=custom, plan=plan), written, unwritten)
+        plan = renumbered_plan(plan, written.model, platform, custom=custom)
+    return PlannedModel(analyse(written, target, plan=plan, custom=custom), written, unwritten)

@@ -15,11 +15,8 @@ from typing import Any
 from edgetool.errors import InvalidModelError, UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
-from edgetool.operators.described import describe_operators
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.output import read_file
-from edgetool.target.profile import problems_as_error
-from edgetool.target.toml import toml_table, toml_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +71,10 @@ def read_custom_operators(path: Path | None) -> dict[str, OperatorEntry]:
     """
     if path is None:
         return {}
+    # Imported on use: few users describe operators.
+    from edgetool.operators.described import describe_operators
+    from edgetool.target.profile import problems_as_error
+
     entries, problems = describe_operators(_document(path))
     if problems:
         raise problems_as_error(problems, str(path), UsageError)
@@ -86,6 +87,8 @@ def file_name(path: Path | None) -> str | None:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    from edgetool.target.toml import toml_table, toml_text
+
     where = str(path)
     blob = read_file(path, what="a TOML file with custom operators", most_bytes=MAX_FILE_BYTES)
     text = toml_text(blob, where=where, fix=EXAMPLE, error=UsageError)

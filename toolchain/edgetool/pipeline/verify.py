@@ -43,7 +43,7 @@ from edgetool.execute.run import (
 )
 from edgetool.finding import Finding
 from edgetool.memory.account import ArenaAccount, account_model
-from edgetool.memory.planner import Planner, plan_memory
+from edgetool.memory.planner import Planner, PlanRequest, plan_memory
 from edgetool.model.edit import without_metadata
 from edgetool.model.metadata import METADATA_NAME, decode_plan, unjudged_offsets
 from edgetool.model.types import Model, Tensor
@@ -201,7 +201,7 @@ def _planner(source: Source, planned: Source) -> Planner:
 def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[ArenaAccount, tuple[Finding, ...]]:
     """The account of a file as it is; its plan has passed the checker, or is followed as TFLM would."""
     try:
-        account = plan_memory(model, host, wanted="as in file").account
+        account = plan_memory(model, host, PlanRequest(file_plan="only")).account
         assert account is not None
         return account, ()
     except InvalidModelError as error:

@@ -8,19 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetool.errors import FailedCheckError, InternalError, UsageError
+from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.delivery import (
     Converted,
     Destination,
-    Found,
-    Planning,
+    Origin,
     Progress,
     conversion_findings,
     default_directory,
     deliver,
 )
 from edgetool.pipeline.firmware import FirmwareRequest, name_findings, output_name
-from edgetool.pipeline.planning import PlanRequest
 from edgetool.pipeline.reporting import model_info
 from edgetool.pipeline.source import Source, sha256_of
 from edgetool.report.document import ModelInfo, OutputInfo
@@ -132,16 +131,16 @@ def write_best(
     destination.check()
     blob = store.blob(keys["convert"], TFLITE_BLOB)
     source = Source(f"{name}.tflite", blob, read_model(blob, name=f"{name}.tflite"))
-    planning = Planning(PlanRequest(seed=int(record.options.get("seed", 0))))
-    found = _found(store, record, row, keys, source)
+    request = PlanRequest(seed=int(record.options.get("seed", 0)))
+    origin = _origin(store, record, row, keys, source)
     return deliver(
         source,
-        replace(found, findings=(*found.findings, *named)),
+        replace(origin, findings=(*origin.findings, *named)),
         target,
         destination,
-        options=_options(record, row, planning, destination),
-        made_anew=True,
-        planning=planning,
+        options=_options(record, row, request, destination),
+        renumber=True,
+        request=request,
         progress=progress,
     )
 
@@ -164,7 +163,7 @@ def _keys(store: Store, row: Row) -> dict[str, str]:
     return dict(entry.keys)
 
 
-def _found(store: Store, record: SweepRecord, row: Row, keys: Mapping[str, str], source: Source) -> Found:
+def _origin(store: Store, record: SweepRecord, row: Row, keys: Mapping[str, str], source: Source) -> Origin:
     """What the report of the conversion says beside the plan."""
     where = f"{store.path}: variant {row.number}"
     outcome = store.outcome(keys["convert"])
@@ -172,7 +171,7 @@ def _found(store: Store, record: SweepRecord, row: Row, keys: Mapping[str, str],
         raise InternalError(f"variant {row.number} is done, but its converted model is missing", where=str(store.path))
     value = outcome.value
     quantization = read_quantization(value, where)
-    return Found(
+    return Origin(
         _original(store, record, keys, source, read_original(value, where)),
         quantization,
         conversion_findings(quantization, read_notes(value, where)),
@@ -195,7 +194,7 @@ def _original(
     return info if told is None else replace(info, name=record.model, sha256=told.sha256, bytes=told.bytes)
 
 
-def _options(record: SweepRecord, row: Row, planning: Planning, destination: Destination) -> dict[str, object]:
+def _options(record: SweepRecord, row: Row, request: PlanRequest, destination: Destination) -> dict[str, object]:
     """What was asked for: of the sweep, of the variant and of its files. Files by name alone, as in the record."""
     variant, precision = row.variant, PRECISIONS[row.variant.precision]
     return {
@@ -209,8 +208,8 @@ def _options(record: SweepRecord, row: Row, planning: Planning, destination: Des
         **record.options,
         "quantize": precision.quantize,
         "dense_per_tensor": precision.dense_per_tensor,
-        "offline_plan": planning.offline_plan,
-        "replan": planning.replan,
-        **planning.request.told(),
+        "offline_plan": True,
+        "replan": False,
+        **request.as_options(),
         **destination.firmware.told(),
     }

@@ -29,10 +29,11 @@ from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
 from edgetool.execute.run import DEFAULT_LIMITS
 from edgetool.gate.limits import Of
+from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.convert import convert_for, hash_of_path
-from edgetool.pipeline.planning import PlannedModel, PlanRequest, Watch, planned_for
+from edgetool.pipeline.planning import PlannedModel, planned_for
 from edgetool.pipeline.quality import classifies, run_quantized
 from edgetool.pipeline.reporting import report
 from edgetool.pipeline.source import Source
@@ -311,8 +312,7 @@ def variant_metrics(
 
 
 def _planned(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME) -> PlannedModel:
-    options = PlanRequest(seed=seed).options(Watch(None, seed=seed))
-    return planned_for(Source(name, tflite, read_model(tflite, name=name)), target, options=options)
+    return planned_for(Source(name, tflite, read_model(tflite, name=name)), target, effort=Effort(seed=seed))
 
 
 def _run(tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, limits: Limits) -> tuple[Array, ...]:

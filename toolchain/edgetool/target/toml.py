@@ -8,7 +8,6 @@ Strict reading of a TOML table: every problem is noted with its key, and reading
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +19,9 @@ MAX_DEPTH = 32  # of tables and lists within each other; what reads or prints th
 MAX_INTEGER_BITS = 4096  # TOML's have 64; Python reads longer ones in hex, and cannot print those of 4,300 digits
 
 # A TOML text as tokens: what can be a part of a key, the dots between them, spaces, and everything else.
-_TOKEN = re.compile(
+_TOKEN = (
     r"""(?P<part>"{3}(?:[^\\]|\\.)*?(?:"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-    r"""|(?P<dot>\.)|(?P<space>[ \t]+)|\#[^\n]*|[^A-Za-z0-9_"'.\# \t-]+|.""",
-    re.DOTALL,
+    r"""|(?P<dot>\.)|(?P<space>[ \t]+)|\#[^\n]*|[^A-Za-z0-9_"'.\# \t-]+|."""
 )
 
 
@@ -43,6 +41,8 @@ def toml_table(text: str, *, where: str, fix: str, error: type[UsageError]) -> d
         raise error(f"is larger than {MAX_FILE_BYTES:,} bytes", where=where, fix=fix)
     if _longest_key(text) > MAX_DEPTH:
         raise error("is not valid TOML: nested too deeply", where=where, fix=fix)
+    import tomllib  # imported on use: a plan without a target reads no TOML
+
     try:
         table = tomllib.loads(text)
     except ValueError as reason:  # also where an integer has thousands of digits
@@ -58,7 +58,7 @@ def toml_table(text: str, *, where: str, fix: str, error: type[UsageError]) -> d
 def _longest_key(text: str) -> int:
     """The most dots in a key: the time and memory that Python's reader takes for one grow with their square."""
     longest = dots = 0
-    for token in _TOKEN.finditer(text):
+    for token in re.finditer(_TOKEN, text, re.DOTALL):
         kind = token.lastgroup
         if kind == "dot":
             dots += 1

@@ -28,7 +28,7 @@ from edgetool.memory.instances.types import (
     Instance,
     invalid,
 )
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 
 MAX_CYCLE_SHOWN = 20
 

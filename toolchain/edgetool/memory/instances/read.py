@@ -33,7 +33,7 @@ from edgetool.memory.instances.types import (
     Table,
     invalid,
 )
-from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime, aligned
+from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, aligned
 
 MAX_PROBLEMS_SHOWN = 10_000
 LARGEST_SHOWN = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.types import LayoutProblem
+from edgetool.memory.problem import LayoutProblem
 
 # What one row may state, and all rows together: sums of sizes stay below 2**63, as CP-SAT and C programs have them.
 MAX_NUMBER = 2**62

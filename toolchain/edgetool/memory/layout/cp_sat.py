@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetool.errors import InternalError, MissingExtraError
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.instance import Instance, height
+from edgetool.memory.problem import Effort
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 # CP-SAT's own clock counts work, and is the same on every machine: one second of it takes 1 to 10 seconds of CPU time,
 # about as long as so many nodes of the search.
@@ -132,6 +134,8 @@ def _model(cp_model: Any, model: Any, instance: Instance, offsets: tuple[int, ..
 
 def _run(solver: Any, model: Any, effort: Effort) -> Any:
     """Solve in a thread of its own: this one stays free to ask effort.stop(), and to take signals."""
+    from concurrent.futures import ThreadPoolExecutor, wait  # imported on use: it is slow to import
+
     with ThreadPoolExecutor(max_workers=1) as pool:
         running: Future[Any] = pool.submit(solver.solve, model)
         try:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.instance import Instance, height
+from edgetool.memory.problem import Effort
 
 # The offset of what is not placed yet: above everything.
 NOWHERE = 1 << 62

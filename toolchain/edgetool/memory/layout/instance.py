@@ -13,8 +13,7 @@ from itertools import accumulate
 from math import gcd, lcm
 
 from edgetool.errors import UsageError
-from edgetool.memory.effort import Effort
-from edgetool.memory.types import Buffer, LayoutProblem
+from edgetool.memory.problem import Buffer, LayoutProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,27 +236,3 @@ def _sections(pieces: Sequence[_Piece]) -> tuple[list[int], list[int], int]:
     for i in ends[gone:]:
         last[i] = section
     return first, last, section + 1
-
-
-class Budget:
-    """The nodes that an effort still allows (None is without limit), and those that were spent."""
-
-    def __init__(self, effort: Effort) -> None:
-        self.left = effort.node_limit
-        self.spent = 0
-        self.stop = effort.stop
-
-    def spend(self, nodes: int) -> None:
-        """Count nodes that were searched."""
-        self.spent += nodes
-        if self.left is not None:
-            self.left -= nodes
-
-    def allowed(self, nodes: int) -> int:
-        """As many of these nodes as are left."""
-        return nodes if self.left is None else max(0, min(nodes, self.left))
-
-    @property
-    def over(self) -> bool:
-        """Whether the search must end, by its limit or because it was told to."""
-        return (self.left is not None and self.left <= 0) or self.stop()

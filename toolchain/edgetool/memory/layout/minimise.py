@@ -21,7 +21,7 @@ from itertools import count
 from typing import Any
 
 from edgetool.memory.layout.greedy import neighbours
-from edgetool.memory.layout.instance import Budget, Instance, grain, height
+from edgetool.memory.layout.instance import Instance, grain, height
 from edgetool.memory.layout.kernel import (
     EXHAUSTED,
     FAILING,
@@ -35,6 +35,7 @@ from edgetool.memory.layout.kernel import (
     TIGHTEST,
     search,
 )
+from edgetool.memory.problem import NodeBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +406,7 @@ class Minimiser:
         """The nodes searched so far."""
         return self.search.nodes
 
-    def step(self, goal: int, budget: Budget, most: int | None = None) -> None:
+    def step(self, goal: int, budget: NodeBudget, most: int | None = None) -> None:
         """One attempt at a lower layout: at the goal or the bound, or half-way between what failed and the best.
 
         most: the nodes that it may take at most.
@@ -433,7 +434,7 @@ class Minimiser:
             self._tried = 0
             self._nodes *= 1 if found.exhausted else 2
 
-    def _attempt(self, series: Iterator[tuple[Plan, int]], capacity: int, nodes: int, budget: Budget) -> Found:
+    def _attempt(self, series: Iterator[tuple[Plan, int]], capacity: int, nodes: int, budget: NodeBudget) -> Found:
         """Searches for a layout no higher than `capacity`, with so many nodes in all.
 
         Short ones from the portfolio, which find what there is; and a last long one, which sees that there is nothing.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.cp_sat import available, close_gap, require_available
 from edgetool.memory.layout.greedy import Near, greedy_offsets, neighbours, pairs
-from edgetool.memory.layout.instance import Budget, Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
-from edgetool.memory.layout.minimise import Minimiser
+from edgetool.memory.layout.instance import Instance, easy_bound, height, is_searchable, offsets_in_bytes, split
 from edgetool.memory.layout.windows import improve
-from edgetool.memory.types import Layout, LayoutProblem, Proof
+from edgetool.memory.problem import Effort, Layout, LayoutProblem, NodeBudget, Proof
 
-Strategy = Literal["optimal", "greedy", "tflm", "cp-sat"]
+LayoutStrategy = Literal["optimal", "greedy", "tflm", "cp-sat"]
 Improved = Callable[[Layout], None]
 
 ANY_HEIGHT = 1 << 62
@@ -32,7 +30,7 @@ def solve(
     problem: LayoutProblem,
     effort: Effort | None = None,
     *,
-    strategy: Strategy = "optimal",
+    strategy: LayoutStrategy = "optimal",
     capacity: int | None = None,
     improved: Improved | None = None,
 ) -> Layout:
@@ -74,7 +72,7 @@ class _Stages:
         self.effort = effort
         self.capacity = capacity
         self.improved = improved
-        self.budget = Budget(effort)
+        self.budget = NodeBudget(effort)
         self.parts = split(problem)
         self.units = [part.instance.unit for part in self.parts]
         self.sound = all(is_searchable(part.instance) for part in self.parts)
@@ -122,7 +120,7 @@ class _Stages:
             self.told = top
             self.improved(self.layout())
 
-    def greedy(self, strategy: Strategy) -> None:
+    def greedy(self, strategy: LayoutStrategy) -> None:
         """First layouts: first fit over several orders; TFLM's own comes first, and is always low enough for "tflm"."""
         for i, part in enumerate(self.parts):
             goal = ANY_HEIGHT if strategy == "tflm" else self.goal() // self.units[i]
@@ -147,6 +145,9 @@ class _Stages:
 
     def search(self, part: int) -> None:
         """Place and postpone, at the goal and between it and the best known; CP-SAT in between."""
+        # Imported on use, with its threads: the greedy layout of most models is proven optimal.
+        from edgetool.memory.layout.minimise import Minimiser
+
         instance = self.parts[part].instance
         state = Minimiser(instance, self.offsets[part], self.bounds[part], self.effort.seed)
         turn = NODES_PER_PAIR * len(instance.sizes) ** 2

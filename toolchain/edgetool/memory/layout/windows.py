@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.layout.greedy import Near, fitter, neighbours, orders
-from edgetool.memory.layout.instance import Budget, Instance, height
+from edgetool.memory.layout.instance import Instance, height
+from edgetool.memory.problem import Effort, NodeBudget
 
 # A chain with more pieces out than this has lost its way.
 MOST_OUT = 48
@@ -223,7 +223,7 @@ def improve(
     """
     pinned = (pin + size for pin, size in zip(instance.pins, instance.sizes, strict=True) if pin >= 0)
     target = max(target, *pinned, 0)
-    budget = Budget(effort)
+    budget = NodeBudget(effort)
     best = list(offsets)
     if height(instance, best) <= target or budget.over:
         return best
@@ -263,7 +263,7 @@ class _Teller:
             self._top, self._next = top, steps + self._pause
 
 
-def _round(chains: Chains, target: int, limit: int, manner: Manner, budget: Budget, teller: _Teller) -> int:
+def _round(chains: Chains, target: int, limit: int, manner: Manner, budget: NodeBudget, teller: _Teller) -> int:
     """Lower the layout to the target, or by halves of the way there where that fails; its height then."""
     top = height(chains.instance, chains.offsets)
     capacity = tried = target
@@ -278,7 +278,7 @@ def _round(chains: Chains, target: int, limit: int, manner: Manner, budget: Budg
     return top
 
 
-def _below(chains: Chains, capacity: int, limit: int, manner: Manner, budget: Budget) -> bool:
+def _below(chains: Chains, capacity: int, limit: int, manner: Manner, budget: NodeBudget) -> bool:
     """Bring every piece below the capacity, the highest first; False at the first that stays above it."""
     ends = list(map(int.__add__, chains.offsets, chains.instance.sizes))
     for piece in sorted((i for i, end in enumerate(ends) if end > capacity), key=lambda i: (-ends[i], i)):

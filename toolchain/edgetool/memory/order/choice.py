@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import DEAD, Timeline, called_subgraphs
-from edgetool.memory.order.solve import candidates, solve_order
+from edgetool.memory.order.solve import OrderStrategy, candidates, solve_order
 from edgetool.memory.order.types import OrderProblem, OrderResult
-from edgetool.memory.plan_options import OrderStrategy
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Graph, Model, Operator
 from edgetool.operators.registry import CUSTOM_OPERATORS

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.order.bound import least_live
 from edgetool.memory.order.network import Network, bits, live_after
 
@@ -103,20 +102,6 @@ def backward(network: Network) -> Steps:
 
 # Sets followed between two questions whether to stop: a few milliseconds.
 PATIENCE = 256
-
-
-@dataclass(slots=True)
-class Budget:
-    """Sets that may still be followed, over all searches of a problem."""
-
-    effort: Effort
-    followed: int = 0
-
-    @property
-    def spent(self) -> bool:
-        """Whether to give up."""
-        limit = self.effort.node_limit
-        return (limit is not None and self.followed >= limit) or self.effort.stop()
 
 
 class Path:

@@ -39,7 +39,6 @@ from dataclasses import dataclass
 from edgetool.memory.order.bound import FIRST, SINK, SOURCE, FlowGraph, cut_graph
 from edgetool.memory.order.moves import (
     PATIENCE,
-    Budget,
     State,
     Steps,
     backward,
@@ -51,6 +50,7 @@ from edgetool.memory.order.moves import (
     state_of,
 )
 from edgetool.memory.order.network import Network, ancestors_of, bits, descendants_of, profile, with_needs
+from edgetool.memory.problem import NodeBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Cut:
 class Forcing:
     """Asks what limits force, one after the other; moments found for one limit serve the others."""
 
-    def __init__(self, network: Network, budget: Budget) -> None:
+    def __init__(self, network: Network, budget: NodeBudget) -> None:
         self._network = network
         self._budget = budget
         self._moments: list[list[Moment]] = [[] for _ in network.needs]
@@ -140,7 +140,7 @@ class Forcing:
         while before < len(self._pairs):
             before = len(self._pairs)
             for operator in reversed(range(self._network.count)):
-                if self._budget.spent:
+                if self._budget.over:
                     network = with_needs(self._network, self._needs, self._ancestors)
                     return Forced(network, limit, self._beyond)
                 if not self._force(operator):
@@ -175,7 +175,7 @@ class Forcing:
     def _cut(self, operator: int, low: int, free: int) -> Cut:
         graph, constant = cut_graph(self._network, low, low | free, self._needs)
         alive = graph.maximum_flow(SOURCE, SINK) + constant + self._network.during[operator]
-        self._budget.followed += CUT_NODES
+        self._budget.spend(CUT_NODES)
         reached = self._operators(graph.push(SOURCE, SINK, 0)[1])
         reaching = self._operators(graph.push(SINK, SOURCE, 0, against=True)[1])
         return Cut(graph, graph.capacities(), low, free, reached, reaching, alive)
@@ -185,7 +185,7 @@ class Forcing:
         it or only after. first: the others of which no moment is known with them done, last: without.
         """
         pairs = []
-        while first and not self._budget.spent:
+        while first and not self._budget.over:
             other = first.bit_length() - 1
             first ^= 1 << other
             more, nodes = self._push(cut, other, against=False)
@@ -196,7 +196,7 @@ class Forcing:
             self._found(operator, done, cut.alive + more)
             first &= ~done
             last &= done
-        while last and not self._budget.spent:
+        while last and not self._budget.over:
             other = (last & -last).bit_length() - 1
             last ^= 1 << other
             more, nodes = self._push(cut, other, against=True)
@@ -212,7 +212,7 @@ class Forcing:
         """By how much a cut grows, or by how much at least, if too much, when another operator is to be on the side of
         the source (against: of the sink), and the operators that come to that side with it.
         """
-        self._budget.followed += PUSH_NODES
+        self._budget.spend(PUSH_NODES)
         cut.graph.set_capacities(cut.left)
         end = SOURCE if against else SINK
         more, nodes = cut.graph.push(FIRST + other, end, self._limit - cut.alive, against=against)
@@ -258,7 +258,7 @@ class Forcing:
         return sum(1 << node - FIRST for node in nodes if node >= FIRST) & self._everything
 
 
-def beam_search(steps: Steps, limit: int, width: int, budget: Budget) -> tuple[int, ...] | None:
+def beam_search(steps: Steps, limit: int, width: int, budget: NodeBudget) -> tuple[int, ...] | None:
     """An order whose peak is at most the limit; None if the beam does not find one, or the budget is spent."""
     everything = (1 << steps.network.count) - 1
     root = state_of(steps, 0)
@@ -273,9 +273,9 @@ def beam_search(steps: Steps, limit: int, width: int, budget: Budget) -> tuple[i
         for at, state in enumerate(states):
             if state[1] == everything:
                 return steps.in_order([*prefix, *joined(state[3])])
-            if not at % PATIENCE and budget.spent:
+            if not at % PATIENCE and budget.over:
                 return None
-            budget.followed += 1
+            budget.spend(1)
             for child in moves(steps, state, limit)[0]:
                 if child[0] <= root[0]:
                     better = child
@@ -304,7 +304,7 @@ class BestFirst:
         """How soon it may be done, compared with another direction: what it has proven, and how little it puts off."""
         return self.limit, -(len(self._open) + len(self._blocked)) / max(1, self._followed)
 
-    def go_on(self, ceiling: int, nodes: int, budget: Budget) -> tuple[int, ...] | None:
+    def go_on(self, ceiling: int, nodes: int, budget: NodeBudget) -> tuple[int, ...] | None:
         """An order of least peak; None when none is below the ceiling (the limit is then the ceiling), or when this
         many more sets have been followed or the budget is spent (the limit is then below).
         """
@@ -312,14 +312,14 @@ class BestFirst:
         everything = (1 << steps.network.count) - 1
         left = nodes
         while self.limit < ceiling:
-            if not left or (not left % PATIENCE and budget.spent):
+            if not left or (not left % PATIENCE and budget.over):
                 return None
             if not self._open:
                 self._raise_limit(ceiling)
                 continue
             left -= 1
             self._followed += 1
-            budget.followed += 1
+            budget.spend(1)
             _, _, _, state = heapq.heappop(self._open)
             if state[1] == everything:
                 return steps.in_order([*self._prefix, *joined(state[3])])
@@ -367,10 +367,10 @@ TURN = 10_000
 LESSER_TURN = 10
 
 
-def squeeze(network: Network, best: Found, budget: Budget) -> Found:
+def squeeze(network: Network, best: Found, budget: NodeBudget) -> Found:
     """An order of least peak, as far as the budget goes."""
     forcing = Forcing(network, budget)
-    while best.open and not budget.spent:
+    while best.open and not budget.over:
         best, forced = _refuted(network, forcing, best, budget)
         best = _between(network, forcing, best, budget)
         if forced is not None and forced.network is not None:
@@ -378,10 +378,10 @@ def squeeze(network: Network, best: Found, budget: Budget) -> Found:
     return best
 
 
-def _refuted(network: Network, forcing: Forcing, best: Found, budget: Budget) -> tuple[Found, Forced | None]:
+def _refuted(network: Network, forcing: Forcing, best: Found, budget: NodeBudget) -> tuple[Found, Forced | None]:
     """The bound raised to the least limit that is not refuted, and what that forces."""
     top, at_top = best.peak, None
-    while best.at_least < top and not budget.spent:
+    while best.at_least < top and not budget.over:
         limit = (best.at_least + top) // 2
         forced = forcing.within(limit)
         if forced.network is None:
@@ -392,17 +392,17 @@ def _refuted(network: Network, forcing: Forcing, best: Found, budget: Budget) ->
     return best, at_top
 
 
-def _between(network: Network, forcing: Forcing, best: Found, budget: Budget) -> Found:
+def _between(network: Network, forcing: Forcing, best: Found, budget: NodeBudget) -> Found:
     """The best order that beams find within limits between the bound and the best peak."""
     found = True
-    while found and best.open and not budget.spent:
+    while found and best.open and not budget.over:
         peak = best.peak
         best = _beamed_within(network, forcing.within(peak - 1), best, peak - 1, WIDER, budget)
         found = best.peak < peak
     return best
 
 
-def _beamed_within(network: Network, forced: Forced, best: Found, limit: int, width: int, budget: Budget) -> Found:
+def _beamed_within(network: Network, forced: Forced, best: Found, limit: int, width: int, budget: NodeBudget) -> Found:
     part = forced.network
     if part is None:
         return best
@@ -413,11 +413,11 @@ def _beamed_within(network: Network, forced: Forced, best: Found, limit: int, wi
     return best
 
 
-def _exact(network: Network, part: Network, beyond: int, best: Found, budget: Budget) -> Found:
+def _exact(network: Network, part: Network, beyond: int, best: Found, budget: NodeBudget) -> Found:
     """An order of least peak, or a bound raised to `beyond`: below it, all that is forced in the part holds."""
     ceiling = min(best.peak, beyond)
     searches = [BestFirst(direction(part), best.at_least) for direction in (backward, forward)]
-    while best.at_least < ceiling and best.open and not budget.spent:
+    while best.at_least < ceiling and best.open and not budget.over:
         for search, share in zip(searches, (TURN, TURN // LESSER_TURN), strict=True):
             if best.at_least < ceiling and best.open:
                 order = search.go_on(ceiling, share, budget)
@@ -434,7 +434,7 @@ PHASES = ((4, 2, 0, 0), (20, 2, 0, 1_000), (20, 2, 6, 10_000), (200, 1, 2, 10_00
 LESSER, FEWEST = 10, 1_000
 
 
-def search_segment(network: Network, limit: int, known: Sequence[int], budget: Budget) -> Found:
+def search_segment(network: Network, limit: int, known: Sequence[int], budget: NodeBudget) -> Found:
     """An order whose peak is at most the limit, if there is one; else one of least peak, as far as the budget goes.
 
     limit: a bound below which no peak matters. known: an order that is known already.
@@ -442,7 +442,7 @@ def search_segment(network: Network, limit: int, known: Sequence[int], budget: B
     best = Found(tuple(known), max(profile(network, known)), limit)
     exact = [BestFirst(steps, limit) for steps in (backward(network), forward(network))]
     for width, directions, halvings, nodes in PHASES:
-        if not best.open or budget.spent:
+        if not best.open or budget.over:
             break
         best = _beamed([search.steps for search in exact[:directions]], best, width, halvings, budget)
         for search, share in zip(exact, (nodes, min(nodes, max(FEWEST, nodes // LESSER))), strict=True):
@@ -454,7 +454,7 @@ def search_segment(network: Network, limit: int, known: Sequence[int], budget: B
     return Found(best.order, best.peak, min(best.at_least, best.peak))
 
 
-def _beamed(directions: Sequence[Steps], best: Found, width: int, halvings: int, budget: Budget) -> Found:
+def _beamed(directions: Sequence[Steps], best: Found, width: int, halvings: int, budget: NodeBudget) -> Found:
     """The best order that beams find at what is proven, and between that and the best peak."""
     low = best.at_least
     aim = low

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgetool.memory.effort import Effort
 from edgetool.memory.order.baselines import breadth_first, greedy, longest_path
 from edgetool.memory.order.bound import lower_bound
 from edgetool.memory.order.evaluate import moved_operators
-from edgetool.memory.order.moves import Budget, Steps, backward, forward
+from edgetool.memory.order.moves import Steps, backward, forward
 from edgetool.memory.order.network import (
     Network,
     ancestors_of,
@@ -33,7 +32,7 @@ from edgetool.memory.order.network import (
 )
 from edgetool.memory.order.segment_search import beam_search, search_segment
 from edgetool.memory.order.types import OrderProblem, OrderResult
-from edgetool.memory.types import Proof
+from edgetool.memory.problem import Effort, NodeBudget, Proof
 
 
 def segments(network: Network) -> tuple[tuple[int, int], ...]:
@@ -134,9 +133,9 @@ def _segment(network: Network, low: int, high: int, live: int, floor: int, stop:
     return Segment(low, high, part, orders[best], bound)
 
 
-def searched(network: Network, budget: Budget) -> Searched:
+def searched(network: Network, budget: NodeBudget) -> Searched:
     """The least peak, as far as the budget goes."""
-    start = bounded(network, budget.effort.stop)
+    start = bounded(network, budget.stop)
     lower = peak = start.bound
     found = []
     for segment in start.segments:
@@ -153,12 +152,12 @@ WINDOW_WIDTH = 20
 HALVINGS = 4
 
 
-def closer(network: Network, order: Sequence[int], limit: int, budget: Budget) -> tuple[int, ...]:
+def closer(network: Network, order: Sequence[int], limit: int, budget: NodeBudget) -> tuple[int, ...]:
     """An order within the limit that moves as few operators as is easily found; `order` is one within the limit."""
     return min((_windowed(network, order, limit, budget), settled(network, order, limit)), key=moved_operators)
 
 
-def _windowed(network: Network, order: Sequence[int], limit: int, budget: Budget) -> tuple[int, ...]:
+def _windowed(network: Network, order: Sequence[int], limit: int, budget: NodeBudget) -> tuple[int, ...]:
     flat = profile(network, range(network.count))
     found: list[int] = []
     at = 0
@@ -200,7 +199,7 @@ def settled(network: Network, order: Sequence[int], limit: int) -> tuple[int, ..
 
 
 def _window(
-    network: Network, flat: list[int], order: Sequence[int], limit: int, at: int, budget: Budget
+    network: Network, flat: list[int], order: Sequence[int], limit: int, at: int, budget: NodeBudget
 ) -> tuple[int, int, tuple[int, ...]]:
     """A small window around an operator, and the order in it that leads through within the limit."""
     reach = 1
@@ -222,9 +221,9 @@ def _window(
     return low, high, inner
 
 
-def _detour(network: Network, flat: list[int], low: int, high: int, limit: int, budget: Budget) -> tuple[int, ...]:
+def _detour(network: Network, flat: list[int], low: int, high: int, limit: int, budget: NodeBudget) -> tuple[int, ...]:
     """An order of operators low to high - 1 within the limit, when those before are done; empty if none is found."""
-    if budget.spent:
+    if budget.over:
         return ()
     live = flat[low] - network.during[low]
     order = beam_search(forward(part_of(network, low, high, live)), limit, WINDOW_WIDTH, budget)
@@ -269,7 +268,7 @@ def _restate(network: Network, order: list[int], live: list[int], done: list[int
                 live[at + 1] -= size
 
 
-Strategy = Literal["original", "breadth-first", "longest-path", "optimal"]
+OrderStrategy = Literal["original", "breadth-first", "longest-path", "optimal"]
 
 BASELINES: dict[str, Callable[[Network], tuple[int, ...]]] = {
     "original": lambda network: tuple(range(network.count)),
@@ -281,7 +280,7 @@ CANDIDATE_WIDTH = 200
 CANDIDATE_SHARE = 30
 
 
-def solve_order(problem: OrderProblem, effort: Effort, *, strategy: Strategy = "optimal") -> OrderResult:
+def solve_order(problem: OrderProblem, effort: Effort, *, strategy: OrderStrategy = "optimal") -> OrderResult:
     """The order that a strategy gives, its peak, and what is known of its optimality.
 
     "optimal" returns the original order if no other is better, and otherwise one close to it. When it is stopped or
@@ -290,7 +289,7 @@ def solve_order(problem: OrderProblem, effort: Effort, *, strategy: Strategy = "
     """
     network = network_of(problem)
     if strategy == "optimal":
-        budget = Budget(effort)
+        budget = NodeBudget(effort)
         found = searched(network, budget)
         return found.result(_closest(found, budget))
     return bounded(network, effort.stop).result(BASELINES[strategy](network))
@@ -304,7 +303,7 @@ def candidates(problem: OrderProblem, effort: Effort) -> Iterator[OrderResult]:
     original among them. Raises as solve_order does.
     """
     network = network_of(problem)
-    budget = Budget(effort)
+    budget = NodeBudget(effort)
     found = searched(network, budget)
     first = _closest(found, budget)
     yield found.result(first)
@@ -321,7 +320,7 @@ def candidates(problem: OrderProblem, effort: Effort) -> Iterator[OrderResult]:
     yield from sorted(results, key=lambda result: result.peak_bytes)
 
 
-def _closest(found: Searched, budget: Budget) -> tuple[int, ...]:
+def _closest(found: Searched, budget: NodeBudget) -> tuple[int, ...]:
     return found.order(lambda segment: closer(segment.part, segment.order, found.peak, budget))
 
 
@@ -340,6 +339,6 @@ def _low_everywhere(network: Network, effort: Effort) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _share(effort: Effort) -> Budget:
+def _share(effort: Effort) -> NodeBudget:
     limit = None if effort.node_limit is None else effort.node_limit // CANDIDATE_SHARE
-    return Budget(Effort(effort.seed, limit, effort.stop))
+    return NodeBudget(Effort(effort.seed, limit, effort.stop))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetool.memory.types import Proof
+from edgetool.memory.problem import Proof
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from edgetool.errors import UsageError
-from edgetool.memory.effort import Effort
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.check import check_assignment, require_sound
 from edgetool.memory.sharing.graph import known
 from edgetool.memory.sharing.types import Algorithm, Group, Interval, Ranges, Sharing, cliques, interval, rank_sizes

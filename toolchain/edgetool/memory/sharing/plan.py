@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from edgetool.errors import UsageError
-from edgetool.memory.effort import Effort
 from edgetool.memory.lifetimes import DEAD, Timeline, layout_problem
+from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.memory.sharing.assign import assign
 from edgetool.memory.sharing.types import Algorithm, LiveRange
-from edgetool.memory.types import Buffer, LayoutProblem, Lifetime, Proof, aligned
 from edgetool.model.types import Model
 from edgetool.operators.call import arena_bytes
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from edgetool.errors import UsageError
-from edgetool.memory.effort import Effort
+from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.assign import assign
 from edgetool.memory.sharing.check import Conflict
 from edgetool.memory.sharing.graph import NamedOperator, SharingGraph, compute_ranges, needed_and_written

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from edgetool.memory.types import Proof
+from edgetool.memory.problem import Proof
 
 Algorithm = Literal["greedy", "dynamic-programming"]
 

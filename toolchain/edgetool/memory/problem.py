@@ -1,7 +1,8 @@
-"""The words of memory planning, as values."""
+"""The problem of memory planning and its solution, as values, and the effort that a search may spend on it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,3 +95,53 @@ class Layout:
     def optimal(self) -> bool:
         """Whether no layout of these buffers is lower."""
         return self.proof != "none"
+
+
+def never() -> bool:
+    """Never stop."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long a search may take: the same seed and node_limit give the same result unless `stop` ends the search.
+
+    A pure package has no clock: the caller passes `stop`, which is called every few milliseconds, and which stays True
+    once it was (a deadline, or Ctrl-C). node_limit: search nodes (placements tried) until the search gives up; None is
+    without limit. stop_order ends the search for operator orders, which must leave time for their layouts; by default,
+    it is `stop`.
+    """
+
+    seed: int = 0
+    node_limit: int | None = 300_000
+    stop: Callable[[], bool] = never
+    stop_order: Callable[[], bool] | None = None
+
+    @property
+    def for_order(self) -> Effort:
+        """The effort of the search for operator orders."""
+        return self if self.stop_order is None else Effort(self.seed, self.node_limit, self.stop_order)
+
+
+class NodeBudget:
+    """Counter of search nodes: those that an effort still allows (`left`, None without limit), and those `spent`."""
+
+    def __init__(self, effort: Effort) -> None:
+        self.left = effort.node_limit
+        self.spent = 0
+        self.stop = effort.stop
+
+    def spend(self, nodes: int) -> None:
+        """Count nodes that were searched."""
+        self.spent += nodes
+        if self.left is not None:
+            self.left -= nodes
+
+    def allowed(self, nodes: int) -> int:
+        """Return as many of these nodes as are left."""
+        return nodes if self.left is None else max(0, min(nodes, self.left))
+
+    @property
+    def over(self) -> bool:
+        """Whether the search must end: at its node limit, or because `stop` says so."""
+        return (self.left is not None and self.left <= 0) or self.stop()
