@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.loops import MOST_RUNS, subgraph_runs, iterations
+from edgetool.model.loops import MOST_RUNS, iterations, subgraph_runs
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from tests.memory.account_net import Net
