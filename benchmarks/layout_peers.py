@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.memory.effort import Effort
-from edgetool.memory.layout.solve import Strategy, solve
+from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.types import LayoutProblem
 
 HILL_CLIMB_ITERATIONS = 2000
@@ -37,7 +37,9 @@ class Answer:
 Contender = Callable[[LayoutProblem, int | None, float], Answer]
 
 
-def edgetool(problem: LayoutProblem, capacity: int | None, seconds: float, strategy: Strategy = "optimal") -> Answer:
+def edgetool(
+    problem: LayoutProblem, capacity: int | None, seconds: float, strategy: LayoutStrategy = "optimal"
+) -> Answer:
     end = time.process_time() + seconds
     effort = Effort(node_limit=None, stop=lambda: time.process_time() > end)
     layout = solve(problem, effort, strategy=strategy, capacity=capacity)

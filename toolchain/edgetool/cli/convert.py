@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgetool.codegen.program import Data
-    from edgetool.memory.layout.solve import Strategy
+    from edgetool.memory.layout.solve import LayoutStrategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.pipeline.firmware import Project
 
@@ -216,7 +216,7 @@ def command(
     no_offline_plan: bool,
     replan: bool,
     order: OrderStrategy | None,
-    strategy: Strategy | None,
+    strategy: LayoutStrategy | None,
     plan_time_limit: float,
     time_limit: float,
     memory_limit: int,

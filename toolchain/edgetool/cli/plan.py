@@ -34,7 +34,7 @@ from edgetool.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgetool.memory.layout.solve import Strategy
+    from edgetool.memory.layout.solve import LayoutStrategy
     from edgetool.memory.plan_options import OrderStrategy
     from edgetool.memory.sharing.types import Algorithm
     from edgetool.report.document import ArenaInfo, BreakdownEntry, PlanInfo, PlannedTensor, Report
@@ -335,7 +335,7 @@ def command(
     explain: bool,
     replan: bool,
     order: OrderStrategy | None,
-    strategy: Strategy | None,
+    strategy: LayoutStrategy | None,
     sharing: Algorithm | None,
     constants_in_ram: bool,
     time_limit: float,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetool.memory.effort import Effort
-from edgetool.memory.layout.solve import Strategy
+from edgetool.memory.layout.solve import LayoutStrategy
 from edgetool.memory.sharing.types import Algorithm
 
 # "best" honours a plan in the file and makes one where there is none; "as in file" takes the file as it is; "anew"
@@ -25,7 +25,7 @@ class PlanOptions:
     """
 
     order: OrderStrategy = "optimal"
-    strategy: Strategy = "optimal"
+    strategy: LayoutStrategy = "optimal"
     sharing: Algorithm | None = None
     constants_in_ram: bool = False
     effort: Effort = field(default_factory=Effort)

@@ -17,7 +17,7 @@ from edgetool.memory.checker import require_sound
 from edgetool.memory.effort import Effort
 from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
-from edgetool.memory.layout.solve import Strategy, solve
+from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.sharing.plan import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
 from edgetool.memory.types import Layout, LayoutProblem
@@ -43,7 +43,7 @@ def layout_instance(
     *,
     capacity: int | None = None,
     output: Path | None = None,
-    strategy: Strategy | None = None,
+    strategy: LayoutStrategy | None = None,
     sharing: Algorithm | None = None,
     time_limit: float | None = DEFAULT_SECONDS,
     seed: int = 0,
@@ -137,7 +137,7 @@ class _Found:
 def _search(
     instance: Instance,
     capacity: int | None,
-    strategy: Strategy,
+    strategy: LayoutStrategy,
     sharing: Algorithm | None,
     time_limit: float | None,
     seed: int,

@@ -24,7 +24,7 @@ from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.effort import Effort
 from edgetool.memory.layout.cp_sat import available as cp_sat_available
-from edgetool.memory.layout.solve import Strategy
+from edgetool.memory.layout.solve import LayoutStrategy
 from edgetool.memory.plan_options import OrderStrategy, PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, as_written, plan_memory
 from edgetool.memory.sharing.types import Algorithm
@@ -130,7 +130,7 @@ class PlanRequest:
     """
 
     order: OrderStrategy | None = None
-    strategy: Strategy | None = None
+    strategy: LayoutStrategy | None = None
     sharing: Algorithm | None = None
     constants_in_ram: bool = False
     time_limit: float = DEFAULT_SECONDS
