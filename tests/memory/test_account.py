@@ -1,6 +1,6 @@
-"""What the account says of models that TFLM does not take, and of kernels that it cannot know.
+"""Account of models that TFLM rejects, and of kernels that edgetool does not know.
 
-Every rule on operators and tensors that are not what its kernel wants: it refuses or accounts, and never fails.
+For every operator and tensor that is not what its kernel expects, the account rejects it or counts it, and never fails.
 
 The account against real TFLM: the `tflite-micro` package, x86-64 with reference kernels.
 

@@ -1,4 +1,4 @@
-"""The judge of layouts against a second telling of its rules: every byte at every moment, painted."""
+"""The checker compared with a second statement of its rules, in which every byte is painted at every moment."""
 
 from __future__ import annotations
 

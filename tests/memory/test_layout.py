@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
-from edgetool.memory.account import first_fit, realise, tflm_order
+from edgetool.memory.account import first_fit, tflm_offsets, tflm_order
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import check_layout, require_sound
+from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 
@@ -79,7 +79,7 @@ def naive_tflm(problem: LayoutProblem) -> list[int]:
 def test_tflm_order_places_as_a_second_telling_of_the_rule(problem: LayoutProblem) -> None:
     order = tflm_order(problem, range(len(problem.buffers)))
     assert list(first_fit(problem, order)) == naive_tflm(problem)
-    assert list(realise(problem, {})) == naive_tflm(problem)
+    assert list(tflm_offsets(problem, {})) == naive_tflm(problem)
 
 
 @given(problems(), st.data())
@@ -106,7 +106,7 @@ def test_the_runtime_fits_the_rest_around_fixed_buffers(problem: LayoutProblem, 
             for at in sorted({0, *(end for _, end in rivals)})
             if all(at + mine.aligned_bytes <= start or end <= at for start, end in rivals)
         )
-    assert realise(problem, fixed) == tuple(placed[i] for i in range(len(problem.buffers)))
+    assert tflm_offsets(problem, fixed) == tuple(placed[i] for i in range(len(problem.buffers)))
 
 
 @given(problems(), st.data())
@@ -144,7 +144,7 @@ def test_checker_names_the_broken_rule(layout: Layout, rule: str) -> None:
     problem = LayoutProblem((buffer(0, 16, 0, 1), buffer(1, 17, 1, 2)))
     assert rule in {violation.rule for violation in check_layout(problem, layout)}
     with pytest.raises(InternalError, match="the layout is invalid"):
-        require_sound(problem, layout)
+        require_valid(problem, layout)
 
 
 def test_empty_problem() -> None:

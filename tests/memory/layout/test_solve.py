@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from edgetool.errors import MissingExtraError, UsageError
-from edgetool.memory.account import realise
+from edgetool.memory.account import tflm_offsets
 from edgetool.memory.checker import check_layout
 from edgetool.memory.effort import Effort
 from edgetool.memory.layout import cp_sat, ejection, solve
@@ -72,7 +72,7 @@ def test_the_tflm_strategy_is_what_tflm_does() -> None:
         for i in range(60)
     )
     problem = LayoutProblem(buffers)
-    assert solve.solve(problem, strategy="tflm").offsets == realise(problem, {9: 4096})
+    assert solve.solve(problem, strategy="tflm").offsets == tflm_offsets(problem, {9: 4096})
 
 
 @pytest.mark.usefixtures("alone")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
 from edgetool.memory.sharing.assign import assign
-from edgetool.memory.sharing.check import check_assignment, require_sound
+from edgetool.memory.sharing.check import check_assignment, require_valid_assignment
 from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph, interference
 from edgetool.memory.sharing.replay import check_replay
 from edgetool.memory.sharing.types import LiveRange, Ranges
@@ -68,7 +68,7 @@ def test_each_rule_is_told(groups: list[tuple[str, ...]], static: tuple[str, ...
     assert conflict.rule == rule
     assert told in conflict.message
     with pytest.raises(InternalError, match="shared buffers is invalid"):
-        require_sound(DRAWN, groups, static=static)
+        require_valid_assignment(DRAWN, groups, static=static)
 
 
 CHAIN = SharingGraph(

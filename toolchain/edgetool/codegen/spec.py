@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetool import errors
-from edgetool.memory.lifetimes import CarriedState
+from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType
 
 ARENA_ALIGNMENT = 16  # TFLM's MicroArenaBufferAlignment()
@@ -184,7 +184,7 @@ class HeaderSpec:
     uncalibrated: bool = False
     notes: tuple[str, ...] = ()
     buffers: BuffersSpec | None = None
-    state: CarriedState | None = None
+    state: RecurrentState | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare, realised_layout
+from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare, tflm_layout
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import check_layout, require_sound
+from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.effort import Effort
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
@@ -134,7 +134,7 @@ def place(model: Model, problem: LayoutProblem, options: PlanOptions) -> tuple[O
     best: tuple[Offsets, Layout] | None = None
     for layout in _tries(problem, joint, options):
         offsets = tensor_offsets(model, problem, layout)
-        realised = realised_layout(problem, offsets)
+        realised = tflm_layout(problem, offsets)
         if best is None or realised.height < best[1].height:
             best = offsets, realised
         if best[1].height <= joint.height:
@@ -154,7 +154,7 @@ def place_shared(model: Model, problem: LayoutProblem, options: PlanOptions) -> 
     assert options.sharing is not None
     shared = shared_offsets(problem, options.sharing, options.effort)
     offsets = tensor_offsets(model, problem, shared.offsets)
-    return shared, offsets, realised_layout(problem, offsets)
+    return shared, offsets, tflm_layout(problem, offsets)
 
 
 def _tries(problem: LayoutProblem, joint: Layout, options: PlanOptions) -> Iterator[tuple[int, ...]]:
@@ -298,7 +298,7 @@ def _as_in_file(case: _Case, in_file: Offsets) -> MemoryPlan:
     account = stock = None
     if case.prepared is None:
         problem = layout_problem(case.model, case.times, fixed=in_file)
-        layout = realised_layout(problem, in_file)
+        layout = tflm_layout(problem, in_file)
     else:
         stock = account_plan(case.prepared)
         account = account_plan(case.prepared, in_file) if in_file else stock
@@ -383,13 +383,13 @@ def _attempt(case: _Case, order: tuple[int, ...], effort: Effort) -> MemoryPlan:
         times = timeline(model) if prepared is None else prepared.times
     problem = _head(case, model, times, prepared)
     if options.constants_in_ram:
-        layout = require_sound(problem, solve(problem, effort, strategy=options.strategy))
+        layout = require_valid(problem, solve(problem, effort, strategy=options.strategy))
         return MemoryPlan(order, times, problem, layout, "edgetool", None, constants_in_ram=True)
     shared = None
     if options.sharing is None:
         offsets, layout = place(model, problem, options)
     else:
         shared, offsets, layout = place_shared(model, problem, options)
-    require_sound(problem, layout)
+    require_valid(problem, layout)
     account = None if prepared is None else account_plan(prepared, offsets)
     return MemoryPlan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)

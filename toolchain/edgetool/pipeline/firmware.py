@@ -25,7 +25,7 @@ from edgetool.codegen.runner import ops_header, runner_header, runner_source
 from edgetool.codegen.spec import BuffersSpec, HeaderSpec, IoSpec, TargetSpec, TensorSpec
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.lifetimes import carried_state
+from edgetool.memory.lifetimes import recurrent_state
 from edgetool.memory.planner import MemoryPlan
 from edgetool.memory.sharing.plan import SharedLayout
 from edgetool.memory.types import LayoutProblem
@@ -310,7 +310,7 @@ def header_spec(
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
         notes=(COMPILED,) if offsets and keeps_own_plan(source.model) else (),
-        state=carried_state(source.model),
+        state=recurrent_state(source.model),
     )
 
 

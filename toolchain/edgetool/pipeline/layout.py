@@ -13,7 +13,7 @@ from edgetool import __version__
 from edgetool.errors import EdgetoolError, InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import require_sound
+from edgetool.memory.checker import require_valid
 from edgetool.memory.effort import Effort
 from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
 from edgetool.memory.instances.types import Instance
@@ -159,7 +159,7 @@ def _search(
     with watched(time_limit, seed=seed, tick=show) as watch:
         if sharing is None:
             layout = solve(problem, watch.effort, strategy=strategy, capacity=capacity, improved=improved)
-            return _Found(require_sound(problem, layout), None, watch.interrupted)
+            return _Found(require_valid(problem, layout), None, watch.interrupted)
         layout, groups = _share(problem, sharing, watch.effort)
         return _Found(layout, groups, watch.interrupted)
 
@@ -170,7 +170,7 @@ def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[
     placed = zip(shared.offsets, problem.buffers, strict=True)
     end = max((offset + buffer.aligned_bytes for offset, buffer in placed), default=0)
     # The checker knows of bounds of layouts alone.
-    require_sound(problem, Layout(shared.offsets, end, 0, "none"))
+    require_valid(problem, Layout(shared.offsets, end, 0, "none"))
     if any(buffer.aligned_bytes % buffer.alignment for buffer in problem.buffers):
         # Sizes were rounded up to their alignment: the bound of sharing is that of larger buffers.
         bound = lower_bound(problem)

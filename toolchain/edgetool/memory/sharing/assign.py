@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from edgetool.errors import UsageError
 from edgetool.memory.effort import Effort
-from edgetool.memory.sharing.check import check_assignment, require_sound
+from edgetool.memory.sharing.check import check_assignment, require_valid_assignment
 from edgetool.memory.sharing.graph import known
 from edgetool.memory.sharing.types import Algorithm, Group, Interval, Ranges, Sharing, cliques, interval, rank_sizes
 
@@ -282,7 +282,7 @@ def assign(
     else:
         buffers, _, bound = least_bytes(intervals, fixed, effort or DEFAULT_EFFORT)
     groups = _groups(filled, shared, buffers, alone)
-    require_sound(filled, groups, static=alone, in_place=in_place)
+    require_valid_assignment(filled, groups, static=alone, in_place=in_place)
     optimized = memory_used(filled, groups)
     apart = memory_used(filled, [(name,) for name in alone])
     met, proven = optimized == apart + needed, optimized == apart + bound

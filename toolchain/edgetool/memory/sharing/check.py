@@ -42,7 +42,7 @@ def check_assignment(
     return tuple(found)
 
 
-def require_sound(
+def require_valid_assignment(
     ranges: Ranges, groups: Sequence[Group], *, static: Collection[str] = (), in_place: bool = False
 ) -> None:
     """Raise InternalError when an assignment breaks a rule."""

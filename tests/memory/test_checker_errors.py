@@ -1,11 +1,11 @@
-"""What the judge of layouts says of a wrong one, and that nothing leaves the program past it."""
+"""The violations of invalid layouts, and the error that stops them."""
 
 from __future__ import annotations
 
 import pytest
 
 from edgetool.errors import InternalError
-from edgetool.memory.checker import Violation, check_layout, require_sound
+from edgetool.memory.checker import Violation, check_layout, require_valid
 from edgetool.memory.types import Buffer, Layout, LayoutProblem, Lifetime
 
 
@@ -19,14 +19,14 @@ PAIR = LayoutProblem((buffer(0, 1), buffer(1, 2)))
 
 def test_a_sound_layout_passes_as_it_is() -> None:
     layout = Layout((0, 32), 64, 64, "bound met")
-    assert require_sound(PAIR, layout) is layout
+    assert require_valid(PAIR, layout) is layout
 
 
 def test_a_wrong_one_is_a_bug_that_names_the_first_violation() -> None:
     with pytest.raises(
         InternalError, match=r"the layout is invalid: tensor 3 .* is at -16, before the start of the arena"
     ) as caught:
-        require_sound(PAIR, Layout((-16, -16), 64, 64, "none"))
+        require_valid(PAIR, Layout((-16, -16), 64, 64, "none"))
     assert len(caught.value.details) == 3
     assert caught.value.details[1].endswith("overlap")
 
