@@ -16,7 +16,7 @@ from edgetool.memory.bound import lower_bound
 from edgetool.memory.checker import require_valid
 from edgetool.memory.effort import Effort
 from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
-from edgetool.memory.instances.types import Instance
+from edgetool.memory.instances.types import InstanceFile
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.sharing.plan import shared_offsets
 from edgetool.memory.sharing.types import Algorithm
@@ -33,7 +33,7 @@ DEFAULT_SECONDS = 60.0
 FORMS = "a CSV (id,lower,upper,size) or a graph as JSON"
 
 
-def open_instance(path: Path, *, constants_in_ram: bool = False) -> Instance:
+def open_instance(path: Path, *, constants_in_ram: bool = False) -> InstanceFile:
     """The instance that a file states. Raises UsageError (path) and InvalidModelError (contents)."""
     return _read(path, _bytes(path), constants_in_ram=constants_in_ram)
 
@@ -102,7 +102,7 @@ def _bytes(path: Path) -> bytes:
     return read_file(path, what=FORMS)
 
 
-def _read(path: Path, blob: bytes, *, constants_in_ram: bool) -> Instance:
+def _read(path: Path, blob: bytes, *, constants_in_ram: bool) -> InstanceFile:
     if blob[4:8] == b"TFL3":
         raise InvalidModelError("is a .tflite, not an instance", where=str(path), fix="use edgetool plan")
     try:
@@ -135,7 +135,7 @@ class _Found:
 
 
 def _search(
-    instance: Instance,
+    instance: InstanceFile,
     capacity: int | None,
     strategy: LayoutStrategy,
     sharing: Algorithm | None,
@@ -179,7 +179,7 @@ def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[
     return Layout(shared.offsets, end, shared.lower_bound, proof), shared.groups
 
 
-def _info(instance: Instance, found: _Found, way: str, capacity: int | None) -> LayoutInfo:
+def _info(instance: InstanceFile, found: _Found, way: str, capacity: int | None) -> LayoutInfo:
     layout, buffers = found.layout, instance.problem.buffers
     naive = naive_bytes(instance.problem)
     shared = None
