@@ -1,4 +1,4 @@
-""""""
+"""Batched models, the operators that allow them, and the memory that they need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.model.builders import Builder, if_model, residual_model
 COUNTS = st.integers(1, 10**6)
 
 
-def test_a_feature_is_eight_bytes_unless_told() -> None:
+def test_a_feature_has_eight_bytes_by_default() -> None:
     assert batch_memory_bytes(32, 100) == 25_600
     assert batch_memory_bytes(32, 100, 1) == 3200
     assert largest_batch(25_600, 100) == 32
@@ -123,7 +123,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(batch: int) -> None:
     ],
     ids=lambda told: told.main.operators[0].code,
 )
-def test_operators_that_treat_samples_apart(told: Model) -> None:
+def test_operators_that_treat_samples_independently(told: Model) -> None:
     (out,) = told.main.outputs
     made = batched_model(told, 5).main.tensors[out].shape
     assert made == (5, *told.main.tensors[out].shape[1:])

@@ -1,4 +1,4 @@
-""""""
+"""The constraints of a model on a target, and the advice that follows from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.estimate.constraints import (
+    AdviceContext,
     Limit,
-    Situation,
     advice,
     bottleneck,
     cache_sensitivity,
@@ -37,7 +37,7 @@ SLOW = replace(FLASH, wait_states=4, access_bytes=8)
 
 def told(whole: Estimate, target: Target, **known: Any) -> str:
     """All advice in one text."""
-    return "\n".join(advice(Situation(whole, target, estimated_bandwidth(whole), **known)))
+    return "\n".join(advice(AdviceContext(whole, target, estimated_bandwidth(whole), **known)))
 
 
 MEMORY = estimate([operator(), operator(1)], gbps=1.1e-6)  # of which a run takes 1e-6
@@ -60,7 +60,7 @@ def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:
     assert "memory-bound" in verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0), 0.86)
     assert WAITING.cycles is not None
     waiting = sum(item.stall_cycles for item in WAITING.operators)
-    assert Situation(WAITING, PLAIN, None).waiting == waiting / WAITING.cycles
+    assert AdviceContext(WAITING, PLAIN, None).waiting == waiting / WAITING.cycles
 
 
 def test_a_memory_bound_model_is_told_what_to_move() -> None:
@@ -121,7 +121,7 @@ def sizes(arena: int, model: int, *, int8: bool | None, known: bool = True) -> P
 
 
 def first(target: Target, tradeoffs: PrecisionTradeoffs) -> str:
-    return advice(Situation(COMPUTE, target, None, precision="float32", tradeoffs=tradeoffs))[0]
+    return advice(AdviceContext(COMPUTE, target, None, precision="float32", tradeoffs=tradeoffs))[0]
 
 
 def test_what_does_not_fit_is_said_first() -> None:
@@ -187,7 +187,7 @@ def test_a_device_without_a_time_is_told_to_measure() -> None:
     assert "--measured-ms" in told(unknown, PLAIN)
     assert "start with CONV_2D 0, which accounts for 100 % of the memory traffic" in told(unknown, PLAIN)
     assert "of the time" not in told(unknown, PLAIN)
-    assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()
+    assert advice(AdviceContext(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()
 
 
 CACHED = board(replace(SRAM, cache_bytes=1024), replace(FLASH, cache_bytes=1024))

@@ -1,4 +1,4 @@
-""""""
+"""Bandwidth, the speed of memories, and findings about placements."""
 
 from __future__ import annotations
 
