@@ -236,7 +236,7 @@ def pieces_in(model: Model) -> int:
 def test_pieces_spare_the_arena() -> None:
     small, large = (legalize(activation_of(size, 16), runtime(), rules=ELEMENTWISE_RULES).model for size in (64, 8192))
     assert pieces_in(small) == 1  # more would take more of the tail than they spare of the head
-    assert 4 <= pieces_in(large) <= lookup.MOST_PIECES
+    assert 4 <= pieces_in(large) <= lookup.MAX_PARTS
     assert head_bound(large) <= 2.5 * 8192 + 64
 
 
