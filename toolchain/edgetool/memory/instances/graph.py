@@ -260,12 +260,12 @@ def _json(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise invalid(f"has the key {_shown(key)} twice in one object", "remove one")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _no_number(name: str) -> Any:
@@ -330,15 +330,15 @@ def _operators(value: Any, names: dict[str, int]) -> tuple[GraphOperator, ...]:
 
 def _references(value: Any, where: str, kind: str, names: dict[str, int], *, repeated: bool = False) -> tuple[int, ...]:
     """Return tensors or operators given by name or index; duplicates are an error unless repeated is set."""
-    found: dict[int, None] = {}
+    indices: dict[int, None] = {}
     for item in _list(value, where):
         index = names.get(item, -1) if isinstance(item, str) else item
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
             raise invalid(f"{where}: there is no {kind} {_shown(item)}", f"name one of the {len(names):,} {kind}s")
-        if index in found and not repeated:
+        if index in indices and not repeated:
             raise invalid(f"{where}: {kind} {_shown(item)} is listed twice", "remove one")
-        found[index] = None
-    return tuple(found)
+        indices[index] = None
+    return tuple(indices)
 
 
 def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
@@ -349,12 +349,12 @@ def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
     return indices
 
 
-def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
+def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise invalid(f"{where} is {_shown(value)}, not an object", EXAMPLE)
     for key in value:
-        if key not in known:
-            raise invalid(f"{where} has an unknown key {_shown(key)}", f"the keys are {', '.join(known)}")
+        if key not in keys:
+            raise invalid(f"{where} has an unknown key {_shown(key)}", f"the keys are {', '.join(keys)}")
     return value
 
 

@@ -307,8 +307,8 @@ def _check_header(header: tuple[str, ...]) -> None:
         raise invalid(f"the header {shown!a} is missing {' and '.join(missing)}", EXAMPLE)
     for i, name in enumerate(header):
         if name not in (*REQUIRED, *OPTIONAL):
-            known = ", ".join((*REQUIRED, *OPTIONAL))
-            raise invalid(f"the header has an unknown column {name[:MAX_SHOWN]!a}", f"the columns are {known}")
+            columns = ", ".join((*REQUIRED, *OPTIONAL))
+            raise invalid(f"the header has an unknown column {name[:MAX_SHOWN]!a}", f"the columns are {columns}")
         if name in header[:i]:
             raise invalid(f"the header has the column {name} twice", "remove one")
 

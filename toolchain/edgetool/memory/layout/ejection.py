@@ -3,7 +3,7 @@
 A chain brings one buffer below a capacity, and the buffers in its way are moved one after another. A buffer that does
 not fit anywhere takes the place where the buffers in its way cost least; these are ejected and placed again in the same
 way. Every ejection that a buffer causes raises its own cost, so that the chain does not go in circles, and the buffers
-that are hard to place keep their places in the end (guided ejection search by Nagata and Bräysy, where it is used for
+that are hard to place keep their places in the end (guided ejection search by Nagata and Braysy, where it is used for
 vehicle routing).
 """
 
