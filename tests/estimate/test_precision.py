@@ -132,7 +132,7 @@ def test_quantized_files_hold_scales_and_kernels_keep_multipliers() -> None:
     assert many_told - few_told == 64 * 2 * 12 - 64 * 5 * 4  # both without their float constants
 
 
-def test_the_own_row_is_the_plan_and_the_file() -> None:
+def test_the_row_of_the_current_precision_is_exact() -> None:
     model, target = network(DType.INT8), board(SRAM, FLASH)
     found = tradeoffs(model, target, runs=3)
     plan = plan_memory(model, platform_of(target))
@@ -154,7 +154,7 @@ def test_floats_around_an_int8_model_stay() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT16, DType.INT8])
-def test_own_precision(dtype: DType) -> None:
+def test_model_precision(dtype: DType) -> None:
     name = next(name for name, kind in TYPES.items() if kind == dtype)
     assert model_precision(network(dtype)) == name
     net = Net()

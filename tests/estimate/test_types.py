@@ -33,12 +33,12 @@ def test_what_is_no_whole_number_is_refused_by_name(value: Any) -> None:
         integer(value, "features", 1)
 
 
-def test_numbers_of_other_libraries_are_taken() -> None:
+def test_numbers_of_other_libraries_are_accepted() -> None:
     assert positive(np.float32(0.5), "x") == positive(Fraction(1, 2), "x") == 0.5
     assert integer(np.int64(7), "x") == 7
     assert not_negative(0, "x") == 0.0
 
 
 @given(st.floats(SMALLEST, LARGEST))
-def test_what_is_taken_is_given_back(value: float) -> None:
+def test_an_accepted_value_is_returned(value: float) -> None:
     assert positive(value, "x") == not_negative(value, "x") == value

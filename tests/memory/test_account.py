@@ -402,7 +402,7 @@ def test_the_best_order_is_the_best_of_all(several: list[Model]) -> None:
 
 @given(st.lists(models, min_size=6, max_size=8))
 @settings(max_examples=15, deadline=None)
-def test_an_order_of_many_models_needs_what_it_is_said_to(several: list[Model]) -> None:
+def test_an_order_of_many_models_needs_the_reported_arena(several: list[Model]) -> None:
     together = shared(*several)
     assert sorted(together.best_order) == list(range(len(several)))
     assert together.best_bytes == shared(*(several[position] for position in together.best_order)).bytes

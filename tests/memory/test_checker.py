@@ -82,7 +82,7 @@ def test_rules(buffers: tuple[Buffer, ...], layout: Layout, rules: set[str]) -> 
     assert {violation.rule for violation in check_layout(LayoutProblem(buffers), layout)} == rules
 
 
-def test_a_flood_of_overlaps_is_cut_and_said_to_be() -> None:
+def test_a_long_list_of_overlaps_is_cut_with_a_message() -> None:
     problem = LayoutProblem(tuple(buffer(i, 1, 0, 0) for i in range(200)))
     found = check_layout(problem, Layout((0,) * 200, 1, 0, "none"))
     assert len(found) == MAX_PAIRS + 1

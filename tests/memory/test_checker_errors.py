@@ -17,7 +17,7 @@ def buffer(first: int, last: int, **changes: object) -> Buffer:
 PAIR = LayoutProblem((buffer(0, 1), buffer(1, 2)))
 
 
-def test_a_sound_layout_passes_as_it_is() -> None:
+def test_a_valid_layout_is_returned() -> None:
     layout = Layout((0, 32), 64, 64, "bound met")
     assert require_valid(PAIR, layout) is layout
 
@@ -36,7 +36,7 @@ def test_another_number_of_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         ({}, "tensor 3 ('a')"),
         ({"subgraph": 2}, "tensor 3 of subgraph 2 ('a')"),
@@ -46,9 +46,9 @@ def test_another_number_of_offsets() -> None:
         ({"name": "\n\x1b" + "x" * 100}, "tensor 3 ('\\n\\x1b" + "x" * 58 + "')"),
     ],
 )
-def test_a_buffer_is_told_by_what_it_holds(changes: dict[str, object], told: str) -> None:
+def test_a_buffer_is_described_by_its_contents(changes: dict[str, object], text: str) -> None:
     (violation,) = check_layout(LayoutProblem((buffer(0, 0, **changes),)), Layout((8,), 40, 0, "none"))
-    assert violation.message == f"{told} is at 8, which is not a multiple of 16"
+    assert violation.message == f"{text} is at 8, which is not a multiple of 16"
 
 
 def test_the_bound_is_held_against_what_is_alive_at_once() -> None:

@@ -57,7 +57,7 @@ def test_some_order_of_first_fit_is_optimal_and_greedy_is_never_below_it(problem
 
 
 def naive_tflm(problem: LayoutProblem) -> list[int]:
-    """TFLM's greedy planner told another way: try every candidate offset from below."""
+    """TFLM's greedy planner in another form: try every candidate offset from below."""
     order = list(range(len(problem.buffers) - 1, -1, -1))
     order.sort(key=lambda i: -problem.buffers[i].aligned_bytes)
     placed: dict[int, int] = {}
@@ -84,7 +84,7 @@ def test_tflm_order_places_as_a_second_telling_of_the_rule(problem: LayoutProble
 
 @given(problems(), st.data())
 def test_the_runtime_fits_the_rest_around_fixed_buffers(problem: LayoutProblem, data: st.DataObject) -> None:
-    """A second telling of the rule: fixed ones lie where they are told, overlapping or not."""
+    """A second form of the rule: fixed buffers keep their offsets, overlapping or not."""
     fixed = {
         i: 16 * data.draw(st.integers(0, 40))
         for i in range(len(problem.buffers))

@@ -23,7 +23,7 @@ def model(*operators: tuple[tuple[int, ...], tuple[int, ...]]) -> Model:
     return Model(3, "", (), (Graph(0, "main", tensors, made, (0,), (3,)),), ())
 
 
-def test_what_is_read_first_is_carried() -> None:
+def test_a_variable_that_is_read_first_is_recurrent() -> None:
     found = recurrent_state(model(((0, 1), (3,)), ((3,), (1,))))
     assert found == RecurrentState((("kept", 8),), 0)
     assert found.tensor_bytes == 4 * np.dtype(np.int16).itemsize

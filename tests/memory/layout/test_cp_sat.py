@@ -81,7 +81,7 @@ def test_the_best_is_found_and_proven() -> None:
 
 
 @needs_ortools
-def test_known_offsets_that_are_the_best_are_kept() -> None:
+def test_offsets_that_are_optimal_are_returned() -> None:
     instance = instance_of(*KNOT)
     best = close_gap(instance, stacked(instance), 4, Effort()).offsets
     result = close_gap(instance, best, 4, Effort())
