@@ -2,7 +2,7 @@
 
     python benchmarks/order_soundness.py [COUNT] [FIRST SEED]
 
-Every order is checked and measured from the definition; every bound is held against the true least peak, every proof
+Every order is checked and measured from the definition; every bound is held against the true minimum peak, every proof
 must be right, and no problem this small may go unproven. Prints what was seen; exit status 1 on any disagreement.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.memory.order.brute_force import least_peak, random_problem
+from tests.memory.order.brute_force import minimum_peak, random_problem
 
 from edgetool.memory.order.evaluate import check_order, peak
 from edgetool.memory.order.network import network_of
@@ -28,21 +28,21 @@ OPERATORS = 10
 def disagreements(seed: int, seen: Counter[str]) -> list[str]:
     """What is wrong with the answers for one graph; `seen` counts what was."""
     problem = random_problem(random.Random(seed), OPERATORS)
-    least = least_peak(problem)
+    minimum = minimum_peak(problem)
     found = solve_order(problem, Effort())
     wrong = []
     check_order(problem, found.order)
     if peak(problem, found.order) != found.peak_bytes:
         wrong.append(f"the peak is {peak(problem, found.order)}, not {found.peak_bytes}")
-    if found.lower_bound > least:
-        wrong.append(f"the bound {found.lower_bound} is above the least peak {least}")
-    if found.peak_bytes != least or not found.optimal:
-        wrong.append(f"the peak is {found.peak_bytes} ({found.proof}), the least {least}")
+    if found.lower_bound > minimum:
+        wrong.append(f"the bound {found.lower_bound} is above the minimum peak {minimum}")
+    if found.peak_bytes != minimum or not found.optimal:
+        wrong.append(f"the peak is {found.peak_bytes} ({found.proof}), the minimum {minimum}")
     for name in BASELINES:
         other = solve_order(problem, Effort(), strategy=name)
         check_order(problem, other.order)
-        if not other.lower_bound <= least <= other.peak_bytes or (other.optimal and other.peak_bytes > least):
-            wrong.append(f"{name}: {other.lower_bound} to {other.peak_bytes} ({other.proof}), the least is {least}")
+        if not other.lower_bound <= minimum <= other.peak_bytes or (other.optimal and other.peak_bytes > minimum):
+            wrong.append(f"{name}: {other.lower_bound} to {other.peak_bytes} ({other.proof}), the minimum is {minimum}")
     seen[found.proof] += 1
     original = BASELINES["original"](network_of(problem))
     seen["better than the original order"] += found.order != original

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.instructions.fit import Coefficients, fit_build, platform_for
 
-from edgetool.estimate.latency import executed_of
+from edgetool.estimate.latency import executed_instructions
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.operators.call import Call
@@ -66,4 +66,4 @@ def _table(core: str, kernels: Kernels) -> Coefficients:
 def _predicted(model: Model, index: int, core: str, kernels: Kernels, table: Coefficients) -> float:
     """The table's figure; 0 where there is no rule or no counted path."""
     call = Call(model, model.main, model.main.operators[index], platform_for(core, kernels), {})
-    return executed_of(call, table).instructions or 0.0
+    return executed_instructions(call, table).instructions or 0.0

@@ -22,7 +22,7 @@ from edgetool.codegen import c_names
 from edgetool.codegen.data import model_data
 from edgetool.codegen.header import buffers_source, header, limit_macros
 from edgetool.codegen.spec import HeaderSpec, HeaderTarget, IoSpec, TensorSpec
-from edgetool.memory.lifetimes import CarriedState
+from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType
 from tests.codegen.c_compilers import C_STANDARDS, FLAGS, MATRIX, compile_in
 from tests.codegen.golden_files import check_golden
@@ -274,12 +274,12 @@ def test_inputs_and_outputs_can_be_found_by_their_name_in_the_model() -> None:
     assert "Input 0: mfcc (" in text
 
 
-STREAM = replace(KWS, name="stream", state=CarriedState((("gru/state_0", 16), ("lstm/cell_state", 32))))
+STREAM = replace(KWS, name="stream", state=RecurrentState((("gru/state_0", 16), ("lstm/cell_state", 32))))
 
 
 def test_no_state_is_not_spoken_of() -> None:
     assert "STATE" not in header(KWS)
-    assert header(replace(KWS, state=CarriedState(()))) == header(KWS)
+    assert header(replace(KWS, state=RecurrentState(()))) == header(KWS)
 
 
 def test_the_state_and_its_reset_are_told() -> None:
@@ -292,7 +292,7 @@ def test_the_state_and_its_reset_are_told() -> None:
 
 
 def test_many_states_are_not_all_named() -> None:
-    many = CarriedState(tuple((f"layer_{i}", 4) for i in range(40)), resources=2)
+    many = RecurrentState(tuple((f"layer_{i}", 4) for i in range(40)), resources=2)
     text = " ".join(header(replace(STREAM, state=many)).replace("*", " ").split())
     assert "layer_5 (4 bytes)" in text
     assert "layer_6" not in text

@@ -1,4 +1,4 @@
-""""""
+"""Batched models, the operators that allow them, and the memory that they need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.model.builders import Builder, if_model, residual_model
 COUNTS = st.integers(1, 10**6)
 
 
-def test_a_feature_is_eight_bytes_unless_told() -> None:
+def test_a_feature_has_eight_bytes_by_default() -> None:
     assert batch_memory_bytes(32, 100) == 25_600
     assert batch_memory_bytes(32, 100, 1) == 3200
     assert largest_batch(25_600, 100) == 32
@@ -109,7 +109,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "original",
     [
         single("CONCATENATION", 1, 4, axis=1),
         single("SOFTMAX", 1, 4),
@@ -121,12 +121,12 @@ def test_the_largest_batch_fits_and_one_more_does_not(batch: int) -> None:
         single("EXPAND_DIMS", 1, 4, to=(1, 1, 4), constant=1),
         single("PACK", 1, 4, to=(1, 4, 1), axis=-1),
     ],
-    ids=lambda told: told.main.operators[0].code,
+    ids=lambda original: original.main.operators[0].code,
 )
-def test_operators_that_treat_samples_apart(told: Model) -> None:
-    (out,) = told.main.outputs
-    made = batched_model(told, 5).main.tensors[out].shape
-    assert made == (5, *told.main.tensors[out].shape[1:])
+def test_operators_that_treat_samples_independently(original: Model) -> None:
+    (out,) = original.main.outputs
+    made = batched_model(original, 5).main.tensors[out].shape
+    assert made == (5, *original.main.tensors[out].shape[1:])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_elements_of_other_ranks_are_refused() -> None:
 
 
 def test_what_depends_on_no_input_stays() -> None:
-    told = model(
+    original = model(
         graph(
             [tensor(0, 1, 4), tensor(1, 1, 4, data=bytes(4)), tensor(2, 1, 4), tensor(3, 1, 4)],
             [operator(0, "RELU", [1], [2]), operator(1, "ADD", [0, 2], [3])],
@@ -172,7 +172,7 @@ def test_what_depends_on_no_input_stays() -> None:
             [3],
         )
     )
-    shapes = [t.shape for t in batched_model(told, 7).main.tensors]
+    shapes = [t.shape for t in batched_model(original, 7).main.tensors]
     assert shapes == [(7, 4), (1, 4), (1, 4), (7, 4)]
 
 

@@ -227,8 +227,8 @@ def test_one_measurement_in_faster_memory_than_the_profiles_moves_the_stall(stal
     assert "a measurement of another model" in said.message
 
 
-@pytest.mark.parametrize(("stall", "told"), [(None, ()), (0.1, ("constants-elsewhere",))])
-def test_a_stall_that_the_profile_does_not_tell_cannot_be_another(stall: float | None, told: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("stall", "rules"), [(None, ()), (0.1, ("constants-elsewhere",))])
+def test_a_stall_that_the_profile_does_not_state_is_not_compared(stall: float | None, rules: tuple[str, ...]) -> None:
     true = as_if(1.5, 2.0)
     flash = BOARD.flash_region
     known = tuple(
@@ -238,7 +238,7 @@ def test_a_stall_that_the_profile_does_not_tell_cannot_be_another(stall: float |
     measured = [Measurement(name, model, ms(model, true)) for name, model in (("image", IMAGE), ("wide", WIDE))]
     found = calibrate(replace(BOARD, regions=known), measured)
     assert found.stall_cycles_per_byte == pytest.approx(2.0, rel=1e-2)
-    assert tuple(item.rule for item in found.findings) == told
+    assert tuple(item.rule for item in found.findings) == rules
 
 
 def test_types_that_were_measured_are_named() -> None:

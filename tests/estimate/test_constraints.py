@@ -1,4 +1,4 @@
-""""""
+"""The constraints of a model on a target, and the advice that follows from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.estimate.constraints import (
+    AdviceContext,
     Limit,
-    Situation,
     advice,
     bottleneck,
     cache_sensitivity,
@@ -35,9 +35,9 @@ PLAIN = board(SRAM, FLASH)
 SLOW = replace(FLASH, wait_states=4, access_bytes=8)
 
 
-def told(whole: Estimate, target: Target, **known: Any) -> str:
+def advice_text(whole: Estimate, target: Target, **known: Any) -> str:
     """All advice in one text."""
-    return "\n".join(advice(Situation(whole, target, estimated_bandwidth(whole), **known)))
+    return "\n".join(advice(AdviceContext(whole, target, estimated_bandwidth(whole), **known)))
 
 
 MEMORY = estimate([operator(), operator(1)], gbps=1.1e-6)  # of which a run takes 1e-6
@@ -60,51 +60,51 @@ def test_little_bandwidth_is_no_sign_of_speed_where_the_core_waits() -> None:
     assert "memory-bound" in verdict_text(bandwidth_of(900_000, 1, 1.0, 1.0), 0.86)
     assert WAITING.cycles is not None
     waiting = sum(item.stall_cycles for item in WAITING.operators)
-    assert Situation(WAITING, PLAIN, None).waiting == waiting / WAITING.cycles
+    assert AdviceContext(WAITING, PLAIN, None).waiting == waiting / WAITING.cycles
 
 
-def test_a_memory_bound_model_is_told_what_to_move() -> None:
-    assert "copy the weights from flash to sram at startup (800 bytes; 60,000 bytes are free)" in told(
+def test_advice_for_a_memory_bound_model() -> None:
+    assert "copy the weights from flash to sram at startup (800 bytes; 60,000 bytes are free)" in advice_text(
         MEMORY, PLAIN, arena_bytes=64 * 1024 - 60_000
     )
-    part = told(MEMORY, PLAIN, arena_bytes=64 * 1024 - 500)
+    part = advice_text(MEMORY, PLAIN, arena_bytes=64 * 1024 - 500)
     assert "copy the weights of CONV_2D 0 (400 bytes) from flash to RAM" in part
-    assert "if the chip has other free RAM" in told(MEMORY, PLAIN)
+    assert "if the chip has other free RAM" in advice_text(MEMORY, PLAIN)
 
 
 def test_waiting_for_constants_is_a_reason_whatever_the_verdict() -> None:
-    assert "copy the weights" in told(WAITING, PLAIN, arena_bytes=1024)
-    assert "copy the weights" not in told(COMPUTE, PLAIN, arena_bytes=1024)
-    assert "prefetching for flash" in told(WAITING, board(SRAM, SLOW))
-    assert "prefetch" not in told(WAITING, board(SRAM, replace(SLOW, cache_bytes=1024)))
-    assert "prefetch" not in told(COMPUTE, board(SRAM, SLOW))
+    assert "copy the weights" in advice_text(WAITING, PLAIN, arena_bytes=1024)
+    assert "copy the weights" not in advice_text(COMPUTE, PLAIN, arena_bytes=1024)
+    assert "prefetching for flash" in advice_text(WAITING, board(SRAM, SLOW))
+    assert "prefetch" not in advice_text(WAITING, board(SRAM, replace(SLOW, cache_bytes=1024)))
+    assert "prefetch" not in advice_text(COMPUTE, board(SRAM, SLOW))
 
 
 def test_weights_of_a_loop_are_copied_once() -> None:
     looped = estimate([operator(stall_cycles=50_000, parameter_bytes=4000, runs=10)], gbps=1.0)
-    assert "startup (400 bytes" in told(looped, PLAIN, arena_bytes=1024)
+    assert "startup (400 bytes" in advice_text(looped, PLAIN, arena_bytes=1024)
 
 
-def test_a_compute_bound_model_is_told_what_to_change() -> None:
-    text = told(COMPUTE, PLAIN)
+def test_advice_for_a_compute_bound_model() -> None:
+    text = advice_text(COMPUTE, PLAIN)
     assert "start with CONV_2D 1 (75 % of the time)" in text
     assert "depthwise-separable" in text
     separable = estimate([*COMPUTE.operators, operator(2, "DEPTHWISE_CONV_2D")], gbps=1.0)
-    assert "depthwise-separable" not in told(separable, PLAIN)
+    assert "depthwise-separable" not in advice_text(separable, PLAIN)
     dense = estimate([operator(0, "FULLY_CONNECTED", bound="memory")], gbps=1.0)
-    assert "moves a lot of data" in told(dense, PLAIN)
-    assert "depthwise-separable" not in told(dense, PLAIN)
+    assert "moves a lot of data" in advice_text(dense, PLAIN)
+    assert "depthwise-separable" not in advice_text(dense, PLAIN)
 
 
 def test_reference_kernels_where_there_are_better() -> None:
-    assert "OPTIMIZED_KERNEL_DIR=cmsis_nn" in told(COMPUTE, PLAIN.with_overrides(kernels="reference"))
-    assert "OPTIMIZED_KERNEL_DIR" not in told(COMPUTE, PLAIN)
-    assert "OPTIMIZED_KERNEL_DIR" not in told(COMPUTE, load_target("riscv32"))
+    assert "OPTIMIZED_KERNEL_DIR=cmsis_nn" in advice_text(COMPUTE, PLAIN.with_overrides(kernels="reference"))
+    assert "OPTIMIZED_KERNEL_DIR" not in advice_text(COMPUTE, PLAIN)
+    assert "OPTIMIZED_KERNEL_DIR" not in advice_text(COMPUTE, load_target("riscv32"))
 
 
 @pytest.mark.parametrize(("precision", "helps"), [("float32", True), ("int16x8", True), ("int8", False), (None, False)])
 def test_lower_precision_where_there_is_one(precision: Any, helps: bool) -> None:
-    assert ("convert to int8" in told(COMPUTE, PLAIN, precision=precision)) == helps
+    assert ("convert to int8" in advice_text(COMPUTE, PLAIN, precision=precision)) == helps
 
 
 def row(precision: str, arena: int, model: int, *, fits: bool | None) -> PrecisionRow:
@@ -121,10 +121,10 @@ def sizes(arena: int, model: int, *, int8: bool | None, known: bool = True) -> P
 
 
 def first(target: Target, tradeoffs: PrecisionTradeoffs) -> str:
-    return advice(Situation(COMPUTE, target, None, precision="float32", tradeoffs=tradeoffs))[0]
+    return advice(AdviceContext(COMPUTE, target, None, precision="float32", tradeoffs=tradeoffs))[0]
 
 
-def test_what_does_not_fit_is_said_first() -> None:
+def test_the_advice_to_make_it_fit_comes_first() -> None:
     assert first(PLAIN, sizes(100_000, 100_000, int8=True)) == (
         "make it fit: the arena needs 100,000 bytes, but sram has only 65,536; convert to int8, which fits, or use "
         "fewer channels, or a smaller input"
@@ -148,46 +148,46 @@ def test_memory_outside_the_chip_is_a_way_to_make_it_fit() -> None:
     assert "sdram" not in first(outside, sizes(9 * 2**20, 9, int8=False))
 
 
-def test_int8_is_not_told_twice() -> None:
+def test_int8_is_not_advised_twice() -> None:
     fitting = sizes(100_000, 100_000, int8=True)
-    assert told(COMPUTE, PLAIN, precision="float32", tradeoffs=fitting).count("convert to int8") == 1
+    assert advice_text(COMPUTE, PLAIN, precision="float32", tradeoffs=fitting).count("convert to int8") == 1
     large = sizes(100_000, 100_000, int8=False)
-    assert told(COMPUTE, PLAIN, precision="float32", tradeoffs=large).count("convert to int8") == 1
+    assert advice_text(COMPUTE, PLAIN, precision="float32", tradeoffs=large).count("convert to int8") == 1
     small = replace(fitting, as_is=row("float32", 9, 9, fits=True))
-    assert "make it fit" not in told(COMPUTE, PLAIN, precision="float32", tradeoffs=small)
-    assert "convert to int8, if the accuracy remains acceptable" in told(
+    assert "make it fit" not in advice_text(COMPUTE, PLAIN, precision="float32", tradeoffs=small)
+    assert "convert to int8, if the accuracy remains acceptable" in advice_text(
         COMPUTE, PLAIN, precision="float32", tradeoffs=small
     )
 
 
 def test_an_operator_with_a_tiny_share_is_not_named() -> None:
     even = estimate([operator(index) for index in range(30)], gbps=1.0)
-    text = told(even, PLAIN)
+    text = advice_text(even, PLAIN)
     assert "no single operator dominates" in text
     assert "change" not in text
     one = estimate([operator(stall_cycles=50_000), *[operator(i, parameter_bytes=9000) for i in range(1, 31)]], gbps=1)
     waiting = replace(one, operators=tuple(replace(item, stall_cycles=20_000) for item in one.operators))
-    assert "copy the weights of" not in told(waiting, PLAIN, arena_bytes=64 * 1024 - 500)
+    assert "copy the weights of" not in advice_text(waiting, PLAIN, arena_bytes=64 * 1024 - 500)
 
 
 def test_simd_is_promised_only_where_it_is() -> None:
-    assert "SIMD" in told(COMPUTE, PLAIN, precision="float32")
-    assert "SIMD" not in told(COMPUTE, board(SRAM, FLASH, core="cortex-m0plus"), precision="float32")
+    assert "SIMD" in advice_text(COMPUTE, PLAIN, precision="float32")
+    assert "SIMD" not in advice_text(COMPUTE, board(SRAM, FLASH, core="cortex-m0plus"), precision="float32")
 
 
 def test_an_arena_outside_is_the_first_thing_to_move() -> None:
     outside = board(SRAM, SDRAM, QSPI, arena_region_name="sdram")
-    first, *_ = told(COMPUTE, outside, arena_bytes=1024).splitlines()
+    first, *_ = advice_text(COMPUTE, outside, arena_bytes=1024).splitlines()
     assert first == "place the arena in sram: its 1,024 bytes fit there"
-    assert "so that the arena fits in sram" in told(COMPUTE, outside, arena_bytes=2**20)
+    assert "so that the arena fits in sram" in advice_text(COMPUTE, outside, arena_bytes=2**20)
 
 
-def test_a_device_without_a_time_is_told_to_measure() -> None:
+def test_advice_to_measure_a_device_without_a_time() -> None:
     unknown = estimate([operator()], latency_ms=None)
-    assert "--measured-ms" in told(unknown, PLAIN)
-    assert "start with CONV_2D 0, which accounts for 100 % of the memory traffic" in told(unknown, PLAIN)
-    assert "of the time" not in told(unknown, PLAIN)
-    assert advice(Situation(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()
+    assert "--measured-ms" in advice_text(unknown, PLAIN)
+    assert "start with CONV_2D 0, which accounts for 100 % of the memory traffic" in advice_text(unknown, PLAIN)
+    assert "of the time" not in advice_text(unknown, PLAIN)
+    assert advice(AdviceContext(estimate([]), PLAIN, bandwidth_of(1, 1, 1.0, 1.0))) == ()
 
 
 CACHED = board(replace(SRAM, cache_bytes=1024), replace(FLASH, cache_bytes=1024))
@@ -228,7 +228,7 @@ def test_the_bottleneck_is_the_slowest_operator() -> None:
     assert bottleneck(estimate([])) is None
 
 
-def test_without_a_cache_nothing_is_said_of_it() -> None:
+def test_without_a_cache_it_is_not_mentioned() -> None:
     assert cache_sensitivity(estimate([operator()]), board(SRAM, FLASH)) is None
     assert cache_sensitivity(estimate([operator()]), board()) is None
 

@@ -1,4 +1,4 @@
-""""""
+"""Energy, average power, and the share of a sensing interval."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.estimate.latency import TYPE_DOUBT, estimate_model
+from edgetool.estimate.latency import TYPE_BAND, estimate_model
 from edgetool.model.types import DType, Model
 from edgetool.target.load import load_target
 from edgetool.target.tables import load_placement_effects
@@ -39,7 +39,7 @@ def test_a_type_that_was_not_measured_is_unvalidated() -> None:
     assert band(board, convolution(DType.INT8)) == ("calibrated", pytest.approx(low), pytest.approx(high))
     status, float_low, float_high = band(board, convolution(DType.FLOAT32))
     assert status == "unvalidated"
-    assert (float_low, float_high) == (pytest.approx(low * TYPE_DOUBT[0]), pytest.approx(high * TYPE_DOUBT[1]))
+    assert (float_low, float_high) == (pytest.approx(low * TYPE_BAND[0]), pytest.approx(high * TYPE_BAND[1]))
     assert "float32" in estimate_model(convolution(DType.FLOAT32), board).basis
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.estimate.latency import BYTES_DOUBT, estimate_model
+from edgetool.estimate.latency import BYTES_BAND, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.model.types import Model
 from edgetool.target.load import list_targets, load_target
@@ -85,7 +85,7 @@ def test_an_operator_without_a_rule_is_counted_in_bytes() -> None:
     assert estimate.not_modelled == ("DENSIFY",)
     assert estimate.latency_ms is not None
     cold_ms = target.core.cold_cycles / target.clock_hz * 1e3
-    assert estimate.latency_ms.high == pytest.approx(BYTES_DOUBT[1] * estimate.latency_ms.value + cold_ms)
+    assert estimate.latency_ms.high == pytest.approx(BYTES_BAND[1] * estimate.latency_ms.value + cold_ms)
 
 
 @given(st.integers(1_000_000, 10**9))

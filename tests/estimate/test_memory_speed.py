@@ -1,4 +1,4 @@
-""""""
+"""Bandwidth, the speed of memories, and findings about placements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_verdicts(utilization: float, verdict: str) -> None:
     assert verdict_of(utilization) == verdict
 
 
-def test_above_the_configured_bandwidth_is_shown_and_found() -> None:
+def test_a_bandwidth_above_the_configured_one_is_reported() -> None:
     run = bandwidth_of(2_000_000, 0, 1.0, 1.0)
     assert run.utilization == pytest.approx(2.0)
     (finding,) = bandwidth_findings(run, "a-board")
@@ -144,7 +144,7 @@ def test_an_arena_in_external_ram_is_flagged_with_what_was_measured() -> None:
     assert "Measured" not in found(replace(elsewhere, regions=modelled), ON_F7)["arena-in-external-ram"].message
 
 
-def test_waiting_is_told_as_far_as_it_is_modelled() -> None:
+def test_findings_report_how_waiting_is_modelled() -> None:
     bare = board(fast(SRAM), QSPI)
     unknown = found(bare)["constants-in-external-flash"]
     assert unknown.level == "warning"
@@ -172,8 +172,8 @@ def test_wait_states_without_a_cache_and_assumed_speeds_are_notes() -> None:
 
 
 def test_packaged_boards_are_flagged_by_the_packaged_table() -> None:
-    told = {item.rule: item for item in placement_findings(load_target("rpi-pico2"), load_placement_effects())}
-    assert "6.6 times as long as without wait states, on RP2350" in told["constants-in-external-flash"].message
+    findings = {item.rule: item for item in placement_findings(load_target("rpi-pico2"), load_placement_effects())}
+    assert "6.6 times as long as without wait states, on RP2350" in findings["constants-in-external-flash"].message
     sdram = load_target("stm32h747i-disco").with_overrides(arena_region="sdram")
-    told = {item.rule: item for item in placement_findings(sdram, load_placement_effects())}
-    assert "1.2 times as long as without wait states, on STM32H747" in told["arena-in-external-ram"].message
+    findings = {item.rule: item for item in placement_findings(sdram, load_placement_effects())}
+    assert "1.2 times as long as without wait states, on STM32H747" in findings["arena-in-external-ram"].message

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.estimate.precision import ARENA_ERROR, PrecisionTradeoffs, precision_tradeoffs
-from edgetool.estimate.retyped import own_precision
+from edgetool.estimate.retyped import model_precision
 from edgetool.memory.planner import plan_memory
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
@@ -132,11 +132,11 @@ def test_quantized_files_hold_scales_and_kernels_keep_multipliers() -> None:
     assert many_told - few_told == 64 * 2 * 12 - 64 * 5 * 4  # both without their float constants
 
 
-def test_the_own_row_is_the_plan_and_the_file() -> None:
+def test_the_row_of_the_current_precision_is_exact() -> None:
     model, target = network(DType.INT8), board(SRAM, FLASH)
     found = tradeoffs(model, target, runs=3)
     plan = plan_memory(model, platform_of(target))
-    assert found.own == "int8"
+    assert found.current == "int8"
     assert found.rows[3] == found.as_is
     assert plan.account is not None
     assert (found.as_is.arena_bytes, found.as_is.model_bytes) == (plan.account.bytes, MODEL_BYTES)
@@ -147,20 +147,20 @@ def test_the_own_row_is_the_plan_and_the_file() -> None:
 def test_floats_around_an_int8_model_stay() -> None:
     found = tradeoffs(network(DType.INT8, wrapped=True), board(SRAM, FLASH))
     plain = tradeoffs(network(DType.INT8), board(SRAM, FLASH))
-    assert found.own == "int8"
+    assert found.current == "int8"
     outside = 4 * (256 + 10)
     for wrapped, bare in zip(found.rows, plain.rows, strict=True):
         assert wrapped.activation_bytes == bare.activation_bytes + outside
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT16, DType.INT8])
-def test_own_precision(dtype: DType) -> None:
+def test_model_precision(dtype: DType) -> None:
     name = next(name for name, kind in TYPES.items() if kind == dtype)
-    assert own_precision(network(dtype)) == name
+    assert model_precision(network(dtype)) == name
     net = Net()
     x = net.arena(1, 4, dtype=dtype)
     net.end_graph([x], [net.op("RELU", [x])])
-    assert own_precision(net.whole()) == name
+    assert model_precision(net.whole()) == name
 
 
 def test_a_hybrid_model_is_a_mixture_and_no_row_is_exact() -> None:
@@ -169,7 +169,7 @@ def test_a_hybrid_model_is_a_mixture_and_no_row_is_exact() -> None:
     y = net.op("FULLY_CONNECTED", [x, net.noise(4, 16)], 1, 4)
     net.end_graph([x], [y])
     found = tradeoffs(net.whole(), board(SRAM, FLASH))
-    assert found.own is None
+    assert found.current is None
     assert found.as_is.precision == "mixed"
     assert found.as_is.parameter_bytes == 64
     assert not any(row.exact for row in found.rows)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.estimate.types import LARGEST, SMALLEST, not_negative, positive, whole
+from edgetool.estimate.types import LARGEST, SMALLEST, integer, not_negative, positive
 
 NO_NUMBERS: list[Any] = [None, "3", True, [1], 1j, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400)]
 
@@ -30,15 +30,15 @@ def test_what_is_negative_is_refused_by_name(value: Any) -> None:
 @pytest.mark.parametrize("value", [*NO_NUMBERS, 0, -1, 1.0, 2.5, Fraction(1, 2)])
 def test_what_is_no_whole_number_is_refused_by_name(value: Any) -> None:
     with pytest.raises(UsageError, match="features: must be an integer of 1 or more"):
-        whole(value, "features", 1)
+        integer(value, "features", 1)
 
 
-def test_numbers_of_other_libraries_are_taken() -> None:
+def test_numbers_of_other_libraries_are_accepted() -> None:
     assert positive(np.float32(0.5), "x") == positive(Fraction(1, 2), "x") == 0.5
-    assert whole(np.int64(7), "x") == 7
+    assert integer(np.int64(7), "x") == 7
     assert not_negative(0, "x") == 0.0
 
 
 @given(st.floats(SMALLEST, LARGEST))
-def test_what_is_taken_is_given_back(value: float) -> None:
+def test_an_accepted_value_is_returned(value: float) -> None:
     assert positive(value, "x") == not_negative(value, "x") == value

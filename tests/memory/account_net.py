@@ -74,7 +74,7 @@ class Net(Builder):
         zero_point: int = 0,
         **values: Any,
     ) -> int:
-        """An operator with one output: of the first input's shape and type unless told otherwise."""
+        """An operator with one output: of the first input's shape and type unless stated otherwise."""
         first = self.tensors[inputs[0]] if inputs else None
         if first is not None:
             shape, dtype = shape or first.shape, dtype or first.dtype

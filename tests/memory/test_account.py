@@ -1,6 +1,6 @@
-"""What the account says of models that TFLM does not take, and of kernels that it cannot know.
+"""Account of models that TFLM rejects, and of kernels that edgetool does not know.
 
-Every rule on operators and tensors that are not what its kernel wants: it refuses or accounts, and never fails.
+For every operator and tensor that is not what its kernel expects, the account rejects it or counts it, and never fails.
 
 The account against real TFLM: the `tflite-micro` package, x86-64 with reference kernels.
 
@@ -402,7 +402,7 @@ def test_the_best_order_is_the_best_of_all(several: list[Model]) -> None:
 
 @given(st.lists(models, min_size=6, max_size=8))
 @settings(max_examples=15, deadline=None)
-def test_an_order_of_many_models_needs_what_it_is_said_to(several: list[Model]) -> None:
+def test_an_order_of_many_models_needs_the_reported_arena(several: list[Model]) -> None:
     together = shared(*several)
     assert sorted(together.best_order) == list(range(len(several)))
     assert together.best_bytes == shared(*(several[position] for position in together.best_order)).bytes

@@ -1,4 +1,4 @@
-"""The judge of layouts against a second telling of its rules: every byte at every moment, painted."""
+"""The checker compared with a second statement of its rules, in which every byte is painted at every moment."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_rules(buffers: tuple[Buffer, ...], layout: Layout, rules: set[str]) -> 
     assert {violation.rule for violation in check_layout(LayoutProblem(buffers), layout)} == rules
 
 
-def test_a_flood_of_overlaps_is_cut_and_said_to_be() -> None:
+def test_a_long_list_of_overlaps_is_cut_with_a_message() -> None:
     problem = LayoutProblem(tuple(buffer(i, 1, 0, 0) for i in range(200)))
     found = check_layout(problem, Layout((0,) * 200, 1, 0, "none"))
     assert len(found) == MAX_PAIRS + 1

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
-from edgetool.memory.account import first_fit, realise, tflm_order
+from edgetool.memory.account import first_fit, tflm_offsets, tflm_order
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import check_layout, require_sound
+from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
 
@@ -57,7 +57,7 @@ def test_some_order_of_first_fit_is_optimal_and_greedy_is_never_below_it(problem
 
 
 def naive_tflm(problem: LayoutProblem) -> list[int]:
-    """TFLM's greedy planner told another way: try every candidate offset from below."""
+    """TFLM's greedy planner in another form: try every candidate offset from below."""
     order = list(range(len(problem.buffers) - 1, -1, -1))
     order.sort(key=lambda i: -problem.buffers[i].aligned_bytes)
     placed: dict[int, int] = {}
@@ -79,12 +79,12 @@ def naive_tflm(problem: LayoutProblem) -> list[int]:
 def test_tflm_order_places_as_a_second_telling_of_the_rule(problem: LayoutProblem) -> None:
     order = tflm_order(problem, range(len(problem.buffers)))
     assert list(first_fit(problem, order)) == naive_tflm(problem)
-    assert list(realise(problem, {})) == naive_tflm(problem)
+    assert list(tflm_offsets(problem, {})) == naive_tflm(problem)
 
 
 @given(problems(), st.data())
 def test_the_runtime_fits_the_rest_around_fixed_buffers(problem: LayoutProblem, data: st.DataObject) -> None:
-    """A second telling of the rule: fixed ones lie where they are told, overlapping or not."""
+    """A second form of the rule: fixed buffers keep their offsets, overlapping or not."""
     fixed = {
         i: 16 * data.draw(st.integers(0, 40))
         for i in range(len(problem.buffers))
@@ -106,7 +106,7 @@ def test_the_runtime_fits_the_rest_around_fixed_buffers(problem: LayoutProblem, 
             for at in sorted({0, *(end for _, end in rivals)})
             if all(at + mine.aligned_bytes <= start or end <= at for start, end in rivals)
         )
-    assert realise(problem, fixed) == tuple(placed[i] for i in range(len(problem.buffers)))
+    assert tflm_offsets(problem, fixed) == tuple(placed[i] for i in range(len(problem.buffers)))
 
 
 @given(problems(), st.data())
@@ -144,7 +144,7 @@ def test_checker_names_the_broken_rule(layout: Layout, rule: str) -> None:
     problem = LayoutProblem((buffer(0, 16, 0, 1), buffer(1, 17, 1, 2)))
     assert rule in {violation.rule for violation in check_layout(problem, layout)}
     with pytest.raises(InternalError, match="the layout is invalid"):
-        require_sound(problem, layout)
+        require_valid(problem, layout)
 
 
 def test_empty_problem() -> None:

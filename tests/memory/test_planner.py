@@ -1,4 +1,4 @@
-"""Plans of ours: the order and the layout that need the smallest arena, and what is said of them."""
+"""Plans that edgetool makes: the order and the layout that need the smallest arena, and their reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory import planner
-from edgetool.memory.account import realised_layout
+from edgetool.memory.account import tflm_layout
 from edgetool.memory.checker import check_layout
 from edgetool.memory.lifetimes import timeline
 from edgetool.memory.planner import PlanRequest, fixed_offsets, plan_memory, renumbered_plan
@@ -227,13 +227,13 @@ def test_a_bound_that_the_search_raised_is_not_told_as_max_live(monkeypatch: pyt
     problem = plan_memory(chain([16, 16])).problem
     scratch = replace(problem.buffers[0], tensor=-1, operator=0, lifetime=problem.buffers[1].lifetime)
     several = LayoutProblem((*problem.buffers, scratch, replace(scratch, size_bytes=32)))
-    realised = realised_layout(several)
+    realised = tflm_layout(several)
 
     def unproven(given: LayoutProblem, *args: object, **options: object) -> Layout:
         return replace(realised, height=realised.height + 16, lower_bound=bound, proof="none")
 
     monkeypatch.setattr(planner, "solve", unproven)
-    monkeypatch.setattr(planner, "realised_layout", lambda given, offsets: replace(realised, lower_bound=live))
+    monkeypatch.setattr(planner, "tflm_layout", lambda given, offsets: replace(realised, lower_bound=live))
     live, bound = realised.height, realised.height
     assert planner.place_tensors(chain([16, 16]), several, Effort())[1].proof == "bound met"
     live = realised.height - 16

@@ -1,4 +1,4 @@
-"""QUANTIZE and DEQUANTIZE at a model's ends: told, and taken out.
+"""QUANTIZE and DEQUANTIZE at a model's ends: reported, and removed.
 
 Inputs of types that TensorFlow Lite Micro cannot cast.
 """
@@ -16,7 +16,7 @@ from edgetool.execute.quantize import dequantize, quantize
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model, Signature
 from edgetool.model.writer import write_model
-from edgetool.passes.ends import leftover_ends, readable_inputs, trim_ends
+from edgetool.passes.ends import conversions_at_ends, readable_inputs, trim_ends
 from tests.model.builders import options
 from tests.passes.runs import Net, codes, differ, litert, tflm
 
@@ -95,16 +95,16 @@ def test_ends_of_integers(kind: DType, inner: DType, io: str) -> None:
     assert trim_ends(trimmed, io) == (trimmed, ())
 
 
-def test_what_is_left_is_told_and_stays_where_it_is_asked_for() -> None:
+def test_conversions_are_reported_and_stay_unless_they_are_removed() -> None:
     model = outer(FLOAT)
-    told = leftover_ends(model)
-    assert told == (
+    sentences = conversions_at_ends(model)
+    assert sentences == (
         "input 'in0': QUANTIZE from float32 to int8 (scale 0.0625, zero point 3)",
         "output 'out0': DEQUANTIZE from int8 (scale 0.125, zero point 0) to float32",
     )
     assert trim_ends(model, "float32") == (model, ())
-    assert trim_ends(model, "uint8") == (model, told)
-    assert trim_ends(model, "int16") == (model, told)
+    assert trim_ends(model, "uint8") == (model, sentences)
+    assert trim_ends(model, "int16") == (model, sentences)
 
 
 def test_an_input_may_be_kept() -> None:

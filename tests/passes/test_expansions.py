@@ -1,6 +1,6 @@
 """Operators that TensorFlow Lite Micro has in no type: the same values in float32 and int32.
 
-GELU in a cheaper form, where the user allows it: the error that is told is the one that is made.
+GELU in a cheaper form, if the user allows it: the reported error is the actual one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def allowed(model: Model) -> Legalized:
 
 
 @pytest.mark.parametrize("power", [-15, -13, -12, -10], ids=["1", "4", "8", "32"])
-def test_the_error_in_int16_is_told(power: int) -> None:
+def test_the_error_in_int16_is_reported(power: int) -> None:
     """For inputs up to 1, 4, 8 and 32, over all their 65536 codes."""
     kind: Kind = (INT16, 2.0**power, 0)
     result = allowed(model_of(kind, kind, 65536))
@@ -53,7 +53,7 @@ def test_the_error_in_int16_is_told(power: int) -> None:
         assert made >= 0.5 * error
 
 
-def test_the_error_in_float32_is_told() -> None:
+def test_the_error_in_float32_is_reported() -> None:
     result = allowed(model_of(REAL, REAL, 20001))
     assert codes(result.model) == CHEAP_FLOAT
     error = result.applied[0].error

@@ -1,4 +1,4 @@
-"""Models that no converter writes: rewrites leave them as they are, or change what is sound in them."""
+"""Models that no converter writes: rewrites do not change them, or change only their valid operators."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_copy_has_the_same_codes(slope: float, scale: float) -> None:
         np.testing.assert_array_equal(run(legal, given)[0], run(model, given)[0])
 
 
-def test_nothing_is_told_of_it() -> None:
+def test_it_is_not_reported() -> None:
     assert legalize(leaky(1 - LEAST), runtime()).sentences({}) == ()
 
 

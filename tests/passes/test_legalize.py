@@ -22,10 +22,9 @@ from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import DType, Model
 from edgetool.operators.legality import illegal_operators
 from edgetool.passes.legalize import legalize, sentences
-from edgetool.passes.movement import broadcast_axes, moves
-from edgetool.passes.movement import merged as merged_axes
+from edgetool.passes.movement import block_exchanges, broadcast_axes, merge_axes
 from edgetool.passes.rewrite import Applied, Rewrite
-from edgetool.passes.slices import Cut, cuts_of, merged
+from edgetool.passes.slices import AxisSlice, axis_slices, merge_slices
 from tests.passes.runs import Net, assert_same_in_all, codes, differ, litert, runtime, tflm
 
 FLOAT, INT8, INT32, BOOL = DType.FLOAT32, DType.INT8, DType.INT32, DType.BOOL
@@ -228,18 +227,18 @@ def test_a_cut_is_the_same_in_fewer_axes(case: tuple[list[int], list[slice | int
     x = net.input(shape, DType.INT32)
     inputs = [x, *(net.constant(column) for column in zip(*bounds, strict=True))]
     net.add_operator("STRIDED_SLICE", inputs, expected.shape, table="StridedSliceOptions", **masks)
-    cuts = cuts_of(Draft(net.model([x], [net.operators[0].outputs[0]])), net.operators[0])
+    cuts = axis_slices(Draft(net.model([x], [net.operators[0].outputs[0]])), net.operators[0])
     assert cuts is not None
-    for view in (cuts, merged(cuts)):
+    for view in (cuts, merge_slices(cuts)):
         values = numbered([cut.size for cut in view])
         cut = values[np.ix_(*(cut.start + cut.step * np.arange(cut.count) for cut in view))]
         np.testing.assert_array_equal(cut.reshape(expected.shape), expected)
-    assert len(merged(cuts)) <= max(1, sum(cut.size > 1 for cut in cuts))
+    assert len(merge_slices(cuts)) <= max(1, sum(cut.size > 1 for cut in cuts))
 
 
 def test_whole_axes_belong_to_the_one_before() -> None:
-    cuts = [Cut(1, 0, 1, 1), Cut(4, 1, 1, 2), Cut(8, 0, 1, 8), Cut(2, 0, 1, 2)]
-    assert merged(cuts) == [Cut(64, 16, 1, 32)]
+    cuts = [AxisSlice(1, 0, 1, 1), AxisSlice(4, 1, 1, 2), AxisSlice(8, 0, 1, 8), AxisSlice(2, 0, 1, 2)]
+    assert merge_slices(cuts) == [AxisSlice(64, 16, 1, 32)]
 
 
 def test_masks_for_axes_that_are_not_there_leave_the_others() -> None:
@@ -249,21 +248,21 @@ def test_masks_for_axes_that_are_not_there_leave_the_others() -> None:
     bounds = [net.constant(values) for values in ([0, 1, 0, 2], [0, 2, 0, 0], [1, 1, 1, 1])]
     masks = {"new_axis_mask": 1, "shrink_axis_mask": 2, "ellipsis_mask": 4, "end_mask": 8}
     net.add_operator("STRIDED_SLICE", [x, *bounds], [1, 4, 5, 4], table="StridedSliceOptions", **masks)
-    cuts = cuts_of(Draft(net.model([x], [net.operators[0].outputs[0]])), net.operators[0])
-    assert cuts == [Cut(3, 1, 1, 1), Cut(4, 0, 1, 4), Cut(5, 0, 1, 5), Cut(6, 2, 1, 4)]
+    cuts = axis_slices(Draft(net.model([x], [net.operators[0].outputs[0]])), net.operators[0])
+    assert cuts == [AxisSlice(3, 1, 1, 1), AxisSlice(4, 0, 1, 4), AxisSlice(5, 0, 1, 5), AxisSlice(6, 2, 1, 4)]
 
 
 @given(st.permutations(range(6)), st.lists(st.integers(1, 3), min_size=6, max_size=6))
 def test_a_permutation_is_the_same_in_fewer_axes_and_in_steps(permutation: list[int], shape: list[int]) -> None:
     expected = np.transpose(numbered(shape), permutation).reshape(-1)
-    sizes, order = merged_axes(shape, permutation)
+    sizes, order = merge_axes(shape, permutation)
     np.testing.assert_array_equal(np.transpose(numbered(sizes), order).reshape(-1), expected)
     assert all(first + 1 != second for first, second in pairwise(order))
     values = numbered(sizes).reshape(-1)
-    for move in moves(sizes, order):
+    for move in block_exchanges(sizes, order):
         values = values.reshape(move).swapaxes(1, 2).reshape(-1)
     np.testing.assert_array_equal(values, expected)
-    assert len(moves(sizes, order)) <= max(0, len(order) - 1)
+    assert len(block_exchanges(sizes, order)) <= max(0, len(order) - 1)
 
 
 def test_a_sentence_for_each_kind() -> None:

@@ -229,25 +229,25 @@ def activation_of(size: int, elsewhere: int) -> Model:
     return chain.model([x, other], [result, chain.step("ABS", [other], SOURCE)])
 
 
-def pieces_in(model: Model) -> int:
+def parts_in(model: Model) -> int:
     return codes(model).count("GATHER")
 
 
-def test_pieces_spare_the_arena() -> None:
+def test_a_split_reduces_the_arena() -> None:
     small, large = (legalize(activation_of(size, 16), runtime(), rules=ELEMENTWISE_RULES).model for size in (64, 8192))
-    assert pieces_in(small) == 1  # more would take more of the tail than they spare of the head
-    assert 4 <= pieces_in(large) <= lookup.MOST_PIECES
+    assert parts_in(small) == 1  # more would take more of the tail than they spare of the head
+    assert 4 <= parts_in(large) <= lookup.MAX_PARTS
     assert head_bound(large) <= 2.5 * 8192 + 64
 
 
-def test_no_pieces_where_the_arena_is_large_anyway() -> None:
+def test_no_split_if_the_arena_is_large_anyway() -> None:
     model = legalize(activation_of(1024, 8192), runtime(), rules=ELEMENTWISE_RULES).model
-    assert pieces_in(model) == 1
+    assert parts_in(model) == 1
     assert FLOAT not in {tensor.dtype for tensor in model.main.tensors}
 
 
 @pytest.mark.parametrize("shape", [[1, 400], [13, 40], [1, 3, 300]], ids=str)
-def test_pieces_give_what_the_whole_gives(shape: list[int]) -> None:
+def test_a_split_gives_the_same_results(shape: list[int]) -> None:
     chain = Chain(shape)
     x = chain.made(SOURCE)
     kind: Kind = (INT8, 0.5, -128)

@@ -96,8 +96,8 @@ def test_what_leaves_all_codes_alone_goes(
         assert fold_rescaling(folded.model).inputs == (None,)
 
 
-def test_what_the_input_holds_is_told() -> None:
-    """Raw pixels, put through the relation that is told and quantized anew, have the codes that they had."""
+def test_the_note_describes_the_input() -> None:
+    """Raw pixels, mapped by the reported relation and quantized again, have the same codes as before."""
     model = rescaled([("SUB", [128.0], (1.0, 0)), ("MUL", [1 / 128], (1 / 128, 0))], PIXELS)
     folded = fold_rescaling(model)
     pixels = np.arange(256, dtype=np.float32)

@@ -26,7 +26,7 @@ from edgetool.convert.lowering.cut_open import (
 )
 from edgetool.convert.lowering.cuts import LstmCut
 from edgetool.execute.run import run_model
-from edgetool.memory.lifetimes import carried_state
+from edgetool.memory.lifetimes import recurrent_state
 from edgetool.model.draft import Draft
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Graph, Model, Quantization, Signature, Tensor
@@ -181,7 +181,7 @@ def test_joined_is_one_operator_between_the_models_own_ends(dtype: DType, statef
     assert (lstm.inputs[0], lstm.outputs) == (model.main.inputs[0], model.main.outputs)
     assert len(model.main.inputs) == len(model.main.outputs) == 1
     assert [name for name, _ in (*model.signatures[0].inputs, *model.signatures[0].outputs)] == ["x", "y"]
-    assert bool(carried_state(model)) == stateful
+    assert bool(recurrent_state(model)) == stateful
     assert lstm.options is not None
     assert lstm.options["cell_clip"] == 0.0
 

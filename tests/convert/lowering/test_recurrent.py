@@ -15,7 +15,7 @@ import pytest
 
 from edgetool.convert.lowering.recurrent import MAX_STEPS
 from edgetool.errors import UnsupportedModelError
-from edgetool.memory.lifetimes import carried_state
+from edgetool.memory.lifetimes import recurrent_state
 from edgetool.model.reader import read_model
 from tests.convert.lowering.lowered import Array, assert_exact, functional, keras, plan, sequential, shaken
 from tests.convert.lowering.streams import joined, keras_stream, run_stream, sqnr_db
@@ -124,7 +124,7 @@ def test_a_fused_layer_starts_every_sequence_anew(scheme: str, tmp_path: Path) -
     found = operators(content)
     assert found["UNIDIRECTIONAL_SEQUENCE_LSTM"] == len(opened.fused) == 2
     assert found["TANH"] == found["WHILE"] == 0
-    assert not carried_state(read_model(content))
+    assert not recurrent_state(read_model(content))
     raw, values = run_stream(content, samples)
     assert sqnr_db(keras_stream(model, samples), values) > (EXACT if scheme == "float32" else 33)
     np.testing.assert_array_equal(raw[3:5], run_stream(content, samples[3:5])[0])
@@ -173,7 +173,7 @@ def test_a_state_lives_from_one_invocation_to_the_next(name: str, tmp_path: Path
     assert sqnr_db(expected, values) > least_db
     without_past = run_stream(content, samples[10:12])[1]
     assert sqnr_db(expected[10:12], without_past) < sqnr_db(expected[10:12], values[10:12]) - 5
-    assert carried_state(read_model(content)).tensor_bytes == state_bytes
+    assert recurrent_state(read_model(content)).tensor_bytes == state_bytes
     if name == "two":
         assert np.abs(raw.astype(int) - run_stream(content, samples, "litert-reference")[0]).max() <= 8
 
@@ -272,7 +272,7 @@ def test_frame_by_frame_is_the_whole_sequence(cell: str, tmp_path: Path) -> None
 
     content, opened = joined(spotter, [calibration], tmp_path)
     assert bool(opened.fused) == (cell == "lstm")
-    assert carried_state(read_model(content)).tensor_bytes == STATE_BYTES[cell]
+    assert recurrent_state(read_model(content)).tensor_bytes == STATE_BYTES[cell]
     _, found = run_stream(content, frames)
     assert sqnr_db(expected, found) > 28
     agreement = np.mean(np.argmax(found, axis=1) == np.argmax(expected, axis=1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError
 from edgetool.memory.instances.read import read_instance, write_answer
-from edgetool.memory.instances.types import Graph, Instance
+from edgetool.memory.instances.types import InstanceFile, TensorGraph
 from edgetool.memory.problem import Layout
 
 TENSORS = [
@@ -28,11 +28,11 @@ OPERATORS = [
 GRAPH: dict[str, Any] = {"tensors": TENSORS, "operators": OPERATORS}
 
 
-def read(document: object, *, constants_in_ram: bool = False) -> Instance:
+def read(document: object, *, constants_in_ram: bool = False) -> InstanceFile:
     return read_instance(json.dumps(document), constants_in_ram=constants_in_ram)
 
 
-def lives(instance: Instance) -> dict[str, tuple[int, int]]:
+def lives(instance: InstanceFile) -> dict[str, tuple[int, int]]:
     return {b.name: (b.lifetime.first, b.lifetime.last) for b in instance.problem.buffers}
 
 
@@ -77,7 +77,7 @@ def test_tensors_as_an_object_and_references_by_index() -> None:
 
 def test_operators_in_any_order_run_when_they_can() -> None:
     instance = read(changed(operators=OPERATORS[::-1]))
-    assert isinstance(instance.source, Graph)
+    assert isinstance(instance.source, TensorGraph)
     assert [operator.name for operator in instance.source.operators] == ["first", "second"]
     assert lives(instance) == lives(read(GRAPH))
 
@@ -92,10 +92,10 @@ def test_the_order_of_the_list_is_kept_where_it_can_be() -> None:
     ]
     document = {"tensors": dict.fromkeys(names, 1), "operators": operators}
     graph = read(document).source
-    assert isinstance(graph, Graph)
+    assert isinstance(graph, TensorGraph)
     assert [operator.name for operator in graph.operators] == ["one", "two", "three", "late"]
     graph = read({**document, "order": ["two", 1, "three", 0]}).source
-    assert isinstance(graph, Graph)
+    assert isinstance(graph, TensorGraph)
     assert [operator.name for operator in graph.operators] == ["two", "one", "three", "late"]
 
 
@@ -235,7 +235,7 @@ def test_a_constant_needs_an_offset_for_each_use() -> None:
         read(tensor(1, offset=[0, 4, 8]), constants_in_ram=True)
 
 
-def test_a_long_cycle_is_told_in_short() -> None:
+def test_a_long_cycle_is_shortened() -> None:
     count = 5000
     document = {
         "tensors": {f"t{i}": 1 for i in range(count)},

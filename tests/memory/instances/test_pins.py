@@ -151,7 +151,7 @@ def test_the_moment_of_a_graph_is_an_operator() -> None:
         check_capacity(read_instance(published(pinned=False), constants_in_ram=True), 692352)
 
 
-def test_a_flood_of_collisions_is_cut_and_said_to_be() -> None:
+def test_a_long_list_of_collisions_is_cut_with_a_message() -> None:
     rows = "".join(f"b{i},0,2,4,,0,\n" for i in range(5000))
     with pytest.raises(InvalidModelError, match="thousands of conflicts between pinned offsets") as caught:
         check_pins(read_instance(HEADER + rows))

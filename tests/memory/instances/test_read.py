@@ -1,8 +1,7 @@
-"""MiniMalloc's CSV: what is read, what is refused, and how.
+"""MiniMalloc's CSV: what is read, what is rejected, and how.
 
-Any instance: its answer reads back as the same instance, every buffer pinned soundly.
-
-The examples of docs/layout-format.md are instances, and its program runs.
+The answer to any instance reads back as the same instance with every buffer pinned validly. The examples of
+docs/layout-format.md are instances, and its program runs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from edgetool.errors import InvalidModelError, UsageError
 from edgetool.memory.checker import check_layout
 from edgetool.memory.instances.graph import OPERATOR, TENSOR, TOP
 from edgetool.memory.instances.read import OPTIONAL, REQUIRED, check_pins, read_instance, write_answer
-from edgetool.memory.instances.types import Instance
+from edgetool.memory.instances.types import InstanceFile
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, Layout, Lifetime
 
@@ -37,7 +36,7 @@ def test_a_row_is_a_buffer_alive_from_lower_to_before_upper() -> None:
         Buffer(0, -1, "b1", 4, Lifetime(0, 2), alignment=1, granule=1),
         Buffer(0, -1, "b2", 0, Lifetime(3, 8), alignment=1, granule=1),
     )
-    assert instance.told(1) == "row 3 ('b2')"
+    assert instance.describe(1) == "row 3 ('b2')"
 
 
 def test_columns_stand_in_any_order_and_optional_cells_may_be_empty() -> None:
@@ -182,7 +181,7 @@ def graphs(draw: st.DrawFn) -> str:
     return json.dumps({"tensors": tensors, "operators": operators, "alignment": draw(ALIGNMENTS)})
 
 
-def assert_comes_back_pinned(instance: Instance, *, constants_in_ram: bool = False) -> None:
+def assert_comes_back_pinned(instance: InstanceFile, *, constants_in_ram: bool = False) -> None:
     layout = solve(instance.problem)
     assert check_layout(instance.problem, layout) == ()
     again = read_instance(write_answer(instance, layout), constants_in_ram=constants_in_ram)

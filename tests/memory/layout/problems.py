@@ -54,23 +54,23 @@ def mixed_problems(draw: st.DrawFn, most: int = 6, moments: int = 6) -> LayoutPr
     return LayoutProblem(tuple(buffers))
 
 
-def least_height(problem: LayoutProblem) -> int | None:
-    """The height of the best layout, by first fit in every order; None when pinned buffers lie over each other."""
+def minimum_peak(problem: LayoutProblem) -> int | None:
+    """Return the lowest peak, by first fit in every order; None if pinned buffers overlap."""
     groups: dict[object, list[Buffer]] = {}
     for i, buffer in enumerate(problem.buffers):
         groups.setdefault(i if buffer.alias is None else buffer.alias, []).append(buffer)
-    pieces = []
+    buffers = []
     for members in groups.values():
         size = max(b.aligned_bytes for b in members)
         times = Lifetime(min(b.lifetime.first for b in members), max(b.lifetime.last for b in members))
         pin = next((b.pinned for b in members if b.pinned is not None), None)
         if size:
-            pieces.append((times, size, [b.alignment for b in members], pin))
-    pinned = [(pin, pin + size, times) for times, size, _, pin in pieces if pin is not None]
+            buffers.append((times, size, [b.alignment for b in members], pin))
+    pinned = [(pin, pin + size, times) for times, size, _, pin in buffers if pin is not None]
     for (low, high, times), (start, end, others) in itertools.combinations(pinned, 2):
         if times.overlaps(others) and low < end and start < high:
             return None
-    free = [piece for piece in pieces if piece[3] is None]
+    free = [buffer for buffer in buffers if buffer[3] is None]
     best = None
     for order in itertools.permutations(free):
         placed = list(pinned)

@@ -16,7 +16,7 @@ import pytest
 from edgetool.errors import InternalError, MissingExtraError
 from edgetool.memory.layout import cp_sat
 from edgetool.memory.layout.cp_sat import close_gap
-from edgetool.memory.layout.instance import Instance, easy_bound, height, split
+from edgetool.memory.layout.instance import Instance, easy_bound, layout_peak, split
 from edgetool.memory.layout.solve import solve
 from edgetool.memory.problem import Buffer, Effort, LayoutProblem, Lifetime
 
@@ -27,10 +27,10 @@ KNOT = ((0, 0, 3), (0, 2, 1), (1, 1, 2), (1, 3, 1), (2, 4, 1), (3, 3, 2), (4, 4,
 SOON = 1.0
 
 
-def instance_of(*pieces: tuple[int, int, int], alignments: dict[int, int] | None = None) -> Instance:
+def instance_of(*buffers: tuple[int, int, int], alignments: dict[int, int] | None = None) -> Instance:
     buffers = [
         Buffer(0, i, "", size, Lifetime(first, last), alignment=(alignments or {}).get(i, 1), granule=1)
-        for i, (first, last, size) in enumerate(pieces)
+        for i, (first, last, size) in enumerate(buffers)
     ]
     (part,) = split(LayoutProblem(tuple(buffers)))
     return part.instance
@@ -55,7 +55,7 @@ def is_valid(instance: Instance, offsets: tuple[int, ...]) -> bool:
 
 
 def hard() -> Instance:
-    """Open for longer than any test lasts: 200 pieces that fill the memory at every moment."""
+    """Open for longer than any test lasts: 200 buffers that fill the memory at every moment."""
     random = Random(7)
     alive = [(0, random.randint(50, 400)) for _ in range(16)]
     found = []
@@ -76,11 +76,11 @@ def test_the_best_is_found_and_proven() -> None:
     assert easy_bound(instance) == 4
     result = close_gap(instance, stacked(instance), 4, Effort())
     assert is_valid(instance, result.offsets)
-    assert (height(instance, result.offsets), result.lower_bound, result.proven) == (5, 5, True)
+    assert (layout_peak(instance, result.offsets), result.lower_bound, result.proven) == (5, 5, True)
 
 
 @needs_ortools
-def test_known_offsets_that_are_the_best_are_kept() -> None:
+def test_offsets_that_are_optimal_are_returned() -> None:
     instance = instance_of(*KNOT)
     best = close_gap(instance, stacked(instance), 4, Effort()).offsets
     result = close_gap(instance, best, 4, Effort())
@@ -92,7 +92,7 @@ def test_a_capacity_ends_the_search_and_proves_nothing_below() -> None:
     instance = instance_of(*KNOT)
     result = close_gap(instance, stacked(instance), 4, Effort(), capacity=7)
     assert is_valid(instance, result.offsets)
-    assert height(instance, result.offsets) <= 7
+    assert layout_peak(instance, result.offsets) <= 7
     assert result.lower_bound == 4
     assert not result.proven
 
@@ -101,7 +101,7 @@ def test_a_capacity_ends_the_search_and_proves_nothing_below() -> None:
 def test_a_capacity_that_nothing_meets_is_proven_so() -> None:
     instance = instance_of(*KNOT)
     result = close_gap(instance, stacked(instance), 3, Effort(), capacity=4)
-    assert (height(instance, result.offsets), result.lower_bound, result.proven) == (5, 5, True)
+    assert (layout_peak(instance, result.offsets), result.lower_bound, result.proven) == (5, 5, True)
 
 
 @needs_ortools
@@ -109,7 +109,7 @@ def test_alignments_are_kept() -> None:
     instance = instance_of((0, 1, 3), (0, 0, 3), (1, 1, 3), alignments={0: 4, 1: 4, 2: 4})
     result = close_gap(instance, stacked(instance), 6, Effort())
     assert is_valid(instance, result.offsets)
-    assert (height(instance, result.offsets), result.proven) == (7, True)
+    assert (layout_peak(instance, result.offsets), result.proven) == (7, True)
 
 
 @needs_ortools
@@ -133,28 +133,28 @@ def test_a_limit_of_nodes_gives_the_same_each_time() -> None:
     one, other = (close_gap(instance, stacked(instance), easy_bound(instance), effort) for _ in range(2))
     assert one == other
     assert is_valid(instance, one.offsets)
-    assert height(instance, one.offsets) < height(instance, stacked(instance))
+    assert layout_peak(instance, one.offsets) < layout_peak(instance, stacked(instance))
 
 
 @needs_ortools
-def test_it_ends_soon_after_being_told_to_stop() -> None:
+def test_it_ends_soon_after_stop() -> None:
     instance = hard()
-    told: list[float] = []
+    reported: list[float] = []
     begun = time.monotonic()
 
     def stop() -> bool:
-        if time.monotonic() - begun > 0.5 and not told:
-            told.append(time.monotonic())
-        return bool(told)
+        if time.monotonic() - begun > 0.5 and not reported:
+            reported.append(time.monotonic())
+        return bool(reported)
 
     result = close_gap(instance, stacked(instance), easy_bound(instance), Effort(node_limit=None, stop=stop))
-    assert time.monotonic() - told[0] < SOON
+    assert time.monotonic() - reported[0] < SOON
     assert is_valid(instance, result.offsets)
     assert not result.proven
 
 
 @needs_ortools
-def test_nothing_begins_when_it_is_told_to_stop_before() -> None:
+def test_nothing_begins_after_stop() -> None:
     instance = instance_of(*KNOT)
     offsets = stacked(instance)
     result = close_gap(instance, offsets, 4, Effort(stop=lambda: True))
@@ -197,14 +197,14 @@ def test_an_exception_ends_the_search_and_is_passed_on() -> None:
     assert time.monotonic() - begun < 0.3 + SOON
 
 
-def test_heights_that_no_float_can_tell_are_left_alone() -> None:
+def test_peaks_beyond_the_precision_of_floats_are_left_alone() -> None:
     instance = Instance((0, 0), (0, 0), (2**60, 2**60 + 1), (1, 1), (-1, -1), 1)
     result = close_gap(instance, (0, 2**60 + 5), 2**61 + 1, Effort())
     assert (result.offsets, result.lower_bound, result.proven) == ((0, 2**60 + 5), 2**61 + 1, False)
 
 
-def test_more_pieces_than_it_can_take_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cp_sat, "MAX_PIECES", len(KNOT) - 1)
+def test_instances_with_too_many_buffers_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cp_sat, "MAX_BUFFERS", len(KNOT) - 1)
     instance = instance_of(*KNOT)
     offsets = stacked(instance)
     result = close_gap(instance, offsets, 4, Effort())

@@ -9,10 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.memory.layout import greedy
-from edgetool.memory.layout.greedy import ORDERS, Crowd, first_fit_by, greedy_offsets, loads, neighbours, orders, pairs
+from edgetool.memory.layout.greedy import (
+    ORDERS,
+    DurationIndex,
+    first_fit_by,
+    greedy_offsets,
+    loads,
+    neighbours,
+    orders,
+    pairs,
+)
 from edgetool.memory.layout.instance import Instance
 from edgetool.memory.problem import Effort
-from tests.memory.layout.pieces import assert_valid, backbone, instance_of, instances, max_live, top
+from tests.memory.layout.instances import assert_valid, backbone, instance_of, instances, max_live, top
 
 
 def plain_tflm(instance: Instance) -> list[int]:
@@ -47,10 +56,10 @@ def test_the_first_order_is_tflms(instance: Instance) -> None:
 
 @settings(deadline=None)
 @given(instances())
-def test_a_crowd_is_placed_alike(instance: Instance) -> None:
-    crowd = Crowd(instance)
+def test_the_duration_index_gives_the_same_layout(instance: Instance) -> None:
+    index = DurationIndex(instance)
     for name, order in zip(ORDERS, orders(instance, list(ORDERS)), strict=True):
-        assert crowd.first_fit(order, None, Effort()) == first_fit_by(instance, name)
+        assert index.first_fit(order, None, Effort()) == first_fit_by(instance, name)
 
 
 @settings(deadline=None)
@@ -97,45 +106,45 @@ def test_what_is_wholly_pinned_is_there_already(monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("nothing is free")
 
     monkeypatch.setattr(greedy, "neighbours", refused)
-    told: list[list[int]] = []
+    reported: list[list[int]] = []
     instance = instance_of([(0, 1, 4, 1, 6), (1, 2, 4, 1, 0)])
-    assert greedy_offsets(instance, Effort(), 0, told.append) == [6, 0]
-    assert told == [[6, 0]]
+    assert greedy_offsets(instance, Effort(), 0, reported.append) == [6, 0]
+    assert reported == [[6, 0]]
 
 
-def test_it_tells_of_the_first_layout_and_of_lower_ones() -> None:
+def test_it_reports_the_first_layout_and_lower_ones() -> None:
     instance = backbone(400, 7)
-    told: list[list[int]] = []
-    best = greedy_offsets(instance, Effort(), 0, told.append)
-    heights = [top(instance, offsets) for offsets in told]
-    assert told[0] == plain_tflm(instance)
-    assert told[-1] == best
-    assert len(told) > 1
-    assert heights == sorted(set(heights), reverse=True)
+    reported: list[list[int]] = []
+    best = greedy_offsets(instance, Effort(), 0, reported.append)
+    peaks = [top(instance, offsets) for offsets in reported]
+    assert reported[0] == plain_tflm(instance)
+    assert reported[-1] == best
+    assert len(reported) > 1
+    assert peaks == sorted(set(peaks), reverse=True)
 
 
 def test_a_stop_after_the_first_layout_ends_the_order_under_way() -> None:
-    """The first order goes on when told to stop; the second asks within a slice."""
+    """The first order goes on when reported to stop; the second asks within a slice."""
     instance = backbone(2000, 3)
-    told: list[list[int]] = []
+    reported: list[list[int]] = []
     asked_since = []
 
     def stop() -> bool:
-        if told:
+        if reported:
             asked_since.append(True)
         return len(asked_since) > 2
 
-    assert greedy_offsets(instance, Effort(stop=stop), 0, told.append) == told[0] == plain_tflm(instance)
+    assert greedy_offsets(instance, Effort(stop=stop), 0, reported.append) == reported[0] == plain_tflm(instance)
     assert len(asked_since) <= 5
 
 
-def test_no_pieces() -> None:
+def test_no_buffers() -> None:
     assert greedy_offsets(Instance((), (), (), (), (), 0), Effort(), 0) == []
 
 
-@pytest.mark.parametrize("most_pairs", [0, greedy.MANY_PAIRS])
-def test_two_thousand_pieces(most_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "MANY_PAIRS", most_pairs)
+@pytest.mark.parametrize("most_pairs", [0, greedy.MAX_PAIRS])
+def test_two_thousand_buffers(most_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(greedy, "MAX_PAIRS", most_pairs)
     instance = backbone(2000, 7)
     offsets = greedy_offsets(instance, Effort(node_limit=4000), 0)
     assert_valid(instance, offsets)

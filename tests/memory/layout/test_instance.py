@@ -12,19 +12,19 @@ from tests.memory.layout.problems import mixed_problems, plain
 
 
 @given(mixed_problems(most=12))
-def test_every_buffer_with_bytes_is_in_one_piece_of_one_part(problem: LayoutProblem) -> None:
+def test_every_buffer_with_bytes_is_in_one_part(problem: LayoutProblem) -> None:
     parts = split(problem)
-    placed = [i for part in parts for piece in part.buffers for i in piece]
+    placed = [i for part in parts for buffer in part.members for i in buffer]
     aliases = {b.alias for b in problem.buffers if b.size_bytes and b.alias}
-    wanted = [i for i, b in enumerate(problem.buffers) if b.size_bytes or b.alias in aliases]
-    assert sorted(placed) == wanted
+    expected = [i for i, b in enumerate(problem.buffers) if b.size_bytes or b.alias in aliases]
+    assert sorted(placed) == expected
     for part in parts:
-        for members, size in zip(part.buffers, part.instance.sizes, strict=True):
+        for members, size in zip(part.members, part.instance.sizes, strict=True):
             assert size * part.instance.unit == max(problem.buffers[i].aligned_bytes for i in members)
 
 
 @given(st.lists(st.tuples(st.integers(-2, 12), st.integers(0, 6), st.integers(1, 9)), min_size=1, max_size=14))
-def test_sections_are_the_maximal_sets_alive_together(rows: list[tuple[int, int, int]]) -> None:
+def test_cliques_are_the_maximal_sets_of_live_buffers(rows: list[tuple[int, int, int]]) -> None:
     problem = plain(*((first, first + length, size) for first, length, size in rows))
     alive = [
         {i for i, b in enumerate(problem.buffers) if b.lifetime.first <= at <= b.lifetime.last} for at in range(-2, 20)
@@ -32,10 +32,12 @@ def test_sections_are_the_maximal_sets_alive_together(rows: list[tuple[int, int,
     maximal = {frozenset(s) for s in alive if s and not any(s < other for other in alive)}
     found = []
     for part in split(problem):
-        pieces = part.instance
-        for section in range(pieces.sections):
+        part_instance = part.instance
+        for clique in range(part_instance.clique_count):
             inside = [
-                part.buffers[i][0] for i in range(len(pieces.sizes)) if pieces.first[i] <= section <= pieces.last[i]
+                part.members[i][0]
+                for i in range(len(part_instance.sizes))
+                if part_instance.first[i] <= clique <= part_instance.last[i]
             ]
             found.append(frozenset(inside))
     assert len(found) == len(set(found))
@@ -44,7 +46,7 @@ def test_sections_are_the_maximal_sets_alive_together(rows: list[tuple[int, int,
 
 def test_parts_are_split_where_nothing_is_alive_across() -> None:
     parts = split(plain((0, 1, 4), (1, 2, 4), (3, 4, 6), (-2, -2, 2)))
-    assert [part.buffers for part in parts] == [((3,),), ((0,), (1,)), ((2,),)]
+    assert [part.members for part in parts] == [((3,),), ((0,), (1,)), ((2,),)]
     assert [part.instance.unit for part in parts] == [2, 4, 6]
 
 
@@ -83,7 +85,7 @@ def test_bound_knows_the_highest_pin_and_counts_an_alias_once() -> None:
     assert lower_bound(LayoutProblem(tuple(twice))) == 4
 
 
-def test_buffers_of_one_alias_are_one_piece_over_all_their_time() -> None:
+def test_buffers_of_one_alias_are_merged() -> None:
     buffers = (
         Buffer(0, -1, "a", 8, Lifetime(0, 1), alias="x"),
         Buffer(0, -1, "b", 40, Lifetime(2, 6)),
@@ -93,7 +95,7 @@ def test_buffers_of_one_alias_are_one_piece_over_all_their_time() -> None:
         Buffer(0, -1, "f", 0, Lifetime(0, 9)),
     )
     (part,) = split(LayoutProblem(buffers))
-    assert part.buffers == ((0, 2, 3), (1,))
+    assert part.members == ((0, 2, 3), (1,))
     assert part.instance.sizes == (2, 3)
     assert part.instance.alignments == (4, 1)
     assert offsets_in_bytes(LayoutProblem(buffers), [part], [(4, 1)]) == (64, 16, 64, 64, 64, 0)
@@ -117,5 +119,5 @@ def test_many_buffers_are_split_without_looking_at_pairs() -> None:
     count = 50_000
     problem = plain(*((i // 50, i // 50 + i % 700, 1 + i % 7) for i in range(count)))
     (part,) = split(problem)
-    assert len(part.buffers) == count
+    assert len(part.members) == count
     assert easy_bound(part.instance) == lower_bound(problem)

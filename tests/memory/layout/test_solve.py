@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from edgetool.errors import MissingExtraError, UsageError
-from edgetool.memory.account import realise
+from edgetool.memory.account import tflm_offsets
 from edgetool.memory.checker import check_layout
-from edgetool.memory.layout import cp_sat, minimise, solve, windows
+from edgetool.memory.layout import cp_sat, ejection, minimise, solve
 from edgetool.memory.layout.greedy import greedy_offsets
 from edgetool.memory.layout.instance import split
 from edgetool.memory.layout.solve import LayoutStrategy
 from edgetool.memory.problem import Buffer, Effort, Layout, LayoutProblem, Lifetime
-from tests.memory.layout.problems import KNOT, least_height, mixed_problems, plain, read
+from tests.memory.layout.problems import KNOT, minimum_peak, mixed_problems, plain, read
 
 # MiniMalloc's instances, and what no layout of them can beat: the most that is alive at once.
 CHALLENGES = {"A": 1048576, "B": 1048576, "C": 1039360, "E": 1048576, "F": 1048576, "G": 1048576, "H": 1048576}
@@ -33,7 +33,7 @@ def knots(count: int) -> LayoutProblem:
 @settings(max_examples=200, deadline=None)
 @given(mixed_problems(most=5))
 def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> None:
-    best = least_height(problem)
+    best = minimum_peak(problem)
     layout = solve.solve(problem, Effort(node_limit=None))
     if best is None:
         assert layout.proof == "none"
@@ -47,15 +47,15 @@ def test_what_is_proven_is_the_best_of_all_orders(problem: LayoutProblem) -> Non
 @given(mixed_problems(most=10))
 @settings(max_examples=60, deadline=None)
 def test_every_strategy_keeps_the_rules(problem: LayoutProblem) -> None:
-    if least_height(LayoutProblem(tuple(b for b in problem.buffers if b.pinned is not None))) is None:
+    if minimum_peak(LayoutProblem(tuple(b for b in problem.buffers if b.pinned is not None))) is None:
         return
     strategies: tuple[LayoutStrategy, ...] = ("optimal", "greedy", "tflm", *(("cp-sat",) if cp_sat.available() else ()))
-    heights = {}
+    peaks = {}
     for strategy in strategies:
         layout = solve.solve(problem, Effort(node_limit=2000), strategy=strategy)
         assert check_layout(problem, layout) == ()
-        heights[strategy] = layout.height
-    assert heights["optimal"] <= heights["greedy"] <= heights["tflm"]
+        peaks[strategy] = layout.height
+    assert peaks["optimal"] <= peaks["greedy"] <= peaks["tflm"]
 
 
 @pytest.mark.usefixtures("alone")
@@ -71,7 +71,7 @@ def test_the_tflm_strategy_is_what_tflm_does() -> None:
         for i in range(60)
     )
     problem = LayoutProblem(buffers)
-    assert solve.solve(problem, strategy="tflm").offsets == realise(problem, {9: 4096})
+    assert solve.solve(problem, strategy="tflm").offsets == tflm_offsets(problem, {9: 4096})
 
 
 @pytest.mark.usefixtures("alone")
@@ -99,14 +99,14 @@ def test_search_ends_at_the_capacity() -> None:
     assert (layout.height, layout.proof) == (8, "none")
 
 
-def test_layouts_on_the_way_are_sound_and_ever_lower(shared: Path) -> None:
+def test_reported_layouts_are_valid_and_ever_lower(shared: Path) -> None:
     problem = read(shared / "data/layout/minimalloc/E.1048576.csv")
-    told: list[Layout] = []
-    layout = solve.solve(problem, improved=told.append)
-    assert told[-1] == layout
-    assert all(check_layout(problem, each) == () for each in told)
-    assert [each.height for each in told] == sorted({each.height for each in told}, reverse=True)
-    assert len(told) > 1
+    reported: list[Layout] = []
+    layout = solve.solve(problem, improved=reported.append)
+    assert reported[-1] == layout
+    assert all(check_layout(problem, each) == () for each in reported)
+    assert [each.height for each in reported] == sorted({each.height for each in reported}, reverse=True)
+    assert len(reported) > 1
 
 
 def test_a_stopped_search_gives_the_best_so_far() -> None:
@@ -129,14 +129,14 @@ def test_node_limit_ends_the_search_with_a_gap() -> None:
     assert layout.lower_bound == 7 < layout.height
 
 
-def test_large_parts_are_made_lower_by_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_parts_are_lowered_by_ejection_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def improve(instance: object, offsets: object, effort: Effort, target: int, *rest: object) -> list[int]:
         asked.append(target)
-        return windows.improve(instance, offsets, effort, target, *rest)  # type: ignore[arg-type]
+        return ejection.improve(instance, offsets, effort, target, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(solve, "MANY_PIECES", 5)
+    monkeypatch.setattr(solve, "MANY_BUFFERS", 5)
     monkeypatch.setattr(solve, "improve", improve)
     layout = solve.solve(plain(*KNOT), Effort(node_limit=500))
     assert asked == [7]
@@ -147,7 +147,7 @@ def test_large_parts_are_made_lower_by_windows(monkeypatch: pytest.MonkeyPatch) 
 def test_dense_parts_have_no_tables_of_a_search() -> None:
     rows = [(i, i + 900, 1) for i in range(2000)]
     (part,) = split(plain(*rows))
-    assert len(rows) < solve.MANY_PIECES
+    assert len(rows) < solve.MANY_BUFFERS
     assert solve.is_large(part.instance)
     (part,) = split(plain(*((i, i + 9, 1) for i in range(2000))))
     assert not solve.is_large(part.instance)

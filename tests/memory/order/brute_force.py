@@ -1,4 +1,4 @@
-"""The least peak over every order, from the definition alone, and random small problems to hold the searches against.
+"""The minimum peak over every order, from the definition alone, and random small problems to hold the searches against.
 
 Nothing here uses the form in which the searches see a problem.
 """
@@ -13,8 +13,8 @@ from edgetool.memory.order.evaluate import dependencies, live_profile
 from edgetool.memory.order.types import OrderProblem
 
 
-def least_peak(problem: OrderProblem) -> int:
-    """The least peak, over all sets of operators that could be done."""
+def minimum_peak(problem: OrderProblem) -> int:
+    """The minimum peak, over all sets of operators that could be done."""
     before = dependencies(problem)
     count = len(before)
     written = {tensor for row in problem.writes for tensor in row}
@@ -35,16 +35,16 @@ def least_peak(problem: OrderProblem) -> int:
         return total
 
     @cache
-    def least(done: frozenset[int]) -> int:
+    def minimum(done: frozenset[int]) -> int:
         ready = [operator for operator in range(count) if operator not in done and before[operator] <= done]
-        return min((max(at(operator, done), least(done | {operator})) for operator in ready), default=0)
+        return min((max(at(operator, done), minimum(done | {operator})) for operator in ready), default=0)
 
     start = sum(problem.sizes[tensor] for tensor in from_start)
-    return max(start, least(frozenset()))
+    return max(start, minimum(frozenset()))
 
 
 def least_peak_of_all_orders(problem: OrderProblem) -> int:
-    """The least peak, by the profile of each order."""
+    """The minimum peak, by the profile of each order."""
     before = dependencies(problem)
     return min(
         max(live_profile(problem, order))

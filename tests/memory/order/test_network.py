@@ -7,7 +7,7 @@ import random
 import pytest
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.order.bound import least_live, lower_bound
+from edgetool.memory.order.bound import lower_bound, minimum_live
 from edgetool.memory.order.evaluate import check_order, live_profile
 from edgetool.memory.order.moves import backward, forward
 from edgetool.memory.order.network import (
@@ -17,8 +17,8 @@ from edgetool.memory.order.network import (
     descendants_of,
     live_after,
     network_of,
-    part_of,
     profile,
+    subnetwork,
 )
 from edgetool.memory.order.solve import segments
 from edgetool.memory.order.types import OrderProblem
@@ -45,14 +45,14 @@ def test_profiles_are_those_of_the_definition() -> None:
         network = network_of(problem)
         order = range(network.count)
         expected = live_profile(problem, network.operators)
-        assert (network.before_start, *profile(network, order)) == expected
+        assert (network.bytes_before_start, *profile(network, order)) == expected
 
 
 def test_both_directions_count_the_same_bytes() -> None:
     for problem in PROBLEMS:
         network = network_of(problem)
         expected = profile(network, range(network.count))
-        done, live = 0, network.at_start
+        done, live = 0, network.bytes_at_start
         for operator in range(network.count):
             at_once, live = forward(network).step(live, done, operator)
             done |= 1 << operator
@@ -82,11 +82,11 @@ def test_the_least_live_bytes_are_those_of_all_downsets() -> None:
         for operator in range(network.count):
             high = everything & ~(descendants[operator] | 1 << operator)
             between = [done for done in downsets(network) if ancestors[operator] & ~done == 0 == done & ~high]
-            least = min(live_after(network, done) for done in between)
-            reach = [done for done in between if live_after(network, done) == least]
+            minimum = min(live_after(network, done) for done in between)
+            reach = [done for done in between if live_after(network, done) == minimum]
             smallest, largest = min(reach, key=int.bit_count), max(reach, key=int.bit_count)
-            assert least_live(network, ancestors[operator], high) == (least, smallest, largest)
-            bound = max(bound, least + network.during[operator])
+            assert minimum_live(network, ancestors[operator], high) == (minimum, smallest, largest)
+            bound = max(bound, minimum + network.during[operator])
         some = profile(network, range(network.count))
         assert lower_bound(network, 0, max(some), some, never) == bound
 
@@ -142,6 +142,6 @@ def test_a_part_counts_what_the_whole_counts() -> None:
         network = network_of(problem)
         flat = profile(network, range(network.count))
         for low, high in segments(network):
-            part = part_of(network, low, high, flat[low] - network.during[low])
+            part = subnetwork(network, low, high, flat[low] - network.during[low])
             assert part.operators == network.operators[low:high]
             assert profile(part, range(part.count)) == flat[low:high]

@@ -17,7 +17,7 @@ from edgetool.memory.order.segment_search import BestFirst, beam_search
 from edgetool.memory.order.solve import BASELINES, candidates, solve_order
 from edgetool.memory.order.types import OrderProblem
 from edgetool.memory.problem import Effort, NodeBudget
-from tests.memory.order.brute_force import least_peak, random_chains, random_problem
+from tests.memory.order.brute_force import minimum_peak, random_chains, random_problem
 from tests.memory.order.networks import NETWORKS, chain, darts, randwire, shuffled
 
 # A network of hundreds of operators is to be done in so many followed downsets, hence within seconds.
@@ -25,19 +25,19 @@ PROVEN = [name for name in NETWORKS if "64 nodes" not in name]
 
 
 def hold_against_brute_force(problem: OrderProblem) -> None:
-    least = least_peak(problem)
+    minimum = minimum_peak(problem)
     found = solve_order(problem, Effort())
     check_order(problem, found.order)
-    assert peak(problem, found.order) == found.peak_bytes == found.lower_bound == least
+    assert peak(problem, found.order) == found.peak_bytes == found.lower_bound == minimum
     assert found.optimal
     original = solve_order(problem, Effort(), strategy="original")
-    if original.peak_bytes == least:
+    if original.peak_bytes == minimum:
         assert found.order == original.order
     for name in BASELINES:
         other = solve_order(problem, Effort(), strategy=name)  # type: ignore[arg-type]
         check_order(problem, other.order)
-        assert other.lower_bound <= least <= other.peak_bytes == peak(problem, other.order)
-        assert not other.optimal or other.peak_bytes == least
+        assert other.lower_bound <= minimum <= other.peak_bytes == peak(problem, other.order)
+        assert not other.optimal or other.peak_bytes == minimum
 
 
 @given(st.randoms(use_true_random=False))
@@ -61,14 +61,14 @@ def test_the_exact_search_alone_finds_the_least_peak_in_both_directions(chains: 
     for seed in range(300):
         draw = random.Random(seed)
         problem = random_chains(draw, 4, 4) if chains else random_problem(draw, 8)
-        network, least = network_of(problem), least_peak(problem)
+        network, minimum = network_of(problem), minimum_peak(problem)
         for direction in (forward, backward):
             search = BestFirst(direction(network), 0)
-            order = search.go_on(10**9, 10**9, NodeBudget(Effort(node_limit=None)))
+            order = search.resume(10**9, 10**9, NodeBudget(Effort(node_limit=None)))
             assert order is not None
             check_order(problem, [network.operators[each] for each in order])
             assert search.limit == max(profile(network, order))
-            assert max(search.limit, network.before_start) == least
+            assert max(search.limit, network.bytes_before_start) == minimum
 
 
 def test_the_exact_search_can_be_interrupted_and_ends_at_its_ceiling() -> None:
@@ -76,10 +76,10 @@ def test_the_exact_search_can_be_interrupted_and_ends_at_its_ceiling() -> None:
         network = network_of(random_problem(random.Random(seed), 8))
         for direction in (forward, backward):
             at_once = BestFirst(direction(network), 0)
-            at_once.go_on(10**9, 10**9, NodeBudget(Effort()))
+            at_once.resume(10**9, 10**9, NodeBudget(Effort()))
             search = BestFirst(direction(network), 0)
             for _ in range(1000):
-                order = search.go_on(at_once.limit, 1, NodeBudget(Effort()))
+                order = search.resume(at_once.limit, 1, NodeBudget(Effort()))
                 assert order is None
             assert search.limit == at_once.limit
 
@@ -88,16 +88,16 @@ def test_a_beam_stays_within_its_limit() -> None:
     found = 0
     for seed in range(200):
         problem = random_problem(random.Random(seed), 10)
-        network, least = network_of(problem), least_peak(problem)
+        network, minimum = network_of(problem), minimum_peak(problem)
         for direction in (forward, backward):
-            for limit, width in ((least - 1, 1000), (least, 1), (least + 10, 2), (least, 1000)):
+            for limit, width in ((minimum - 1, 1000), (minimum, 1), (minimum + 10, 2), (minimum, 1000)):
                 order = beam_search(direction(network), limit, width, NodeBudget(Effort()))
                 if order is not None:
                     found += width == 1
                     check_order(problem, [network.operators[each] for each in order])
                     assert max(profile(network, order)) <= limit
                 else:
-                    assert width < 1000 or limit < least
+                    assert width < 1000 or limit < minimum
     # Of 400, though it follows a single set: the one with the fewest live bytes.
     assert found == 370
 

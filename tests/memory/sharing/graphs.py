@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph
+from edgetool.memory.sharing.graph import NamedOperator, SharingGraph, SubgraphCall
 from edgetool.memory.sharing.types import LiveRange
 
 SIZES = st.sampled_from([1, 2, 3, 5, 8, 10, 16, 40])
@@ -58,7 +58,7 @@ def loops(draw: st.DrawFn) -> SharingGraph:
                 outer = [*operator.inputs, *operator.outputs]
                 inner = ["in0", "in1", *(name for op in body.operators for name in op.outputs)]
                 pairs = draw(st.lists(st.tuples(st.sampled_from(inner), st.sampled_from(outer)), max_size=3))
-                calls.append(Call(body, tuple({name: (name, other) for name, other in pairs}.values())))
+                calls.append(SubgraphCall(body, tuple({name: (name, other) for name, other in pairs}.values())))
             operators[index] = NamedOperator(operator.name, operator.inputs, operator.outputs, tuple(calls))
     return SharingGraph(tuple(operators), graph.inputs, graph.outputs)
 

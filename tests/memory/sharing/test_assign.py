@@ -10,7 +10,7 @@ from edgetool.errors import UsageError
 from edgetool.memory.problem import Effort
 from edgetool.memory.sharing.assign import assign, memory_used
 from edgetool.memory.sharing.check import check_assignment
-from edgetool.memory.sharing.graph import interference, is_compatible, known
+from edgetool.memory.sharing.graph import fill_unknowns, interference, is_compatible
 from edgetool.memory.sharing.types import Algorithm, LiveRange, Ranges, interval, rank_sizes
 from tests.memory.sharing.graphs import ranges
 
@@ -45,7 +45,7 @@ def least(given_ranges: Ranges, *, in_place: bool, initial: Sequence[Sequence[st
 @given(ranges(), algorithms, st.booleans())
 def test_assignments_pass_the_judge(drawn: Ranges, algorithm: Algorithm, in_place: bool) -> None:
     sharing = assign(drawn, algorithm, in_place=in_place)
-    assert check_assignment(known(drawn), sharing.groups, in_place=in_place) == ()
+    assert check_assignment(fill_unknowns(drawn), sharing.groups, in_place=in_place) == ()
     assert check_assignment(drawn, sharing.groups, in_place=in_place) == ()
     assert sharing.optimized_bytes == memory_used(drawn, sharing.groups)
     assert sharing.lower_bound <= sharing.optimized_bytes <= sharing.baseline_bytes
@@ -172,7 +172,7 @@ def test_outputs_share_with_inputs_only_where_the_caller_allows() -> None:
 
 def test_unknowns_are_the_start_the_end_and_one_byte() -> None:
     drawn = {"in": LiveRange(None, 2), "out": LiveRange(3, None), "kept": LiveRange(None, None), "mid": LiveRange(3, 4)}
-    assert known(drawn) == {
+    assert fill_unknowns(drawn) == {
         "in": LiveRange(-1, 2, 1),
         "out": LiveRange(3, 5, 1),
         "kept": LiveRange(-1, 5, 1),
@@ -200,7 +200,7 @@ def test_interference_names_every_pair() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drawn", "initial", "told"),
+    ("drawn", "initial", "message"),
     [
         ({"a": LiveRange(4, 3)}, (), "a is last used at 3"),
         ({"a": LiveRange(0, 3, -1)}, (), "a has -1 bytes"),
@@ -213,9 +213,9 @@ def test_interference_names_every_pair() -> None:
 )
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_makes_no_sense_is_refused_by_name(
-    drawn: Ranges, initial: Sequence[tuple[str, ...]], told: str, algorithm: Algorithm
+    drawn: Ranges, initial: Sequence[tuple[str, ...]], message: str, algorithm: Algorithm
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         assign(drawn, algorithm, initial=initial, static=["s"])
 
 

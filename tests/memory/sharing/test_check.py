@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InternalError
 from edgetool.memory.sharing.assign import assign
-from edgetool.memory.sharing.check import check_assignment, require_sound
-from edgetool.memory.sharing.graph import Call, NamedOperator, SharingGraph, interference
+from edgetool.memory.sharing.check import check_assignment, require_valid_assignment
+from edgetool.memory.sharing.graph import NamedOperator, SharingGraph, SubgraphCall, interference
 from edgetool.memory.sharing.replay import check_replay
 from edgetool.memory.sharing.types import LiveRange, Ranges
 from tests.memory.sharing.graphs import ranges
@@ -54,7 +54,7 @@ DRAWN = {"a": LiveRange(None, 2, 4), "b": LiveRange(2, 3, 4), "c": LiveRange(4, 
 
 
 @pytest.mark.parametrize(
-    ("groups", "static", "rule", "told"),
+    ("groups", "static", "rule", "message"),
     [
         ([("a", "b"), ("c",)], (), "interference", "a is still in use when b is defined (from the start to 2, from 2"),
         ([("a",), ("b",)], (), "once", "c is in 0 buffers"),
@@ -63,12 +63,12 @@ DRAWN = {"a": LiveRange(None, 2, 4), "b": LiveRange(2, 3, 4), "c": LiveRange(4, 
         ([("a",), ("b", "c")], ("c",), "static", "c is static"),
     ],
 )
-def test_each_rule_is_told(groups: list[tuple[str, ...]], static: tuple[str, ...], rule: str, told: str) -> None:
+def test_each_rule_is_reported(groups: list[tuple[str, ...]], static: tuple[str, ...], rule: str, message: str) -> None:
     (conflict,) = check_assignment(DRAWN, groups, static=static)
     assert conflict.rule == rule
-    assert told in conflict.message
+    assert message in conflict.message
     with pytest.raises(InternalError, match="shared buffers is invalid"):
-        require_sound(DRAWN, groups, static=static)
+        require_valid_assignment(DRAWN, groups, static=static)
 
 
 CHAIN = SharingGraph(
@@ -83,7 +83,7 @@ CHAIN = SharingGraph(
 
 
 @pytest.mark.parametrize(
-    ("buffers", "told"),
+    ("buffers", "message"),
     [
         ({"a": "x"}, "one overwrites x with a"),
         ({"b": "x"}, "three reads x"),
@@ -91,10 +91,10 @@ CHAIN = SharingGraph(
         ({"a": "m", "y": "m"}, None),
     ],
 )
-def test_the_replay_finds_what_was_overwritten(buffers: dict[str, str], told: str | None) -> None:
+def test_the_replay_finds_what_was_overwritten(buffers: dict[str, str], message: str | None) -> None:
     found = check_replay(CHAIN, buffers)
-    assert (told is None) == (found == ())
-    assert told is None or told in found[0].message
+    assert (message is None) == (found == ())
+    assert message is None or message in found[0].message
 
 
 def test_the_replay_runs_a_loop_twice() -> None:
@@ -105,7 +105,7 @@ def test_the_replay_runs_a_loop_twice() -> None:
         NamedOperator("last", ("u",), ("v",)),
     )
     step = SharingGraph(operators, ("weights",), ("u",))
-    call = NamedOperator("loop", (), ("out",), (Call(step, (("weights", "w"), ("u", "out"))),))
+    call = NamedOperator("loop", (), ("out",), (SubgraphCall(step, (("weights", "w"), ("u", "out"))),))
     graph = SharingGraph((call,), ("w",), ("out",))
     assert check_replay(graph, {}) == ()
     assert "w" in check_replay(graph, {"out": "w"})[0].message

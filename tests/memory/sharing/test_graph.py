@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from edgetool.errors import UsageError
 from edgetool.memory.sharing.assign import assign, memory_used
 from edgetool.memory.sharing.graph import (
-    Call,
     NamedOperator,
     SharingGraph,
+    SubgraphCall,
     buffer_names,
     compute_ranges,
     renamed,
@@ -79,7 +79,7 @@ RECURRENT = SharingGraph(
     (
         NamedOperator("embed", ("x",), ("e",)),
         NamedOperator("start", ("e",), ("h0",)),
-        NamedOperator("lstm", ("h0", "w"), ("h0",), (Call(STEP, (("h", "h0"), ("w", "w"))),)),
+        NamedOperator("lstm", ("h0", "w"), ("h0",), (SubgraphCall(STEP, (("h", "h0"), ("w", "w"))),)),
         NamedOperator("head", ("h0",), ("y",)),
     ),
     ("x", "w"),
@@ -117,7 +117,7 @@ def test_a_step_graph_shares_consistently_with_its_caller() -> None:
 
 def test_two_operators_may_not_name_their_inner_tensors_alike() -> None:
     inner = SharingGraph((NamedOperator("a", ("x",), ("t",)),))
-    caller = NamedOperator("same", ("x",), ("y",), (Call(inner, (("x", "x"),)),))
+    caller = NamedOperator("same", ("x",), ("y",), (SubgraphCall(inner, (("x", "x"),)),))
     with pytest.raises(UsageError, match="two tensors would have the name same/0/t"):
         compute_ranges(SharingGraph((caller, caller)))
 
@@ -134,7 +134,7 @@ def test_what_a_called_graph_hands_out_outlasts_its_readers_in_there(algorithm: 
         (),
         ("t", "w"),
     )
-    graph = SharingGraph((NamedOperator("call", ("x",), ("y",), (Call(inner),)),), ("x",), ("y",))
+    graph = SharingGraph((NamedOperator("call", ("x",), ("y",), (SubgraphCall(inner),)),), ("x",), ("y",))
     ranges = compute_ranges(graph)
     assert ranges["call/0/t"] == LiveRange(1, 5)
     assert check_replay(graph, buffer_names(assign(ranges, algorithm).groups)) == ()

@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal
 
 from edgetool import errors
-from edgetool.memory.lifetimes import CarriedState
+from edgetool.memory.lifetimes import RecurrentState
 from edgetool.model.types import DType
 
 # How the model is included: as an array in C, or by the assembler.
@@ -221,7 +221,7 @@ class HeaderSpec:
     uncalibrated: bool = False
     notes: tuple[str, ...] = ()
     buffers: BuffersSpec | None = None
-    state: CarriedState | None = None
+    state: RecurrentState | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_sha256) != 64 or not set(self.model_sha256) <= set("0123456789abcdef"):

@@ -1,1 +1,1 @@
-"""What an inference costs in time and traffic."""
+"""The time, memory traffic and energy of an inference."""

@@ -1,9 +1,8 @@
-"""A model that takes several samples at once, and the memory that this needs.
+"""The memory of a batch: of a model that processes several samples at once, and of plain data.
 
-A batch is made by giving the first dimension of every tensor that depends on an input that many samples. That is
-the same function only where each operator treats samples apart; what cannot be told is refused.
-
-Memory of a batch of plain data, and the largest batch that a memory holds.
+The batched model has the batch size as the first dimension of every tensor that depends on an input. That is the same
+function only if each operator treats samples independently; a model is rejected if this cannot be established for one
+of its operators.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from edgetool.errors import UnsupportedModelError, UsageError
-from edgetool.estimate.types import whole
+from edgetool.estimate.types import integer
 from edgetool.memory.planner import PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
 from edgetool.model.types import Graph, Model, Operator, Tensor
@@ -24,23 +23,23 @@ BYTES_PER_FEATURE = 8  # a double, as numpy and pandas hold plain data
 
 
 def batch_memory_bytes(batch_size: int, features: int, bytes_per_feature: int = BYTES_PER_FEATURE) -> int:
-    """The bytes of batch_size rows of that many features.
+    """Return the bytes of batch_size rows with this number of features.
 
-    Raises UsageError naming the argument that is not a whole number of 1 or more.
+    Raises UsageError naming the argument that is not an integer of 1 or more.
     """
-    return whole(batch_size, "batch_size", 1) * _row_bytes(features, bytes_per_feature)
+    return integer(batch_size, "batch_size", 1) * _row_bytes(features, bytes_per_feature)
 
 
 def largest_batch(limit_bytes: int, features: int, bytes_per_feature: int = BYTES_PER_FEATURE) -> int:
-    """The most rows that limit_bytes hold; 0 where not even one fits.
+    """Return the maximum number of rows that fit in limit_bytes; 0 if not even one fits.
 
-    Raises UsageError naming the argument that is not a whole number of 1 or more.
+    Raises UsageError naming the argument that is not an integer of 1 or more.
     """
-    return whole(limit_bytes, "limit_bytes", 1) // _row_bytes(features, bytes_per_feature)
+    return integer(limit_bytes, "limit_bytes", 1) // _row_bytes(features, bytes_per_feature)
 
 
 def _row_bytes(features: int, bytes_per_feature: int) -> int:
-    return whole(features, "features", 1) * whole(bytes_per_feature, "bytes_per_feature", 1)
+    return integer(features, "features", 1) * integer(bytes_per_feature, "bytes_per_feature", 1)
 
 
 MAX_BATCH = 2**20
@@ -48,9 +47,9 @@ MAX_BATCH = 2**20
 
 @dataclass(frozen=True, slots=True)
 class BatchMemory:
-    """What a batch of a model needs. arena_bytes is the exact arena, None where an operator is not accounted for.
+    """The memory of a batch of a model. arena_bytes is the exact arena, None if an operator is not accounted for.
 
-    live_bytes are the tensors and scratch that are alive at once; constants do not grow with the batch.
+    live_bytes are the tensors and scratch buffers that are live at once; constants do not grow with the batch.
     """
 
     batch_size: int
@@ -65,31 +64,33 @@ class BatchMemory:
 
 
 def batched_model(model: Model, batch_size: int) -> Model:
-    """The model for that many samples at once.
+    """Return the model for this number of samples at once.
 
     Raises UsageError for an impossible batch_size, UnsupportedModelError naming the input or operator for which the
-    first dimension is no batch of 1.
+    first dimension is not a batch of 1.
     """
-    size = whole(batch_size, "batch_size", 1)
+    size = integer(batch_size, "batch_size", 1)
     if size > MAX_BATCH:
         raise UsageError(f"must be at most {MAX_BATCH:,}, not {size:,}", where="batch_size")
     if len(model.subgraphs) > 1:
-        raise _refusal("the model has several subgraphs", None)
+        raise _unsupported("the model has several subgraphs", None)
     graph = model.main
     for index in graph.inputs:
         shape = graph.tensors[index].shape
         if shape[:1] != (1,) or len(shape) == 1:
-            raise _refusal(f"the first dimension of its shape {shape} is not 1", f"input {graph.tensors[index].name!r}")
+            raise _unsupported(
+                f"the first dimension of its shape {shape} is not 1", f"input {graph.tensors[index].name!r}"
+            )
     if graph.inputs == () or any(tensor.is_variable for tensor in graph.tensors):
-        raise _refusal("it has no inputs" if not graph.inputs else "it keeps state between inferences", None)
+        raise _unsupported("it has no inputs" if not graph.inputs else "it keeps state between inferences", None)
     depends = set(graph.inputs)
     for operator in graph.operators:
-        step = _Step(graph, operator, depends)
-        if not step.inputs:
+        operation = _BatchOperator(graph, operator, depends)
+        if not operation.inputs:
             continue
-        rule = SAMPLES_APART.get(operator.code)
-        if rule is None or not step.keeps_batch or not rule(step):
-            raise _refusal("it may mix the samples of a batch", f"{operator.label} {operator.index}")
+        rule = BATCH_RULES.get(operator.code)
+        if rule is None or not operation.keeps_batch or not rule(operation):
+            raise _unsupported("it may mix the samples of a batch", f"{operator.label} {operator.index}")
         depends.update(operator.outputs)
     tensors = tuple(
         replace(tensor, shape=(size, *tensor.shape[1:]), shape_signature=()) if tensor.index in depends else tensor
@@ -107,12 +108,12 @@ def model_batch_memory(
     custom: Mapping[str, OperatorEntry] | None = None,
     effort: Effort | None = None,
 ) -> BatchMemory:
-    """The memory of that many samples at once, planned anew for them.
+    """Return the memory of this number of samples at once, with a new plan for them.
 
-    model_bytes is the size of the file, which is taken as it is. Raises UsageError and UnsupportedModelError like
+    model_bytes is the size of the file, which does not change. Raises UsageError and UnsupportedModelError like
     batched_model.
     """
-    whole(model_bytes, "model_bytes")
+    integer(model_bytes, "model_bytes")
     batched = batched_model(model, batch_size)
     plan = plan_memory(batched, platform, PlanRequest(file_plan="replace"), effort, custom=custom)
     known = plan.account is not None and not plan.account.is_lower_bound
@@ -128,17 +129,17 @@ def largest_model_batch(
     custom: Mapping[str, OperatorEntry] | None = None,
     effort: Effort | None = None,
 ) -> int:
-    """The most samples at once whose arena fits limit_bytes; 0 where not even one fits.
+    """Return the maximum number of samples at once whose arena fits limit_bytes; 0 if not even one fits.
 
-    The arena of the answer was planned and fits, that of one sample more does not. Raises UsageError for an impossible
-    limit, UnsupportedModelError like batched_model, and for an arena that is only bounded from below.
+    The arena of the result was planned and fits, that of one sample more does not. Raises UsageError for an impossible
+    limit, UnsupportedModelError like batched_model, and for an arena of which only a lower bound is known.
     """
-    limit = whole(limit_bytes, "limit_bytes", 1)
+    limit = integer(limit_bytes, "limit_bytes", 1)
 
     def fits(batch_size: int) -> bool:
         memory = model_batch_memory(model, batch_size, platform, model_bytes=0, custom=custom, effort=effort)
         if memory.arena_bytes is None:
-            raise _refusal("the arena of at least one operator is unknown", None)
+            raise _unsupported("the arena of at least one operator is unknown", None)
         return memory.arena_bytes <= limit
 
     if not fits(1):
@@ -152,7 +153,7 @@ def largest_model_batch(
     return fit
 
 
-def _refusal(why: str, where: str | None) -> UnsupportedModelError:
+def _unsupported(why: str, where: str | None) -> UnsupportedModelError:
     return UnsupportedModelError(
         f"cannot process several samples at once: {why}",
         where=where,
@@ -161,7 +162,7 @@ def _refusal(why: str, where: str | None) -> UnsupportedModelError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _BatchOperator:
     """An operator, and the tensors that depend on the batch so far."""
 
     graph: Graph
@@ -170,7 +171,7 @@ class _Step:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """Those of its inputs that depend on the batch."""
+        """The inputs that depend on the batch."""
         return [self.graph.tensors[index] for index in self.operator.inputs if index in self.depends]
 
     @property
@@ -183,34 +184,34 @@ class _Step:
         return all(tensor.shape[:1] == (1,) for tensor in (*self.inputs, *self.outputs))
 
     def constant(self, position: int) -> tuple[int, ...] | None:
-        """The contents of a constant input; None where it has none."""
+        """Return the contents of a constant input; None if it is not constant."""
         inputs = self.operator.inputs
         tensor = self.graph.tensors[inputs[position]] if position < len(inputs) and inputs[position] >= 0 else None
         return None if tensor is None or tensor.data is None else integers(tensor)
 
     def option(self, name: str) -> int | None:
-        """An option that is a whole number; None where it is missing."""
+        """Return an option that is an integer; None if it is missing."""
         fields = {} if self.operator.options is None else dict(self.operator.options.fields)
         value = fields.get(name)
         return value if isinstance(value, int) else None
 
 
-Rule = Callable[[_Step], bool]
+BatchRule = Callable[[_BatchOperator], bool]
 
 
-def _has_more(step: _Step) -> bool:
-    """There is something beside the batch to work on."""
-    return all(len(tensor.shape) > 1 for tensor in step.inputs)
+def _has_sample_dimensions(operation: _BatchOperator) -> bool:
+    """Whether there are dimensions besides the batch."""
+    return all(len(tensor.shape) > 1 for tensor in operation.inputs)
 
 
-def _by_element(step: _Step) -> bool:
-    """Broadcasting aligns the last dimensions: the first is the batch only among equal ranks."""
-    ranks = {len(tensor.shape) for tensor in (*step.inputs, *step.outputs)}
+def _by_element(operation: _BatchOperator) -> bool:
+    """Whether all ranks are equal: broadcasting aligns the last dimensions, so only then the first one is the batch."""
+    ranks = {len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs)}
     return len(ranks) == 1
 
 
-def _matrices(step: _Step) -> bool:
-    return _by_element(step) and len(step.inputs[0].shape) > 2
+def _matrices(operation: _BatchOperator) -> bool:
+    return _by_element(operation) and len(operation.inputs[0].shape) > 2
 
 
 def _beside_first(axes: tuple[int, ...] | None, rank: int) -> bool:
@@ -218,32 +219,34 @@ def _beside_first(axes: tuple[int, ...] | None, rank: int) -> bool:
     return axes is not None and all(axis % rank != 0 for axis in axes)
 
 
-def _axes_input(position: int) -> Rule:
-    return lambda step: _beside_first(step.constant(position), len(step.inputs[0].shape))
+def _axes_input(position: int) -> BatchRule:
+    return lambda operation: _beside_first(operation.constant(position), len(operation.inputs[0].shape))
 
 
-def _axis_option(step: _Step) -> bool:
-    """Joins or parts tensors along an axis; what joins a batch must be one."""
-    axis = step.option("axis")
-    rank = max(len(tensor.shape) for tensor in (*step.inputs, *step.outputs))
-    given = sum(index >= 0 for index in step.operator.inputs)
-    return axis is not None and _beside_first((axis,), rank) and len(step.inputs) == given
+def _axis_option(operation: _BatchOperator) -> bool:
+    """Whether tensors are joined or split along another axis; if one input is a batch, all must be."""
+    axis = operation.option("axis")
+    rank = max(len(tensor.shape) for tensor in (*operation.inputs, *operation.outputs))
+    given = sum(index >= 0 for index in operation.operator.inputs)
+    return axis is not None and _beside_first((axis,), rank) and len(operation.inputs) == given
 
 
-def _begins(position: int, *values: int) -> Rule:
-    """The constant begins with these values: a permutation or padding that leaves the first dimension alone."""
-    return lambda step: (step.constant(position) or ())[: len(values)] == values
+def _begins_with(position: int, *values: int) -> BatchRule:
+    """Return a rule that the constant begins with these values: a permutation or padding that keeps the first
+    dimension.
+    """
+    return lambda operation: (operation.constant(position) or ())[: len(values)] == values
 
 
-def _expands(step: _Step) -> bool:
-    return _beside_first(step.constant(1), len(step.outputs[0].shape))
+def _expand_dims(operation: _BatchOperator) -> bool:
+    return _beside_first(operation.constant(1), len(operation.outputs[0].shape))
 
 
-def _squeezes(step: _Step) -> bool:
-    options = step.operator.options
-    axes = None if options is None else options["squeeze_dims"]
-    known = tuple(axis for axis in axes if isinstance(axis, int)) if isinstance(axes, tuple) else ()
-    return bool(known) and _beside_first(known, len(step.inputs[0].shape))
+def _squeeze(operation: _BatchOperator) -> bool:
+    options = operation.operator.options
+    option = None if options is None else options["squeeze_dims"]
+    axes = tuple(axis for axis in option if isinstance(axis, int)) if isinstance(option, tuple) else ()
+    return bool(axes) and _beside_first(axes, len(operation.inputs[0].shape))
 
 
 BY_SHAPE = """
@@ -258,17 +261,18 @@ SQUARED_DIFFERENCE SUB TANH
 """.split()
 REDUCTIONS = "ARG_MAX ARG_MIN CUMSUM MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM".split()
 
-# Operators that treat samples apart, and on what condition, beside that inputs and outputs begin with one sample.
-SAMPLES_APART: dict[str, Rule] = {
-    **dict.fromkeys(BY_SHAPE, _has_more),
+# Operators that treat samples independently, and the condition for it, besides that inputs and outputs begin with one
+# sample.
+BATCH_RULES: dict[str, BatchRule] = {
+    **dict.fromkeys(BY_SHAPE, _has_sample_dimensions),
     **dict.fromkeys(BY_ELEMENT, _by_element),
     **dict.fromkeys(REDUCTIONS, _axes_input(1)),
     **dict.fromkeys(["CONCATENATION", "PACK", "UNPACK"], _axis_option),
-    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], _begins(1, 0, 0)),
+    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], _begins_with(1, 0, 0)),
     "BATCH_MATMUL": _matrices,
-    "EXPAND_DIMS": _expands,
+    "EXPAND_DIMS": _expand_dims,
     "SPLIT": _axes_input(0),
     "SPLIT_V": _axes_input(2),
-    "SQUEEZE": _squeezes,
-    "TRANSPOSE": _begins(1, 0),
+    "SQUEEZE": _squeeze,
+    "TRANSPOSE": _begins_with(1, 0),
 }

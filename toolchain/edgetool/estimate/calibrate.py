@@ -1,9 +1,9 @@
-"""From a few measured times to a board's speed: the cycles per instruction and the wait for constants that fit them.
+"""Calibration: the cycles per instruction and the wait for constants that fit a few measured times on a board.
 
-The model is the estimate's own, cycles = cpi * instructions + stall * streamed bytes + rest, where the rest (an arena
-in external RAM, operators without a rule) does not depend on the two. Several measurements move the stall where they
-can tell it from the instructions; else it stays as the profile has it, and they move the cycles per instruction alone.
-So a calibrated profile that is calibrated again on the same measurements stays as it is.
+The model is that of the estimate, cycles = cpi * instructions + stall * streamed bytes + rest, where the rest (an arena
+in external RAM, operators without a rule) does not depend on the two. Several measurements determine the stall if they
+separate it from the instructions; otherwise it remains that of the profile, and only the cycles per instruction are
+fitted. Calibrating a calibrated profile again with the same measurements therefore does not change it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import ceil, floor, inf, isfinite, sqrt
 from numbers import Real
 
 from edgetool.errors import CalibrationError
-from edgetool.estimate.latency import SOME, estimate_model
+from edgetool.estimate.latency import NOTABLE_SHARE, estimate_model
 from edgetool.estimate.memory_speed import speeds_of
 from edgetool.estimate.types import OperatorEstimate
 from edgetool.figure import in_text
@@ -23,27 +23,30 @@ from edgetool.model.types import Model
 from edgetool.target.profile import PRECISIONS, STALL_RANGE
 from edgetool.target.types import Precision, Target, Timing
 
-# What a good fit leaves over, relative: two runtimes with the same kernels differ by as much (docs/accuracy.md).
+# The relative error of a good fit: two runtimes with the same kernels differ by as much (docs/accuracy.md).
 NOISE = 0.05
-# The stall is fitted where NOISE leaves it known to so many cycles per byte, or to this share of itself.
+# The stall is fitted if NOISE determines it up to this number of cycles per byte, or up to this share of itself.
 STALL_ERROR, STALL_SHARE = 0.5, 0.25
-# A stall that moves by so many cycles per byte, and by this factor, says that the constants lie somewhere else.
+# A change of the stall by more than this number of cycles per byte and this factor means other memory for the
+# constants.
 STALL_MOVE, STALL_MOVE_FACTOR = 0.5, 2.0
-# Cycles that a byte from flash on the chip waits at most, where its wait states are not known.
+# The maximum cycles that a byte from on-chip flash waits, if its wait states are not known.
 ON_CHIP_STALL = 16.0
-# How far a measurement may be from the fit, as a share: beyond the first there is a warning, beyond the other no fit.
+# The deviation of a measurement from the fit, as a share: above the first there is a warning, above the second an
+# error.
 DISAGREEING, CONTRADICTING = 0.2, 0.5
-# The band by the number of models, as a share of the time; benchmarks.latency finds what holds nine of ten models.
+# The band by the number of models, as a share of the time; benchmarks.latency determines what covers nine of ten
+# models.
 SHARES = (0.15, 0.12, 0.10)
-# The band is wider than what the worst measurement needs, by this factor.
+# The factor between the band and the deviation of the worst measurement.
 BAND_MARGIN = 1.3
-# Digits that a fitted figure is written with: an estimate gives the measured time back to what it rounds.
+# The digits of a fitted figure, so that an estimate reproduces the measured time up to rounding.
 DIGITS = 10
-# What is left of an operator's band where the profile has none.
+# An operator's band if the profile has none.
 OPERATOR_BAND = (0.7, 1.4)
-# Cycles per instruction and per byte of constants of the estimates that a model's counts are the differences of.
+# The cycles per instruction and per byte of constants of three estimates, whose differences are a model's counts.
 PROBES = ((1.0, 0.0), (2.0, 0.0), (1.0, 1.0))
-# What mostly lies behind a time that no core reaches.
+# The usual causes of a time that no core can reach.
 TOO_FAST = (
     "check the unit (us for ms?), the clock, the kernels (a faster runtime?), and that a whole inference was timed"
 )
@@ -64,10 +67,11 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """One measurement against the fit. residual is estimated / measured - 1, cpi what this one alone would say.
+class FittedMeasurement:
+    """A measurement compared with the fit. residual is estimated / measured - 1, cpi the value that fits this one
+    alone.
 
-    instructions: those of float32 operators count as many times as the core's float_factor says.
+    instructions: those of float32 operators are weighted with the core's float_factor.
     """
 
     name: str
@@ -81,23 +85,24 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The timing that fits, the stall of the model's memory where it moved (None: as the profile has it), the rest.
+    """The fitted timing, the stall of the model's memory if it changed (None: that of the profile), and the
+    measurements.
 
-    findings: measurements that hardly agree, and a stall that is none of the memory that the profile names.
+    findings: measurements that hardly agree, and a stall that does not match the memory that the profile names.
     """
 
     timing: Timing
     stall_cycles_per_byte: float | None
-    measurements: tuple[Fitted, ...]
+    measurements: tuple[FittedMeasurement, ...]
     findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """A measurement as the fit sees it: cycles = cpi * instructions + stall * streamed + rest.
+    """A measurement in the terms of the fit: cycles = cpi * instructions + stall * streamed + rest.
 
-    moved, moved_streamed: the cycles of operators of which only the bytes are counted, as a part of rest and streamed;
-    a timing's band is not theirs. types: of the operators that take a part of its time worth the name.
+    moved, moved_streamed: the cycles of operators of which only the bytes are counted, as part of rest and streamed; a
+    timing's band does not apply to them. types: of the operators that take a notable share of the time.
     """
 
     name: str
@@ -117,12 +122,12 @@ class _Sample:
         return cpi * self.instructions + stall * self.streamed + self.rest
 
     def factor(self, cpi: float, stall: float) -> float:
-        """What the counted operators took, as a factor on what they are estimated to take."""
+        """Return the actual time of the counted operators relative to their estimate."""
         moved = self.moved + stall * self.moved_streamed
         return (self.cycles - moved) / (self.estimated(cpi, stall) - moved)
 
-    def off(self, cpi: float, stall: float) -> float:
-        """How far the measurement is from the estimate, in either direction, as a share: twice and half are 1."""
+    def relative_error(self, cpi: float, stall: float) -> float:
+        """Return the deviation from the estimate in either direction as a share: both twice and half give 1."""
         factor = self.factor(cpi, stall)
         return max(factor, 1 / factor) - 1 if factor > 0 else inf
 
@@ -130,8 +135,8 @@ class _Sample:
 def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibration:
     """Fit the target's kernels to the measurements.
 
-    Raises CalibrationError naming the measurement: for a time that is not a number above 0, for a model of which no
-    operator is counted, for a time that no cycles per instruction within the core's limits explain, and for the one
+    Raises CalibrationError naming the measurement: for a time that is not a number above 0, for a model without any
+    counted operator, for a time that no cycles per instruction within the core's limits explain, and for a measurement
     that contradicts the others.
     """
     if not measurements:
@@ -139,7 +144,7 @@ def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibratio
             "there are no measurements to calibrate with", where="measured", fix="specify a model and its measured time"
         )
     samples = [_sample(target, item) for item in measurements]
-    known = speeds_of(target).constant_stall
+    profile_stall = speeds_of(target).constant_stall
     for sample in samples:
         _check_reachable(sample, target)
     cpi, stall = (_rounded(figure) for figure in _fit(samples, target))
@@ -147,17 +152,20 @@ def calibrate(target: Target, measurements: Sequence[Measurement]) -> Calibratio
     fits = tuple(_fitted(sample, cpi, stall) for sample in samples)
     return Calibration(
         timing=_timing(target, cpi, samples, [sample.factor(cpi, stall) for sample in samples]),
-        stall_cycles_per_byte=None if stall == _rounded(known) else stall,
+        stall_cycles_per_byte=None if stall == _rounded(profile_stall) else stall,
         measurements=fits,
-        findings=(*_disagreement(samples, cpi, stall), *_other_memory(samples, known, stall, target)),
+        findings=(
+            *_disagreement_findings(samples, cpi, stall),
+            *_memory_findings(samples, profile_stall, stall, target),
+        ),
     )
 
 
 def _sample(target: Target, item: Measurement) -> _Sample:
-    """The model's counts: what estimates with one more cycle per instruction, and per byte of constants, differ by."""
+    """Return the model's counts: the differences between estimates with one more cycle per instruction or per byte."""
     ms = _milliseconds(item)
     estimates = [estimate_model(item.model, probe(target, *figures)) for figures in PROBES]
-    plain, slower, waiting = (made.cycles for made in estimates)
+    plain, slower, waiting = (estimate.cycles for estimate in estimates)
     if plain is None or slower is None or waiting is None or slower == plain:
         raise CalibrationError(
             f"there are no instruction counts for any of its operators on {target.core.name} with "
@@ -166,7 +174,9 @@ def _sample(target: Target, item: Measurement) -> _Sample:
             fix="calibrate with a model that uses other operators, or on a core with instruction tables",
         )
     instructions = slower - plain
-    moved, _, moved_waiting = (sum(o.cycles for o in made.operators if o.basis == "bytes") for made in estimates)
+    moved, _, moved_waiting = (
+        sum(o.cycles for o in estimate.operators if o.basis == "bytes") for estimate in estimates
+    )
     return _Sample(
         name=item.name,
         ms=ms,
@@ -183,7 +193,7 @@ def _sample(target: Target, item: Measurement) -> _Sample:
 def _types(operators: Sequence[OperatorEstimate]) -> frozenset[Precision]:
     total = sum(item.cycles for item in operators)
     shares = {word: sum(item.cycles for item in operators if item.precision == word) / total for word in PRECISIONS}
-    return frozenset(word for word, share in shares.items() if share > SOME)
+    return frozenset(word for word, share in shares.items() if share > NOTABLE_SHARE)
 
 
 def _milliseconds(item: Measurement) -> float:
@@ -198,7 +208,7 @@ def _milliseconds(item: Measurement) -> float:
 
 
 def probe(target: Target, cpi: float, stall: float) -> Target:
-    """The target with these cycles per instruction and per byte of constants."""
+    """Return the target with these cycles per instruction and per byte of constants."""
     region = target.flash_region
     timing = Timing(target.kernels, cpi, 1.0, 1.0, 1.0, 1.0, "unvalidated", "a probe")
     regions = tuple(replace(r, stall_cycles_per_byte=stall) if r is region else r for r in target.regions)
@@ -206,31 +216,31 @@ def probe(target: Target, cpi: float, stall: float) -> Target:
 
 
 def _fit(samples: Sequence[_Sample], target: Target) -> tuple[float, float]:
-    """Least squares of the relative errors: cycles per instruction and per byte of constants, by the normal equations.
+    """Fit cycles per instruction and per byte of constants, by the normal equations of the relative errors.
 
-    The stall is the profile's where the samples do not tell it. Where the wait alone would then take too long, the
-    constants lie in faster memory than the profile says: the stall shrinks to what the profile's cycles per
-    instruction leave of the time.
+    The stall is that of the profile unless the samples determine it. If waiting alone would then take too long, the
+    constants are in faster memory than the profile states: the stall is reduced to what remains of the time after the
+    profile's cycles per instruction.
     """
-    least, most = target.core.cpi_limits[0], _most_stall(target)
+    minimum, maximum = target.core.cpi_limits[0], _max_stall(target)
     rows = [(s.instructions / s.cycles, s.streamed / s.cycles, 1 - s.rest / s.cycles) for s in samples]
     nn, nb, bb = sum(n * n for n, _, _ in rows), sum(n * b for n, b, _ in rows), sum(b * b for _, b, _ in rows)
     ny, by = sum(n * y for n, _, y in rows), sum(b * y for _, b, y in rows)
-    stall, kept = speeds_of(target).constant_stall, least if target.timing is None else target.timing.cpi
-    apart = nn * bb - nb * nb  # 0 where all have the same share of constants
-    if len(samples) > 1 and apart > 1e-9 * nn * bb:
-        told = min(most, max(0.0, (nn * by - nb * ny) / apart))
-        if NOISE * sqrt(nn / apart) <= max(STALL_ERROR, STALL_SHARE * told):
-            stall, kept = told, least
+    stall, minimum_cpi = speeds_of(target).constant_stall, minimum if target.timing is None else target.timing.cpi
+    determinant = nn * bb - nb * nb  # 0 where all have the same share of constants
+    if len(samples) > 1 and determinant > 1e-9 * nn * bb:
+        fitted_stall = min(maximum, max(0.0, (nn * by - nb * ny) / determinant))
+        if NOISE * sqrt(nn / determinant) <= max(STALL_ERROR, STALL_SHARE * fitted_stall):
+            stall, minimum_cpi = fitted_stall, minimum
     cpi = (ny - nb * stall) / nn
-    if cpi < least and bb:
-        stall = min(most, max(0.0, (by - nb * kept) / bb))
-        cpi = max(least, (ny - nb * stall) / nn)
+    if cpi < minimum and bb:
+        stall = min(maximum, max(0.0, (by - nb * minimum_cpi) / bb))
+        cpi = max(minimum, (ny - nb * stall) / nn)
     return cpi, stall
 
 
-def _most_stall(target: Target) -> float:
-    """A byte waits no longer than an access of its own, which in flash of the chip is never long."""
+def _max_stall(target: Target) -> float:
+    """Return the maximum stall: a byte waits at most as long as a separate access, which is short in on-chip flash."""
     region = target.flash_region
     if region is None or region.kind == "external-flash":
         return STALL_RANGE[1]
@@ -242,20 +252,20 @@ def _rounded(figure: float) -> float:
 
 
 def _check_reachable(sample: _Sample, target: Target) -> None:
-    """Refuse a time that is too short without any wait, or too long with the longest."""
+    """Reject a time that is too short even without waiting, or too long even with the maximum stall."""
     low, high = target.core.cpi_limits
     if sample.cpi(0.0) < low:
         raise _beyond_limits(sample, sample.cpi(0.0), target)
-    if sample.cpi(_most_stall(target)) > high:
-        raise _beyond_limits(sample, sample.cpi(_most_stall(target)), target)
+    if sample.cpi(_max_stall(target)) > high:
+        raise _beyond_limits(sample, sample.cpi(_max_stall(target)), target)
 
 
 def _check_fit(samples: Sequence[_Sample], cpi: float, stall: float, target: Target) -> None:
-    """Refuse more cycles per instruction than the core takes, and measurements that contradict each other."""
+    """Reject more cycles per instruction than the core's limit, and measurements that contradict each other."""
     if cpi > target.core.cpi_limits[1]:
         slowest = max(samples, key=lambda sample: sample.cpi(stall))
         raise _beyond_limits(slowest, slowest.cpi(stall), target)
-    if max(sample.off(cpi, stall) for sample in samples) > CONTRADICTING:
+    if max(sample.relative_error(cpi, stall) for sample in samples) > CONTRADICTING:
         raise _contradiction(samples, target)
 
 
@@ -270,14 +280,16 @@ def _beyond_limits(sample: _Sample, cpi: float, target: Target) -> CalibrationEr
 
 
 def _contradiction(samples: Sequence[_Sample], target: Target) -> CalibrationError:
-    """Names the measurement without which the others agree best; of two, the one farther from the profile."""
+    """Return an error for the measurement without which the others agree best; of two, the one farther from the
+    profile.
+    """
     without = [[*samples[:i], *samples[i + 1 :]] for i in range(len(samples))]
     fits = [_fit(others, target) for others in without]
-    timing, known = target.timing, speeds_of(target).constant_stall
+    timing, profile_stall = target.timing, speeds_of(target).constant_stall
     if len(samples) == 2 and timing is not None:
-        worst = max(range(2), key=lambda i: samples[i].off(timing.cpi, known))
+        worst = max(range(2), key=lambda i: samples[i].relative_error(timing.cpi, profile_stall))
     else:
-        worst = min(range(len(samples)), key=lambda i: max(other.off(*fits[i]) for other in without[i]))
+        worst = min(range(len(samples)), key=lambda i: max(other.relative_error(*fits[i]) for other in without[i]))
     sample = samples[worst]
     expected = sample.ms * sample.estimated(*fits[worst]) / sample.cycles
     one = len(samples) == 2
@@ -289,10 +301,10 @@ def _contradiction(samples: Sequence[_Sample], target: Target) -> CalibrationErr
     )
 
 
-def _disagreement(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple[Finding, ...]:
-    """The measurement that the fit explains worst, when it hardly does."""
-    worst = max(samples, key=lambda sample: sample.off(cpi, stall))
-    if worst.off(cpi, stall) <= DISAGREEING:
+def _disagreement_findings(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple[Finding, ...]:
+    """Return a finding for the measurement that the fit explains worst, if the deviation is large."""
+    worst = max(samples, key=lambda sample: sample.relative_error(cpi, stall))
+    if worst.relative_error(cpi, stall) <= DISAGREEING:
         return ()
     fitted = worst.ms * worst.estimated(cpi, stall) / worst.cycles
     text = (
@@ -303,13 +315,15 @@ def _disagreement(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple
     return (Finding("measurements-disagree", "warning", text, worst.name),)
 
 
-def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target: Target) -> tuple[Finding, ...]:
-    """That the constants seem to lie in faster or slower memory than the profile's region says."""
+def _memory_findings(
+    samples: Sequence[_Sample], profile_stall: float, stall: float, target: Target
+) -> tuple[Finding, ...]:
+    """Return a finding if the constants seem to be in faster or slower memory than the profile's region."""
     region = target.flash_region
-    least, most = sorted((known, stall))
+    minimum, maximum = sorted((profile_stall, stall))
     if region is None or (region.stall_cycles_per_byte is None and region.wait_states is None):
-        return ()  # the profile says nothing of it
-    if most - least <= STALL_MOVE or most <= STALL_MOVE_FACTOR * least:
+        return ()  # the profile does not state its speed
+    if maximum - minimum <= STALL_MOVE or maximum <= STALL_MOVE_FACTOR * minimum:
         return ()
     advice = (
         "add a measurement of another model, to tell waiting time from instruction time"
@@ -317,16 +331,16 @@ def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target
         else "check where the firmware stores them"
     )
     text = (
-        f"the constants seem to be in {'faster' if stall < known else 'slower'} memory than {region.name}: the "
+        f"the constants seem to be in {'faster' if stall < profile_stall else 'slower'} memory than {region.name}: the "
         "profile states"
-        f" {in_text(known)} cycles per byte, but the measurements fit {in_text(stall)}; {advice}"
+        f" {in_text(profile_stall)} cycles per byte, but the measurements fit {in_text(stall)}; {advice}"
     )
     return (Finding("constants-elsewhere", "warning", text, region.name),)
 
 
-def _fitted(sample: _Sample, cpi: float, stall: float) -> Fitted:
+def _fitted(sample: _Sample, cpi: float, stall: float) -> FittedMeasurement:
     cycles = sample.estimated(cpi, stall)
-    return Fitted(
+    return FittedMeasurement(
         name=sample.name,
         measured_ms=sample.ms,
         estimated_ms=sample.ms * cycles / sample.cycles,
@@ -338,17 +352,17 @@ def _fitted(sample: _Sample, cpi: float, stall: float) -> Fitted:
 
 
 def _timing(target: Target, cpi: float, samples: Sequence[_Sample], factors: Sequence[float]) -> Timing:
-    """The band is the wider of what others' measurements leave, by their number, and of what these do.
+    """Return the timing; its band is the wider of the published one for this number of models and that of the samples.
 
-    factors: of each sample, what the counted operators took by what they are estimated to take. Types that were
-    measured on others of the core still are: what they take beside each other is the core's.
+    factors: for each sample, the actual time of the counted operators relative to their estimate. Types that were
+    measured on other boards with the core remain: their ratio is a property of the core.
     """
     share = SHARES[min(len(samples), len(SHARES)) - 1]
     low = floor(1e3 * min(1 - share, 1 - BAND_MARGIN * (1 - min(factors)))) / 1e3
     high = ceil(1e3 * max(1 + share, 1 + BAND_MARGIN * (max(factors) - 1))) / 1e3
     before = target.timing
     operator = OPERATOR_BAND if before is None else (before.operator_low, before.operator_high)
-    known = frozenset[Precision]().union(*(sample.types for sample in samples), () if before is None else before.types)
+    types = frozenset[Precision]().union(*(sample.types for sample in samples), () if before is None else before.types)
     return Timing(
         kernels=target.kernels,
         cpi=cpi,
@@ -358,5 +372,5 @@ def _timing(target: Target, cpi: float, samples: Sequence[_Sample], factors: Seq
         operator_high=round(max(high, operator[1]), 3),
         status="calibrated",
         basis="measured on this board: " + ", ".join(f"{item.name} {item.ms:g} ms" for item in samples),
-        types=() if before is not None and not before.types else tuple(word for word in PRECISIONS if word in known),
+        types=() if before is not None and not before.types else tuple(word for word in PRECISIONS if word in types),
     )

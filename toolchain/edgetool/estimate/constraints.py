@@ -1,6 +1,6 @@
-"""What the target's memories allow, and which operators press on them.
+"""The constraints of a model on a target's memories, and advice to the engineer who has to make it fit, or faster.
 
-What to do about the limit of an inference: sentences for the engineer who has to make it fit, and faster.
+The advice is a list of sentences, each from one rule, that apply to this model on this target.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CacheUse = Literal["fits", "streams"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A need against its region. bytes is None for an arena that is not known; limit_bytes without a region."""
+    """A requirement compared with its region. bytes is None for an unknown arena, limit_bytes without a region."""
 
     region: str | None
     bytes: int | None
@@ -31,28 +31,28 @@ class Limit:
 
     @property
     def share(self) -> float | None:
-        """The part of the region that is needed, above 1 where it does not fit."""
+        """The share of the region that is needed, above 1 if it does not fit."""
         if self.bytes is None or not self.limit_bytes:
             return None
         return self.bytes / self.limit_bytes
 
     @property
     def margin_bytes(self) -> int | None:
-        """What is left of the region; negative where that much is missing."""
+        """The remaining bytes of the region; negative if it is too small."""
         if self.bytes is None or self.limit_bytes is None:
             return None
         return self.limit_bytes - self.bytes
 
     @property
     def fits(self) -> bool | None:
-        """Whether the region holds it; None where that is not known."""
+        """Whether the region is large enough; None if that is not known."""
         margin = self.margin_bytes
         return None if margin is None else margin >= 0
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorShare:
-    """An operator and how much of something it takes; share is by the whole model's time."""
+    """An operator's share of the whole model's time."""
 
     subgraph: int
     index: int
@@ -64,10 +64,11 @@ class OperatorShare:
 
 @dataclass(frozen=True, slots=True)
 class CacheSensitivity:
-    """Operators against the data cache. cached names what lies behind it: "constants", "activations" or both.
+    """The operators compared with the data cache. cached names the contents behind it: "constants", "activations" or
+    both.
 
-    working_set_bytes is the largest of what one operator touches of that in a run, and largest the operator. streaming
-    are those that touch more than the cache holds; their share is by time.
+    working_set_bytes is the maximum of these that one operator accesses in a run, and largest that operator. streaming
+    are those that access more than the cache size; their share is by time.
     """
 
     cache_bytes: int
@@ -79,13 +80,13 @@ class CacheSensitivity:
 
     @property
     def streaming_share(self) -> float:
-        """The part of the time in operators that the cache does not hold."""
+        """The share of the time in operators whose data exceed the cache."""
         return sum(item.share for item in self.streaming)
 
 
 @dataclass(frozen=True, slots=True)
 class ActivationPeak:
-    """The operator whose inputs and outputs are the most bytes: no layout needs less, whatever the order."""
+    """The operator with the largest sum of inputs and outputs: a lower bound of every layout in any order."""
 
     subgraph: int
     index: int
@@ -95,7 +96,7 @@ class ActivationPeak:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What limits the model on the target. None: there is no operator, and for the cache no cache in the profile."""
+    """The limits of the model on the target. None: there is no operator and, for cache, no cache in the profile."""
 
     arena: Limit
     flash: Limit
@@ -105,9 +106,9 @@ class Constraints:
 
 
 def constraints_of(model: Model, plan: Plan, estimate: Estimate, target: Target, *, model_bytes: int) -> Constraints:
-    """The constraints of a planned model on a target. model_bytes is the size of its file."""
-    known = plan.account is not None and not plan.account.is_lower_bound
-    arena = plan.account.bytes if plan.account is not None and known else None
+    """Return the constraints of a planned model on a target. model_bytes is the size of its file."""
+    is_exact = plan.account is not None and not plan.account.is_lower_bound
+    arena = plan.account.bytes if plan.account is not None and is_exact else None
     return Constraints(
         arena=_limit(target.arena_region, arena),
         flash=_limit(target.flash_region, model_bytes),
@@ -118,21 +119,21 @@ def constraints_of(model: Model, plan: Plan, estimate: Estimate, target: Target,
 
 
 def bottleneck(estimate: Estimate) -> OperatorShare | None:
-    """The operator with the most time, the first of equals; None without operators."""
+    """Return the operator with the most time, the first one of equals; None without operators."""
     shares = _shares(estimate)
     return max(shares, key=lambda item: item.ms, default=None)
 
 
 def cache_sensitivity(estimate: Estimate, target: Target) -> CacheSensitivity | None:
-    """How operators fare with the data caches of the regions of constants and arena; None where there is none.
+    """Compare the operators with the data caches of the regions of constants and arena; None if there is no cache.
 
-    Caches of one size in front of both are taken to be one, the core's own.
+    Caches of the same size for both are assumed to be the core's single cache.
     """
     constants, arena = _cache(target.flash_region), _cache(target.arena_region)
     cache_bytes = max(constants, arena)
     if not cache_bytes or not estimate.operators:
         return None
-    # Of caches of two sizes, one belongs to a memory: the larger is looked at.
+    # If the sizes differ, one cache belongs to a memory: the larger one counts.
     with_constants, with_activations = constants == cache_bytes, arena == cache_bytes
     sets = [
         (item.parameter_bytes * with_constants + item.activation_bytes * with_activations) // max(item.runs, 1)
@@ -190,11 +191,11 @@ def _activation_peak(model: Model) -> ActivationPeak | None:
     return max(peaks, key=lambda peak: peak.bytes, default=None)
 
 
-# Waiting for constants is worth a word from this share of the cycles.
+# The share of the cycles from which waiting for constants is mentioned.
 STALLS_FROM = 0.1
-# And the verdict speaks of it from this share.
+# The share from which the verdict mentions it.
 WAITING_FROM = 0.5
-# An operator is worth naming from this share of the time.
+# The share of the time from which an operator is named.
 NAMED_FROM = 0.05
 
 TEXTS: dict[Verdict, str] = {
@@ -205,8 +206,8 @@ TEXTS: dict[Verdict, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What advice goes by. bandwidth is None where no time is known, the others where they are not."""
+class AdviceContext:
+    """The input of the advice. bandwidth is None if no time is known; the others are None if they are not known."""
 
     estimate: Estimate
     target: Target
@@ -222,7 +223,7 @@ class Situation:
 
     @property
     def smaller(self) -> PrecisionRow | None:
-        """The highest precision that fits in place of one that does not; one that may, where none is sure to."""
+        """The highest precision that fits, if the current one does not; one that may fit if none is certain to."""
         if self.tradeoffs is None or not self.too_large:
             return None
         rows = [row for row in self.tradeoffs.rows if row.stock_tflm and row.precision != self.precision]
@@ -237,7 +238,7 @@ class Situation:
 
     @property
     def stalls(self) -> bool:
-        """Whether that is a good part of it."""
+        """Whether that is a considerable share."""
         return self.waiting > STALLS_FROM
 
     @property
@@ -253,7 +254,7 @@ class Situation:
 
     @property
     def free_bytes(self) -> int:
-        """What is left of the arena's region, if it is on the chip; 0 where that is not known."""
+        """The free bytes of the arena's region, if it is on the chip; 0 if that is not known."""
         region = self.target.arena_region
         if region is None or region.kind != "sram" or self.arena_bytes is None:
             return 0
@@ -261,10 +262,10 @@ class Situation:
 
 
 def verdict_text(bandwidth: Bandwidth, waiting: float = 0.0) -> str:
-    """The verdict with its figures, as a sentence without a full stop. waiting: the share of the time for memory.
+    """Return the verdict with its figures, as a sentence without a full stop. waiting: the share of time spent waiting.
 
-    Bytes that a kernel reads several times count once in the bandwidth: that little of it is used is then no sign that
-    memory could deliver more.
+    Bytes that a kernel reads several times count once in the bandwidth, so that a low utilization does not mean that
+    the memory could deliver more.
     """
     share, text = bandwidth.utilization, TEXTS[bandwidth.verdict]
     if waiting > WAITING_FROM and share < COMPUTE_BOUND_BELOW:
@@ -275,25 +276,27 @@ def verdict_text(bandwidth: Bandwidth, waiting: float = 0.0) -> str:
     return f"{text} ({achieved.partition(' ')[0]} of {configured}, {100 * share:.{0 if share >= 0.1 else 1}f} %)"
 
 
-def advice(situation: Situation) -> tuple[str, ...]:
-    """What would help, what helps most first: only what this model on this target shows a reason for."""
-    return tuple(text for rule in RULES if (text := rule(situation)) is not None)
+def advice(context: AdviceContext) -> tuple[str, ...]:
+    """Return the measures that would help, the most effective first, if this model on this target gives a reason for
+    them.
+    """
+    return tuple(text for rule in ADVICE_RULES if (text := rule(context)) is not None)
 
 
-def _too_large(situation: Situation) -> str | None:
-    tradeoffs, target = situation.tradeoffs, situation.target
-    if tradeoffs is None or not situation.too_large:
+def _too_large(context: AdviceContext) -> str | None:
+    tradeoffs, target = context.tradeoffs, context.target
+    if tradeoffs is None or not context.too_large:
         return None
-    own, missing = tradeoffs.as_is, list[str]()
-    arena, least = (own.live_bytes, "at least ") if own.arena_bytes is None else (own.arena_bytes, "")
+    current, missing = tradeoffs.as_is, list[str]()
+    arena, qualifier = (current.live_bytes, "at least ") if current.arena_bytes is None else (current.arena_bytes, "")
     region, flash = target.arena_region, target.flash_region
     arena_misses = region is not None and arena > region.size_bytes
     if region is not None and arena_misses:
-        missing.append(f"the arena needs {least}{arena:,} bytes, but {region.name} has only {region.size_bytes:,}")
-    if flash is not None and own.model_bytes > flash.size_bytes:
-        missing.append(f"the model needs {own.model_bytes:,} bytes, but {flash.name} has only {flash.size_bytes:,}")
+        missing.append(f"the arena needs {qualifier}{arena:,} bytes, but {region.name} has only {region.size_bytes:,}")
+    if flash is not None and current.model_bytes > flash.size_bytes:
+        missing.append(f"the model needs {current.model_bytes:,} bytes, but {flash.name} has only {flash.size_bytes:,}")
     ways = []
-    if (smaller := situation.smaller) is not None:
+    if (smaller := context.smaller) is not None:
         ways.append(f"convert to {smaller.precision}, which {'fits' if smaller.fits else 'may fit'}")
     if arena_misses and len(missing) == 1:
         outside = [item for item in target.regions if item.kind == "external-ram" and item != region]
@@ -303,8 +306,8 @@ def _too_large(situation: Situation) -> str | None:
     return f"make it fit: {'; '.join(missing)}; {', '.join(ways[:-1])}{', or ' if ways[1:] else ''}{ways[-1]}"
 
 
-def _measure(situation: Situation) -> str | None:
-    if situation.bandwidth is not None:
+def _measure(context: AdviceContext) -> str | None:
+    if context.bandwidth is not None:
         return None
     return (
         "measure a run on the device and pass its time with --measured-ms: memory traffic alone does not "
@@ -312,52 +315,52 @@ def _measure(situation: Situation) -> str | None:
     )
 
 
-def _arena(situation: Situation) -> str | None:
-    region, on_chip = situation.target.arena_region, situation.on_chip
+def _arena(context: AdviceContext) -> str | None:
+    region, on_chip = context.target.arena_region, context.on_chip
     if region is None or region.kind != "external-ram" or on_chip is None:
         return None
-    if situation.arena_bytes is not None and situation.arena_bytes <= on_chip.size_bytes:
-        return f"place the arena in {on_chip.name}: its {situation.arena_bytes:,} bytes fit there"
+    if context.arena_bytes is not None and context.arena_bytes <= on_chip.size_bytes:
+        return f"place the arena in {on_chip.name}: its {context.arena_bytes:,} bytes fit there"
     room = f"{on_chip.name} ({on_chip.size_bytes:,} bytes)"
     return f"use a smaller input or fewer channels, so that the arena fits in {room}"
 
 
-def _kernels(situation: Situation) -> str | None:
-    target = situation.target
+def _kernels(context: AdviceContext) -> str | None:
+    target = context.target
     if target.kernels == target.core.default_kernels or target.core.default_kernels != "cmsis-nn":
         return None
     return "build TFLM with CMSIS-NN (OPTIMIZED_KERNEL_DIR=cmsis_nn): the reference kernels use no SIMD"
 
 
-def _narrower(situation: Situation) -> str | None:
-    if situation.smaller is not None:
-        return None  # told already: it does not fit otherwise
-    if situation.precision in ("float32", "float16"):
-        simd = situation.target.core.dsp or situation.target.core.mve
+def _narrower(context: AdviceContext) -> str | None:
+    if context.smaller is not None:
+        return None  # _too_large recommends it
+    if context.precision in ("float32", "float16"):
+        simd = context.target.core.dsp or context.target.core.mve
         gain = f"a quarter of the memory traffic of float32{', and kernels that use SIMD' if simd else ''}"
         return f"convert to int8, if the accuracy remains acceptable: {gain}"
-    if situation.precision == "int16x8":
+    if context.precision == "int16x8":
         return "convert to int8, if the accuracy remains acceptable: activations take half the memory"
     return None
 
 
-def _constants(situation: Situation) -> str | None:
-    source = situation.target.flash_region
-    if source is None or not situation.waits:
+def _constants(context: AdviceContext) -> str | None:
+    source = context.target.flash_region
+    if source is None or not context.waits:
         return None
-    per_run = {(item.subgraph, item.index): _constant_bytes(item) for item in situation.estimate.operators}
-    everything, free = sum(per_run.values()), situation.free_bytes
+    per_run = {(item.subgraph, item.index): _constant_bytes(item) for item in context.estimate.operators}
+    everything, free = sum(per_run.values()), context.free_bytes
     if 0 < everything <= free:
-        region = situation.target.arena_region
+        region = context.target.arena_region
         where = region.name if region is not None else "RAM"
         return (
             f"copy the weights from {source.name} to {where} at startup ({everything:,} bytes; {free:,} bytes are free)"
         )
-    fitting = [item for item in situation.estimate.operators if 0 < _constant_bytes(item) <= free]
+    fitting = [item for item in context.estimate.operators if 0 < _constant_bytes(item) <= free]
     if not fitting:
         return f"copy the hottest weights from {source.name} to SRAM or TCM, if the chip has other free RAM"
     best = max(fitting, key=lambda item: (item.stall_cycles, item.parameter_bytes))
-    total_ms = sum(item.ms.value for item in situation.estimate.operators)
+    total_ms = sum(item.ms.value for item in context.estimate.operators)
     if best.ms.value < NAMED_FROM * total_ms:
         return None
     size = _constant_bytes(best)
@@ -367,38 +370,38 @@ def _constants(situation: Situation) -> str | None:
     )
 
 
-def _cache_advice(situation: Situation) -> str | None:
-    source = situation.target.flash_region
-    if source is None or source.cache_bytes or not source.wait_states or not situation.waits:
+def _cache_advice(context: AdviceContext) -> str | None:
+    source = context.target.flash_region
+    if source is None or source.cache_bytes or not source.wait_states or not context.waits:
         return None
     return f"enable caching and prefetching for {source.name}, if the chip supports them: the profile assumes neither"
 
 
-def _slowest(situation: Situation) -> str | None:
-    found = bottleneck(situation.estimate)
-    if found is None or not found.ms:
+def _slowest(context: AdviceContext) -> str | None:
+    slowest = bottleneck(context.estimate)
+    if slowest is None or not slowest.ms:
         return None
-    if found.share < NAMED_FROM:
+    if slowest.share < NAMED_FROM:
         return "no single operator dominates: use fewer channels throughout, or a smaller input"
-    if situation.estimate.latency_ms is None:
-        moved = f"which accounts for {100 * found.share:.0f} % of the memory traffic"
-        return f"start with {found.operator} {found.index}, {moved}: use fewer channels or a smaller input"
+    if context.estimate.latency_ms is None:
+        moved = f"which accounts for {100 * slowest.share:.0f} % of the memory traffic"
+        return f"start with {slowest.operator} {slowest.index}, {moved}: use fewer channels or a smaller input"
     what = (
         "use fewer channels, because it moves a lot of data"
-        if found.bound == "memory"
+        if slowest.bound == "memory"
         else "use fewer channels or a smaller input"
     )
-    separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in situation.estimate.operators)
-    more = ", or depthwise-separable convolutions" if found.operator == "CONV_2D" and not separable else ""
-    return f"start with {found.operator} {found.index} ({100 * found.share:.0f} % of the time): {what}{more}"
+    separable = any(item.operator == "DEPTHWISE_CONV_2D" for item in context.estimate.operators)
+    more = ", or depthwise-separable convolutions" if slowest.operator == "CONV_2D" and not separable else ""
+    return f"start with {slowest.operator} {slowest.index} ({100 * slowest.share:.0f} % of the time): {what}{more}"
 
 
 def _constant_bytes(item: OperatorEstimate) -> int:
-    """The bytes of its constants, which all its runs share."""
+    """Return the bytes of its constants, which all of its runs share."""
     return item.parameter_bytes // max(item.runs, 1)
 
 
-RULES: tuple[Callable[[Situation], str | None], ...] = (
+ADVICE_RULES: tuple[Callable[[AdviceContext], str | None], ...] = (
     _too_large,
     _measure,
     _arena,

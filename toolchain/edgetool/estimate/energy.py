@@ -1,7 +1,4 @@
-"""Energy of an inference, and how much of a sensing interval it takes.
-
-How much of a sensing interval an inference takes.
-"""
+"""The energy of an inference, and the share of a sensing interval that it takes."""
 
 from __future__ import annotations
 
@@ -12,22 +9,22 @@ from edgetool.target.types import Power
 
 
 def given_power(power_mw: float) -> Power:
-    """The power that the user measured, in milliwatts. Raises UsageError unless it is a number above 0."""
+    """Return the power that the user measured, in milliwatts. Raises UsageError unless it is a number above 0."""
     value = positive(power_mw, "power_mw")
     return Power(value, value, value, "power specified by the user")
 
 
 def measured_latency(measured_ms: float) -> Figure:
-    """A latency that was measured, as a figure without a band. Raises UsageError unless it is a number above 0."""
+    """Return a measured latency as a figure without a band. Raises UsageError unless it is a number above 0."""
     value = positive(measured_ms, "measured_ms")
     return Figure(value, value, value, "ms", "measured")
 
 
 def energy_uj(latency: Figure | None, power: Power | None) -> Figure | None:
-    """Microjoules of one inference (mW x ms); None where power or time is not known.
+    """Return the microjoules of one inference (mW x ms); None if power or time is not known.
 
-    The band reaches from the least power for the least time to the most for the most, so that it holds whatever the
-    two have in common.
+    The band is from minimum power times minimum time to maximum power times maximum time, and therefore holds however
+    the two are correlated.
     """
     if latency is None or power is None:
         return None
@@ -41,10 +38,10 @@ def energy_uj(latency: Figure | None, power: Power | None) -> Figure | None:
 
 
 def average_power_mw(power: Power | None, latency: Figure | None, interval_ms: float) -> Figure | None:
-    """The milliwatts that one inference per interval takes on average; None where power or time is not known.
+    """Return the average milliwatts of one inference per interval; None if power or time is not known.
 
-    What the board draws between inferences is not in it. An inference longer than the interval follows the one before
-    without a pause. Raises UsageError naming interval_ms unless it is a number above 0.
+    The board's consumption between inferences is not included. An inference longer than the interval follows the
+    previous one without a pause. Raises UsageError naming interval_ms unless it is a number above 0.
     """
     interval = positive(interval_ms, "interval_ms")
     if latency is None or power is None:
@@ -59,7 +56,7 @@ def average_power_mw(power: Power | None, latency: Figure | None, interval_ms: f
 
 
 def interval_utilization(latency_ms: float, interval_ms: float) -> float:
-    """The share of the interval in which the device infers, 0 to 1; 1 where the inference is longer than it.
+    """Return the share of the interval in which the device runs inference, 0 to 1; 1 if the inference is longer.
 
     Raises UsageError naming the argument that is not a number above 0.
     """
@@ -69,7 +66,7 @@ def interval_utilization(latency_ms: float, interval_ms: float) -> float:
 def interval_findings(
     latency_ms: float, interval_ms: float, *, high_ms: float | None = None, where: str | None = None
 ) -> tuple[Finding, ...]:
-    """An error where the inference is longer than the interval, a warning where only the band's end is.
+    """Return an error if the inference is longer than the interval, a warning if only the end of its band is.
 
     high_ms: the end of the latency's band. Raises UsageError like interval_utilization.
     """

@@ -1,4 +1,4 @@
-"""The tables that a run's figures make: a profile of operators, their totals, and what the hardware achieves."""
+"""Tables of a run: the profile of its operators, their totals, and the achieved performance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, astuple, dataclass, fields, replace
 
 from edgetool.errors import UsageError
 from edgetool.estimate.memory_speed import bandwidth_of, estimated_bandwidth
-from edgetool.estimate.types import Estimate, not_negative, positive, whole
+from edgetool.estimate.types import Estimate, integer, not_negative, positive
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 BYTES_PER_KB = 1000  # kB is a power of ten, as wherever sizes are read
@@ -19,8 +19,8 @@ COUNTS = ("macs", "parameter_bytes", "activation_bytes")  # what an operator's f
 class OperatorRow:
     """One operator of a profile; field names are the columns of operator_profile.csv.
 
-    memory_kb is what it needs at once (constants, inputs and outputs), in 1000 bytes; the byte counts are what it moves
-    in all its runs.
+    memory_kb is the memory needed at once (constants, inputs and outputs), in 1000 bytes; the byte counts are what it
+    moves in all its runs.
     """
 
     operator: str
@@ -33,9 +33,10 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class HardwareTotals:
-    """Sums over operators, but for memory_kb, the largest of them; field names are the columns of hardware_totals.csv.
+    """Sums over operators, except for memory_kb, which is their maximum; field names are the columns of
+    hardware_totals.csv.
 
-    latency_ms is the sum of the operators' own, not a measurement.
+    latency_ms is the sum of the operators' times, not a measurement.
     """
 
     operators: int
@@ -49,7 +50,7 @@ class HardwareTotals:
 
 @dataclass(frozen=True, slots=True)
 class HardwareSummary:
-    """What a run achieves; field names are the columns of hardware_summary.csv. None where no time is known.
+    """The performance of a run; field names are the columns of hardware_summary.csv. None if no time is known.
 
     bandwidth_utilization is not clamped.
     """
@@ -62,12 +63,12 @@ class HardwareSummary:
     achieved_gmacs: float | None
 
 
-# An operator's figures: a row of a profile, or the same as a mapping (of which macs and the bytes must be there).
-Figures = OperatorRow | Mapping[str, object]
+# The figures of an operator: a row of a profile, or a mapping with the same keys (macs and the bytes are required).
+OperatorFigures = OperatorRow | Mapping[str, object]
 
 
 def operator_profile(estimate: Estimate) -> tuple[OperatorRow, ...]:
-    """One row per operator, in the order of the model."""
+    """Return one row per operator, in the order of the model."""
     return tuple(
         OperatorRow(
             operator=item.operator,
@@ -81,10 +82,10 @@ def operator_profile(estimate: Estimate) -> tuple[OperatorRow, ...]:
     )
 
 
-def hardware_totals(operators: Estimate | Iterable[Figures]) -> HardwareTotals:
-    """The totals of an estimate, or of any operators' figures.
+def hardware_totals(operators: Estimate | Iterable[OperatorFigures]) -> HardwareTotals:
+    """Return the totals of an estimate, or of any operators' figures.
 
-    Raises UsageError naming the operator and the figure that is missing or no number of 0 or more.
+    Raises UsageError naming the operator and the figure that is missing or not a number of 0 or more.
     """
     rows = operator_profile(operators) if isinstance(operators, Estimate) else tuple(_rows(operators))
     parameter_bytes = sum(row.parameter_bytes for row in rows)
@@ -101,12 +102,12 @@ def hardware_totals(operators: Estimate | Iterable[Figures]) -> HardwareTotals:
 
 
 def hardware_summary(
-    operators: Estimate | Iterable[Figures], measured_latency_ms: float, configured_bandwidth_gbps: float
+    operators: Estimate | Iterable[OperatorFigures], measured_latency_ms: float, configured_bandwidth_gbps: float
 ) -> HardwareSummary:
-    """What a run of measured_latency_ms achieves, from the figures of its operators.
+    """Return the performance of a run of measured_latency_ms, from the figures of its operators.
 
-    configured_bandwidth_gbps is what the device's memory can deliver, in 10^9 bytes a second. Raises UsageError naming
-    the argument: both are numbers above 0.
+    configured_bandwidth_gbps is the bandwidth of the device's memory, in 10^9 bytes per second. Raises UsageError
+    naming the argument: both are numbers above 0.
     """
     latency_ms = positive(measured_latency_ms, "measured_latency_ms")
     configured_gbps = positive(configured_bandwidth_gbps, "configured_bandwidth_gbps")
@@ -118,7 +119,9 @@ def hardware_summary(
 
 
 def estimated_summary(estimate: Estimate, measured_ms: float | None = None) -> HardwareSummary:
-    """What the estimated inference achieves, or a measured one. Raises UsageError for a time that is not above 0."""
+    """Return the performance of the estimated inference, or of a measured one. Raises UsageError for a time not above
+    0.
+    """
     run = estimated_bandwidth(estimate, measured_ms)
     return HardwareSummary(
         estimate.bytes_moved,
@@ -131,27 +134,29 @@ def estimated_summary(estimate: Estimate, measured_ms: float | None = None) -> H
 
 
 def operator_profile_csv(rows: Sequence[OperatorRow]) -> str:
-    """The text of operator_profile.csv. A name that a spreadsheet takes for a formula begins with an apostrophe."""
+    """Return the text of operator_profile.csv. A name that looks like a formula begins with an apostrophe."""
     return _csv(OperatorRow, [replace(row, operator=_as_text(row.operator)) for row in rows])
 
 
 def hardware_totals_csv(totals: HardwareTotals) -> str:
-    """The text of hardware_totals.csv."""
+    """Return the text of hardware_totals.csv."""
     return _csv(HardwareTotals, [totals])
 
 
 def hardware_summary_csv(summary: HardwareSummary) -> str:
-    """The text of hardware_summary.csv; a cell is empty where no time is known."""
+    """Return the text of hardware_summary.csv; a cell is empty if no time is known."""
     return _csv(HardwareSummary, [summary])
 
 
 def _as_text(name: str) -> str:
-    """The name, which a model's author is free to choose, as a cell that no spreadsheet calculates or ends early."""
+    """Return a name, which the model's author chooses freely, as a cell that a spreadsheet neither evaluates nor
+    splits.
+    """
     name = name.replace("\r", "\\r")  # the writer leaves it without quotes, and readers end the row there
     return f"'{name}" if name.startswith(FORMULA_STARTS) else name
 
 
-def _rows(operators: Iterable[Figures]) -> Iterator[OperatorRow]:
+def _rows(operators: Iterable[OperatorFigures]) -> Iterator[OperatorRow]:
     for number, figures in enumerate(operators):
         given = asdict(figures) if isinstance(figures, OperatorRow) else figures
         where = f"operators[{number}]"
@@ -160,7 +165,7 @@ def _rows(operators: Iterable[Figures]) -> Iterator[OperatorRow]:
         missing = [name for name in COUNTS if name not in given]
         if missing:
             raise UsageError(f"is missing {' and '.join(missing)}", where=where)
-        macs, parameter_bytes, activation_bytes = (whole(given[name], f"{where}.{name}") for name in COUNTS)
+        macs, parameter_bytes, activation_bytes = (integer(given[name], f"{where}.{name}") for name in COUNTS)
         yield OperatorRow(
             operator=str(given.get("operator", "")),
             latency_ms=not_negative(given.get("latency_ms", 0.0), f"{where}.latency_ms"),
@@ -173,14 +178,14 @@ def _rows(operators: Iterable[Figures]) -> Iterator[OperatorRow]:
         )
 
 
-class _Lines:
-    """What csv writes to."""
+class _LineBuffer:
+    """The file object that the csv writer writes to."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
 
     def write(self, text: str) -> None:
-        """Keep the text."""
+        """Store the text."""
         self.written.append(text)
 
 
@@ -188,7 +193,7 @@ def _csv(
     columns: type[OperatorRow | HardwareTotals | HardwareSummary],
     rows: Sequence[OperatorRow | HardwareTotals | HardwareSummary],
 ) -> str:
-    lines = _Lines()
+    lines = _LineBuffer()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(field.name for field in fields(columns))
     writer.writerows(astuple(row) for row in rows)

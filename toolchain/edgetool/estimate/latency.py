@@ -1,8 +1,8 @@
-"""Cycles and time of an inference: executed instructions times cycles per instruction, and the wait for constants.
+"""Cycles and time of an inference: executed instructions times cycles per instruction, plus the wait for constants.
 
-Executed instructions of an operator: how often its kernel's loops turn, times what a turn executes.
-
-How far a time may be trusted: what the measurements behind a timing do not hold widens the band.
+An operator's executed instructions are the iterations of its kernel's loops (operators/registry.py) times the counted
+instructions per iteration (targets/cores/instructions). The band of a time is that of the timing, widened for each
+operator by anything that the measurements behind the timing do not cover.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from edgetool.estimate.memory_speed import Speeds, speeds_of
+from edgetool.estimate.memory_speed import MemorySpeeds, speeds_of
 from edgetool.estimate.types import Basis, Bound, Estimate, OperatorEstimate, Validation
 from edgetool.figure import Figure
 from edgetool.model.loops import subgraph_runs
@@ -24,15 +24,15 @@ from edgetool.target.platform import platform_of
 from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing
 
-# Instructions of one turn, by operator and path, then by loop.
+# Instructions of one iteration, by operator and path, then by loop.
 InstructionTable = Mapping[tuple[str, str], Mapping[str, float]]
 
-CALL = "call"  # the loop that every path has: it turns once
+CALL = "call"  # the loop of every path with one iteration
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """What one run of an operator executes; instructions is None where no rule or no counted path is known.
+class ExecutedInstructions:
+    """The instructions of one run of an operator, None if there is no rule or no counted path.
 
     gives_up: its kernel leaves the output unwritten.
     """
@@ -41,61 +41,63 @@ class Executed:
     gives_up: bool = False
 
 
-def executed_of(call: Call, table: InstructionTable) -> Executed:
-    """What one run of the operator executes; nothing is known of one that its kernel refuses: findings tell that."""
+def executed_instructions(call: Call, table: InstructionTable) -> ExecutedInstructions:
+    """Return the instructions of one run of the operator; unknown if its kernel rejects it, which findings report."""
     try:
         work = work_of(call)
     except KernelRefusal:
-        return Executed()
+        return ExecutedInstructions()
     if work is None:
-        return Executed()
+        return ExecutedInstructions()
     turn = table.get((call.operator.label, work.path))
     if turn is None:
-        return Executed(None, work.gives_up)
+        return ExecutedInstructions(None, work.gives_up)
     total = turn.get(CALL, 0.0) + sum(turn.get(loop, 0.0) * turns for loop, turns in work.loops.items())
-    return Executed(round(total), work.gives_up)
+    return ExecutedInstructions(round(total), work.gives_up)
 
 
 # An operator of which only the bytes are known takes at least the time of moving them; published kernels without
-# multiply-accumulates take up to some hundred times that (a table of exponentials, a division per element).
-BYTES_DOUBT = (1.0, 100.0)
-# Operators of a type that no measurement of the core holds. On the Cortex-M4, of which some hold them, float32 takes
-# 0.8 to 1.5 times what the int8 models say, with what its unit takes longer in it, and int16 0.95 to 1.4 times.
-TYPE_DOUBT = (0.6, 2.0)
-# Shares of the time from which such operators, or constants read again over a serial bus, decide the status.
-SOME, MOST = 0.1, 0.5
+# multiply-accumulates take up to about a hundred times that (a table of exponentials, a division per element).
+BYTES_BAND = (1.0, 100.0)
+# Operators of a type without measurements on the core. On the Cortex-M4, which has some, float32 takes 0.8 to 1.5 times
+# the time that int8 models predict, including the longer latency of its unit, and int16 0.95 to 1.4 times.
+TYPE_BAND = (0.6, 2.0)
+# The shares of the time from which such operators, or repeated reads of constants over a serial bus, affect the status.
+NOTABLE_SHARE, DOMINANT_SHARE = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """Factors on an operator's time beside the timing's band: what is not known about it in particular."""
+class Uncertainty:
+    """Factors on an operator's time in addition to the timing's band, for the uncertainty of this operator."""
 
     low: float
     high: float
 
 
-def doubt_of(precision: Precision, modelled: bool, target: Target, again: float, placement: float | None) -> Doubt:
-    """The doubt about one operator.
+def uncertainty_of(
+    precision: Precision, modelled: bool, target: Target, again: float, placement: float | None
+) -> Uncertainty:
+    """Return the uncertainty of one operator.
 
-    modelled: its instructions are known. again: the share of its cycles that goes into reading constants more than
-    once, which was never measured by itself. placement: what a memory whose wait is not counted was measured to cost.
+    modelled: its instructions are known. again: the share of its cycles for repeated reads of constants, which was
+    never measured separately. placement: the measured cost of a memory whose wait is not counted.
     """
     if not modelled:
-        return Doubt(*BYTES_DOUBT)
+        return Uncertainty(*BYTES_BAND)
     low, high = target.core.float_band if precision == "float32" else (1.0, 1.0)
     if not _measured(precision, target.timing):
-        low, high = TYPE_DOUBT
-    return Doubt(low * (1 - again), high * (placement or 1.0))
+        low, high = TYPE_BAND
+    return Uncertainty(low * (1 - again), high * (placement or 1.0))
 
 
 def _measured(precision: Precision, timing: Timing | None) -> bool:
     return timing is None or not timing.types or precision in timing.types
 
 
-def uncounted_placement(target: Target, speeds: Speeds) -> float | None:
-    """The largest published factor of a memory that the target uses and whose wait no figure of its profile tells.
+def uncounted_placement(target: Target, speeds: MemorySpeeds) -> float | None:
+    """Return the largest published factor of a memory that the target uses and whose wait its profile does not state.
 
-    A timing that was measured on the board has that wait in it.
+    A timing that was measured on the board includes that wait.
     """
     if target.is_calibrated:
         return None
@@ -119,7 +121,9 @@ def validation_of(
     again: Sequence[float],
     placement: float | None,
 ) -> tuple[Validation, str]:
-    """The status of the whole estimate and what it rests on: the timing's, unless the model is another matter."""
+    """Return the status of the whole estimate and its basis: those of the timing, unless the model differs from its
+    basis.
+    """
     timing = target.timing
     if timing is None:
         if target.bandwidth_gbps is None:
@@ -130,11 +134,11 @@ def validation_of(
     total = sum(item.cycles for item in operators) or 1
     others = [item for item in operators if not _measured(item.precision, timing)]
     share = sum(item.cycles for item in others) / total
-    if share > SOME:
+    if share > NOTABLE_SHARE:
         names = " and ".join(sorted({item.precision for item in others}))
         reasons.append(f"no {names} model was measured")
-        status = "unvalidated" if share > MOST else _at_most_extrapolated(status)
-    if sum(again) / total > SOME:
+        status = "unvalidated" if share > DOMINANT_SHARE else _at_most_extrapolated(status)
+    if sum(again) / total > NOTABLE_SHARE:
         reasons.append("repeated reads of constants over the serial bus were not measured separately")
         status = _at_most_extrapolated(status)
     if placement is not None:
@@ -149,13 +153,13 @@ def _at_most_extrapolated(status: Validation) -> Validation:
 
 @dataclass(frozen=True, slots=True)
 class CountedOperator:
-    """What one operator costs, counted for a build of TFLM and a table of instructions, on whatever board they run.
+    """The counts of one operator for a build of TFLM and an instruction table, for any board with these.
 
     passes: how often it reads its constants in a run; runs: how often it runs in an inference.
     """
 
     cost: OperatorCost
-    executed: Executed
+    executed: ExecutedInstructions
     is_float: bool
     passes: int
     runs: int
@@ -170,10 +174,10 @@ def instruction_table(target: Target) -> tuple[str, Kernels] | None:
 def count_operators(
     model: Model, target: Target, costs: Iterable[OperatorCost], custom: Mapping[str, OperatorEntry] | None = None
 ) -> tuple[CountedOperator, ...]:
-    """Count every operator's work: the part of an estimate that targets with one build and one table share.
+    """Count every operator's instructions: the part of an estimate that targets with the same build and table share.
 
     costs: of all operators of the model. custom: entries of operators that the user describes, by custom code. Raises
-    TargetError for a broken table.
+    TargetError for an invalid table.
     """
     named = instruction_table(target)
     table = None if named is None else load_instructions(*named)
@@ -183,8 +187,8 @@ def count_operators(
     for cost in costs:
         graph = model.subgraphs[cost.subgraph]
         call = Call(model, graph, graph.operators[cost.index], platform, {})
-        described = call.operator.label in (custom or {})  # the user's own kernel: what TFLM's executes says nothing
-        executed = Executed() if table is None or described else executed_of(call, table)
+        described = call.operator.label in (custom or {})  # the user's kernel, not TFLM's
+        executed = ExecutedInstructions() if table is None or described else executed_instructions(call, table)
         times = runs[cost.subgraph]
         counted.append(
             CountedOperator(cost, executed, _is_float(call), constant_passes(call), 1 if times is None else times)
@@ -199,15 +203,17 @@ def estimate_model(
     *,
     counted: Sequence[CountedOperator] | None = None,
 ) -> Estimate:
-    """Cycles and time of one inference; a loop whose number of turns is not known turns once.
+    """Estimate cycles and time of one inference; a loop with an unknown number of iterations counts once.
 
     custom: entries of operators that the user describes, by custom code. counted: the result of count_operators for a
-    target with the same build and table. Raises TargetError for a broken table.
+    target with the same build and table. Raises TargetError for an invalid table.
     """
     timing, speeds = target.timing, speeds_of(target)
     placement = uncounted_placement(target, speeds)
-    works = count_operators(model, target, operator_costs(model, custom), custom) if counted is None else counted
-    timed = [_operator(work, target, speeds, placement) for work in works]
+    counted_operators = (
+        count_operators(model, target, operator_costs(model, custom), custom) if counted is None else counted
+    )
+    timed = [_operator(item, target, speeds, placement) for item in counted_operators]
     operators = tuple(item for item, _, _ in timed)
     cycles = sum(item.cycles for item in operators)
     parameter_bytes = sum(item.parameter_bytes for item in operators)
@@ -216,7 +222,7 @@ def estimate_model(
     validation, basis = validation_of(target, operators, [again for _, _, again in timed], placement)
     latency = None
     if timing is not None:
-        latency = _latency(operators, [doubt for _, doubt, _ in timed], timing, speeds, basis)
+        latency = _latency(operators, [uncertainty for _, uncertainty, _ in timed], timing, speeds, basis)
     return Estimate(
         latency_ms=latency,
         cycles=None if timing is None else cycles,
@@ -239,21 +245,21 @@ def _is_float(call: Call) -> bool:
 
 
 def _operator(
-    work: CountedOperator, target: Target, speeds: Speeds, placement: float | None
-) -> tuple[OperatorEstimate, Doubt, float]:
-    """The estimate, the doubt about it, and the cycles of all runs that read constants again."""
-    cost, runs, instructions, timing = work.cost, work.runs, work.executed.instructions, target.timing
+    counted: CountedOperator, target: Target, speeds: MemorySpeeds, placement: float | None
+) -> tuple[OperatorEstimate, Uncertainty, float]:
+    """Return the estimate, its uncertainty, and the cycles of all runs that read constants repeatedly."""
+    cost, runs, instructions, timing = counted.cost, counted.runs, counted.executed.instructions, target.timing
     transfer = speeds.cycles(cost.parameter_bytes, cost.activation_bytes)
-    stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, work.passes)
+    stall = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, counted.passes)
     once = speeds.stall_cycles(cost.parameter_bytes, cost.activation_bytes, 1)
     modelled = timing is not None and instructions is not None
     cycles, low, high = transfer, 1.0, 1.0
     if timing is not None and instructions is not None:
-        weight = target.core.float_factor if work.is_float else 1.0
+        weight = target.core.float_factor if counted.is_float else 1.0
         cycles = instructions * timing.cpi * weight + stall
         low, high = timing.operator_low, timing.operator_high
     again = stall - once if modelled else 0.0
-    doubt = doubt_of(cost.precision, modelled, target, again / cycles if cycles else 0.0, placement)
+    uncertainty = uncertainty_of(cost.precision, modelled, target, again / cycles if cycles else 0.0, placement)
     total = round(cycles * runs)
     ms, cold_ms = total / speeds.clock_hz * 1e3, speeds.cold_cycles * runs / speeds.clock_hz * 1e3
     basis: Basis = "instructions" if modelled else "bytes"
@@ -270,29 +276,33 @@ def _operator(
         instructions=None if instructions is None else instructions * runs,
         cycles=total,
         stall_cycles=round(stall * runs) if modelled else 0,
-        ms=Figure(ms, low * doubt.low * ms, high * doubt.high * ms + cold_ms, "ms", basis),
+        ms=Figure(ms, low * uncertainty.low * ms, high * uncertainty.high * ms + cold_ms, "ms", basis),
         bound=_bound(cycles, max(transfer, stall)),
         basis=basis,
-        gives_up=work.executed.gives_up,
+        gives_up=counted.executed.gives_up,
     )
-    return item, doubt, again * runs
+    return item, uncertainty, again * runs
 
 
 def _latency(
-    operators: Sequence[OperatorEstimate], doubts: Sequence[Doubt], timing: Timing, speeds: Speeds, basis: str
+    operators: Sequence[OperatorEstimate],
+    uncertainties: Sequence[Uncertainty],
+    timing: Timing,
+    speeds: MemorySpeeds,
+    basis: str,
 ) -> Figure:
-    """The sum; its band is the timing's, wider by the doubts about operators and by cold code."""
+    """Return the sum; its band is that of the timing, widened by the operators' uncertainties and by cold code."""
     value = low = high = 0.0
-    for item, doubt in zip(operators, doubts, strict=True):
+    for item, uncertainty in zip(operators, uncertainties, strict=True):
         ms = item.cycles / speeds.clock_hz * 1e3
         modelled = item.basis == "instructions"
         value += ms
-        low += ms * doubt.low * (timing.low if modelled else 1.0)
-        high += ms * doubt.high * (timing.high if modelled else 1.0)
+        low += ms * uncertainty.low * (timing.low if modelled else 1.0)
+        high += ms * uncertainty.high * (timing.high if modelled else 1.0)
         high += speeds.cold_cycles * item.runs / speeds.clock_hz * 1e3
     return Figure(value, low, high, "ms", basis)
 
 
 def _bound(cycles: float, transfer: float) -> Bound:
-    """Memory where moving the bytes alone takes more than half of the time."""
+    """Return "memory" if moving the bytes alone takes more than half of the time."""
     return "memory" if 2 * transfer > cycles else "compute"

@@ -1,8 +1,7 @@
-"""What memories can deliver, how long the core waits for them, and what a placement in them costs.
+"""The speed of the memories: their bandwidth, the wait of the core for them, and the cost of a placement in them.
 
-Where arena and constants lie, and what that costs beyond the time that is modelled.
-
-What a run makes of the memory: achieved bandwidth, its share of the configured one, and what that says.
+A run is compared with the configured bandwidth of its memories. Findings report placements whose cost the estimate does
+not include, with published measurements of it.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetool.estimate.types import LARGEST, Estimate, not_negative, positive, whole
+from edgetool.estimate.types import LARGEST, Estimate, integer, not_negative, positive
 from edgetool.finding import Finding
 from edgetool.target.tables import Placement, PlacementEffect
 from edgetool.target.types import MemoryRegion, Target
 
 Verdict = Literal["memory-bound", "balanced", "compute-bound or inefficient access"]
 
-# Shares of the configured bandwidth: above the first memory sets the pace, below the second something else does.
+# Shares of the configured bandwidth: above the first, memory limits the run; below the second, something else does.
 MEMORY_BOUND_ABOVE = 0.8
 COMPUTE_BOUND_BELOW = 0.2
 
@@ -28,7 +27,7 @@ RATE_UNITS = ((1.0, "GB/s"), (1e3, "MB/s"), (1e6, "kB/s"), (1e9, "B/s"))
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """What one inference of latency_ms achieves. utilization is not clamped: above 1 some figure is wrong."""
+    """The performance of one inference of latency_ms. utilization is not clamped: above 1, some figure is wrong."""
 
     bytes_moved: int
     macs: int
@@ -42,7 +41,7 @@ class Bandwidth:
 
     @property
     def utilization(self) -> float:
-        """Achieved by configured bandwidth."""
+        """Achieved divided by configured bandwidth."""
         return self.achieved_gbps / self.configured_gbps
 
     @property
@@ -52,29 +51,29 @@ class Bandwidth:
 
     @property
     def verdict(self) -> Verdict:
-        """What limits the run."""
+        """The limit of the run."""
         return verdict_of(self.utilization)
 
 
 def bandwidth_of(bytes_moved: int, macs: int, latency_ms: float, configured_gbps: float) -> Bandwidth:
-    """The bandwidth of one inference, estimated or measured.
+    """Return the bandwidth of one inference, estimated or measured.
 
     Raises UsageError naming the argument: counts are 0 or more, time and configured bandwidth above 0.
     """
     return Bandwidth(
-        whole(bytes_moved, "bytes_moved"),
-        whole(macs, "macs"),
+        integer(bytes_moved, "bytes_moved"),
+        integer(macs, "macs"),
         positive(latency_ms, "latency_ms"),
         positive(configured_gbps, "configured_gbps"),
     )
 
 
 def estimated_bandwidth(estimate: Estimate, measured_ms: float | None = None) -> Bandwidth | None:
-    """The bandwidth of the estimated inference, or of the same work in a measured time.
+    """Return the bandwidth of the estimated inference, or of the same bytes in a measured time.
 
-    None where no time is known: on a device of which only a bandwidth is, or where operators take most of it of which
-    only the bytes are, so that they would be found to move at full speed; nor where no device could do so much. Raises
-    UsageError for a measured time that is no number above 0.
+    None if no time is known: on a device with only a bandwidth, or if operators of which only the bytes are known take
+    most of the time, because these would seem to run at full speed; also for rates beyond those of any device. Raises
+    UsageError for a measured time that is not a number above 0.
     """
     latency_ms = estimate.latency_ms.value if estimate.latency_ms is not None else 0.0
     assumed_ms = sum(item.ms.value for item in estimate.operators if item.basis == "bytes")
@@ -88,14 +87,14 @@ def estimated_bandwidth(estimate: Estimate, measured_ms: float | None = None) ->
 
 
 def rates(*gbps: float) -> list[str]:
-    """Bandwidths to three digits in the unit in which the largest reads best: 2.21 MB/s, 297 MB/s."""
-    most = max(gbps, default=0.0)
-    factor, unit = next(((f, u) for f, u in RATE_UNITS if most * f >= 0.9995), RATE_UNITS[-1])
+    """Return bandwidths with three digits, in the unit that suits the largest: 2.21 MB/s, 297 MB/s."""
+    largest = max(gbps, default=0.0)
+    factor, unit = next(((f, u) for f, u in RATE_UNITS if largest * f >= 0.9995), RATE_UNITS[-1])
     return [f"{_three_digits(value * factor)} {unit}" for value in gbps]
 
 
 def _three_digits(value: float) -> str:
-    """Without an exponent, however small."""
+    """Format without an exponent, however small."""
     if value == 0:
         return "0"
     exponent = int(f"{value:.2e}".rpartition("e")[2])
@@ -103,7 +102,9 @@ def _three_digits(value: float) -> str:
 
 
 def verdict_of(utilization: float) -> Verdict:
-    """The verdict on a share of the configured bandwidth. Raises UsageError for a negative or infinite one, or NaN."""
+    """Return the verdict on a share of the configured bandwidth. Raises UsageError for a negative or infinite one, or
+    NaN.
+    """
     share = not_negative(utilization, "utilization")
     if share > MEMORY_BOUND_ABOVE:
         return "memory-bound"
@@ -111,7 +112,7 @@ def verdict_of(utilization: float) -> Verdict:
 
 
 def bandwidth_findings(bandwidth: Bandwidth, where: str | None = None) -> tuple[Finding, ...]:
-    """A warning for a run that moves more than its memory can deliver."""
+    """Return a warning for a run that moves more than its memory can deliver."""
     if bandwidth.utilization <= 1:
         return ()
     achieved, configured = rates(bandwidth.achieved_gbps, bandwidth.configured_gbps)
@@ -124,12 +125,12 @@ def bandwidth_findings(bandwidth: Bandwidth, where: str | None = None) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Speeds:
-    """Bytes per cycle of the memory that holds the constants and of the one that holds the arena.
+class MemorySpeeds:
+    """Bytes per cycle of the memories of the constants and of the arena.
 
     constant_stall and arena_stall: cycles that each byte costs beyond the instructions that move it. in_place: code
-    runs in place from the constants' memory, behind a cache of cache_bytes. cold_cycles: the most that an operator may
-    take besides, to fetch its code. assumed: what is not the profile's own figure, in words.
+    runs in place from the constants' memory, behind a cache of cache_bytes. cold_cycles: the maximum additional time of
+    an operator for fetching its code. assumed: the figures that are not in the profile, in words.
     """
 
     clock_hz: int
@@ -143,32 +144,32 @@ class Speeds:
     assumed: tuple[str, ...] = ()
 
     def cycles(self, parameter_bytes: int, activation_bytes: int) -> float:
-        """The cycles of moving these bytes and doing nothing else."""
+        """Return the cycles of moving these bytes alone."""
         return parameter_bytes / self.constants_per_cycle + activation_bytes / self.arena_per_cycle
 
     def stall_cycles(self, parameter_bytes: int, activation_bytes: int, passes: int) -> float:
-        """The cycles that an operator waits for memory.
+        """Return the cycles that an operator waits for memory.
 
-        passes: how often its kernel reads its constants. Only behind a serial bus do later passes cost anything, and
-        only where the cache does not hold the constants: on flash of the chip, published times show none of it.
+        passes: how often its kernel reads its constants. Repeated passes cost time only over a serial bus, and only if
+        the constants exceed the cache: for on-chip flash, published times show no such cost.
         """
         again = self.in_place and parameter_bytes > self.cache_bytes
         streamed = parameter_bytes * passes if again else parameter_bytes
         return streamed * self.constant_stall + activation_bytes * self.arena_stall
 
     def gbps(self, parameter_bytes: int, activation_bytes: int) -> float:
-        """The bandwidth for this mix of constants and activations, in 10^9 bytes a second."""
+        """Return the bandwidth for this mix of constants and activations, in 10^9 bytes per second."""
         moved = parameter_bytes + activation_bytes
         cycles = self.cycles(parameter_bytes, activation_bytes)
         per_cycle = moved / cycles if cycles else self.arena_per_cycle
         return per_cycle * self.clock_hz / 1e9
 
 
-def speeds_of(target: Target) -> Speeds:
-    """The speeds of the regions that hold model and arena; a region without figures is as wide as the core's bus."""
+def speeds_of(target: Target) -> MemorySpeeds:
+    """Return the speeds of the regions of model and arena; a region without figures is as fast as the core's bus."""
     if target.bandwidth_gbps is not None:
         per_cycle = target.bandwidth_gbps * 1e9 / target.clock_hz
-        return Speeds(target.clock_hz, per_cycle, per_cycle)
+        return MemorySpeeds(target.clock_hz, per_cycle, per_cycle)
     model, arena = target.flash_region, target.arena_region
     assumed = [
         f"{name} is assumed to be as fast as the core's bus"
@@ -176,7 +177,7 @@ def speeds_of(target: Target) -> Speeds:
         if region is None or (region.bytes_per_cycle is None and region.stall_cycles_per_byte is None)
     ]
     in_place = model is not None and model.kind == "external-flash"
-    return Speeds(
+    return MemorySpeeds(
         clock_hz=target.clock_hz,
         constants_per_cycle=_per_cycle(model, target),
         arena_per_cycle=_per_cycle(arena, target),
@@ -190,7 +191,7 @@ def speeds_of(target: Target) -> Speeds:
 
 
 def _per_cycle(region: MemoryRegion | None, target: Target) -> float:
-    """By the region's wait states, or else by the wait that was measured; no faster than the core's bus."""
+    """Return the bytes per cycle by the region's wait states, or by the measured stall; at most those of the bus."""
     bus = float(target.core.bus_bytes)
     if region is None:
         return bus
@@ -200,7 +201,7 @@ def _per_cycle(region: MemoryRegion | None, target: Target) -> float:
 
 
 def _stall(region: MemoryRegion | None) -> float:
-    """The measured stall; else each access waits its wait states; 0 where nothing is known."""
+    """Return the measured stall, or else the wait states per byte of an access; 0 if neither is known."""
     if region is None:
         return 0.0
     if region.stall_cycles_per_byte is not None:
@@ -213,10 +214,10 @@ def _stall(region: MemoryRegion | None) -> float:
 def placement_findings(
     target: Target, effects: Iterable[PlacementEffect], arena_bytes: int | None = None
 ) -> tuple[Finding, ...]:
-    """What should be known of the memories that hold model and arena; nothing for a target without regions.
+    """Return findings about the memories that contain model and arena; none for a target without regions.
 
-    effects: what others have measured, the packaged table. arena_bytes: the arena that the model needs, None where
-    that is not known.
+    effects: published measurements, the packaged table. arena_bytes: the arena that the model needs, None if that is
+    not known.
     """
     if not target.regions:
         return ()
@@ -249,13 +250,13 @@ def placement_findings(
 def _finding(
     target: Target, rule: Placement, text: str, effects: tuple[PlacementEffect, ...], modelled: bool
 ) -> Finding:
-    """A warning where the time leaves it out, a note where it is in."""
-    told = f"{text}{_published(target, rule, effects, modelled)}"
-    return Finding(rule, "note" if modelled else "warning", told, target.name)
+    """Return a warning if the time does not include the effect, a note if it does."""
+    measurements = f"{text}{_published(target, rule, effects, modelled)}"
+    return Finding(rule, "note" if modelled else "warning", measurements, target.name)
 
 
 def _external_only(target: Target, arena_bytes: int, effects: tuple[PlacementEffect, ...]) -> list[Finding]:
-    """The arena fits none but an external RAM of the board."""
+    """Return a finding if the arena fits only in an external RAM of the board."""
     on_chip = max((region.size_bytes for region in target.regions if region.kind == "sram"), default=0)
     external = [r for r in target.regions if r.kind == "external-ram" and r.size_bytes >= arena_bytes]
     if on_chip >= arena_bytes or not external:
@@ -276,12 +277,12 @@ def _modelled(stall: float, what: str, calibrated: bool) -> str:
 
 
 def _published(target: Target, placement: Placement, effects: tuple[PlacementEffect, ...], modelled: bool) -> str:
-    """What was measured on this chip, else on chips of this core, else, where nothing better is known, anywhere."""
+    """Return the measurements on this chip, or else on chips with this core, or else, if not modelled, on any."""
     rows = [effect for effect in effects if effect.placement == placement]
-    own = [effect for effect in rows if (target.mcu or "").upper().startswith(effect.mcu.upper())]
-    near = own or [effect for effect in rows if effect.core == target.core.name] or ([] if modelled else rows)
-    told = "; ".join(
+    same_chip = [effect for effect in rows if (target.mcu or "").upper().startswith(effect.mcu.upper())]
+    nearest = same_chip or [effect for effect in rows if effect.core == target.core.name] or ([] if modelled else rows)
+    measurements = "; ".join(
         f"{item.factor:.2g} times as long as without wait states, on {item.mcu} ({item.measured}, {item.document})"
-        for item in near
+        for item in nearest
     )
-    return f". Measured: {told}" if near else ""
+    return f". Measured: {measurements}" if nearest else ""

@@ -1,7 +1,8 @@
-"""What a model would need in other number formats: parameters, memory and traffic.
+"""The needs of a model in other number formats: parameters, memory and traffic.
 
-Only the types of tensors change: shapes, lifetimes, index and shape constants, and what is kept in another type on
-purpose (a float input before its QUANTIZE) stay. What kernels keep and what the file says of scales follow the types.
+Only the types of tensors change. Shapes, lifetimes, index and shape constants remain, and so do tensors that have
+another type on purpose (a float input before its QUANTIZE). The kernels' persistent buffers and the quantization tables
+in the file follow the types.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from functools import partial
 from edgetool.estimate.retyped import (
     FLOATS,
     TYPES,
-    Group,
     KernelNeeds,
+    OperatorGroup,
     PrecisionName,
     Role,
-    alike_operators,
     channel_axes,
+    group_operators,
     kernel_needs,
-    own_precision,
+    model_precision,
     retyped,
     scales_of,
     table_bytes,
@@ -35,9 +36,9 @@ from edgetool.target.platform import Platform, platform_of
 from edgetool.target.types import Target
 
 STOCK_TFLM: frozenset[PrecisionName] = frozenset(["float32", "int16x8", "int8"])  # its kernels compute in no other
-# Its kernels lack int16 here and there; these go where the types on both sides of them become the same.
+# Some kernels do not support int16; these operators become unnecessary if the types on both sides are the same.
 AT_ENDS = frozenset(["QUANTIZE", "DEQUANTIZE"])
-# How far the arena and the file of a row may be from the real ones: real pairs of one network are within these.
+# The maximum errors of a row's arena and file, as found for real pairs of one network.
 ARENA_ERROR, MODEL_ERROR = 0.05, 0.10
 NOTE = (
     "The sizes follow from the data types. How a precision affects latency depends on the deployment: the kernels, the "
@@ -49,11 +50,11 @@ NOTE = (
 class PrecisionRow:
     """The model in one precision.
 
-    parameter_bytes: constants, each payload once. activation_bytes: all other tensors. live_bytes: the most that is
-    alive at once in the plan's order. arena_bytes and model_bytes are the plan's and the file's own where `exact`, and
-    otherwise estimated within ARENA_ERROR and MODEL_ERROR. bytes_moved: traffic of an inference. The relative_ figures
-    are by the model as it is. stock_tflm: its kernels take the types. fits is None where a limit or the arena is not
-    known, or nearer than those errors.
+    parameter_bytes: constants, each payload once. activation_bytes: all other tensors. live_bytes: the maximum live at
+    once in the plan's order. arena_bytes and model_bytes are those of the plan and the file if `exact`, and otherwise
+    estimated within ARENA_ERROR and MODEL_ERROR. bytes_moved: traffic of an inference. The relative_ figures are
+    relative to the model as it is. stock_tflm: TFLM's kernels support the types. fits is None if a limit or the arena
+    is not known, or closer than these errors.
     """
 
     precision: str
@@ -72,14 +73,14 @@ class PrecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionTradeoffs:
-    """The rows from the highest precision to the lowest, the model as it is, and the highest that fits.
+    """The rows from the highest precision to the lowest, the model as it is, and the highest precision that fits.
 
-    own: the precision that the model has; None for a mixture. recommended is the highest precision that fits, None
-    where none fits or that is not known; reason says why it is what it is. advised is the precision to use unless
-    accuracy says otherwise, None if it does not fit; advice says why.
+    current: the precision of the model; None for a mixture. recommended is the highest precision that fits, None if
+    none fits or that is not known, with the reason. advised is the precision to use if its accuracy suffices, None if
+    it does not fit, with advice as the explanation.
     """
 
-    own: PrecisionName | None
+    current: PrecisionName | None
     as_is: PrecisionRow
     rows: tuple[PrecisionRow, ...]
     recommended: PrecisionName | None
@@ -92,52 +93,52 @@ class PrecisionTradeoffs:
 def precision_tradeoffs(
     model: Model, plan: Plan, estimate: Estimate, target: Target, *, model_bytes: int
 ) -> PrecisionTradeoffs:
-    """The model in each precision on the target. model_bytes is the size of its file."""
-    known = plan.account is not None and not plan.account.is_lower_bound
-    platform, groups = platform_of(target), alike_operators(model)
-    measure = _Measure(
+    """Return the model in each precision on the target. model_bytes is the size of its file."""
+    is_exact = plan.account is not None and not plan.account.is_lower_bound
+    platform, groups = platform_of(target), group_operators(model)
+    measure = _PrecisionModel(
         model=model,
         plan=plan,
         roles=tensor_roles(model),
         axes=channel_axes(model),
-        own=own_precision(model),
+        current=model_precision(model),
         runs={(item.subgraph, item.index): item.runs for item in estimate.operators},
         target=target,
         platform=platform,
         model_bytes=model_bytes,
         groups=groups,
-        needs=kernel_needs(model, groups, platform, lambda _, tensor: tensor) if known else None,
+        needs=kernel_needs(model, groups, platform, lambda _, tensor: tensor) if is_exact else None,
     )
     as_is = measure.as_is()
     needs: dict[PrecisionName, KernelNeeds] = {}
-    if known:
+    if is_exact:
         needs = {name: measure.kernel_needs(name) for name in TYPES if name in STOCK_TFLM}
-        needs["float16"] = needs["float32"]  # stock TFLM has no kernels for it: they would keep what those do
+        needs["float16"] = needs["float32"]  # stock TFLM has no float16 kernels: assume the same buffers
     rows = tuple(measure.row(name, as_is, needs.get(name)) for name in TYPES)
-    recommended, reason = _recommended(rows, target)
-    advised, advice = _advised(rows, measure.own)
-    return PrecisionTradeoffs(measure.own, as_is, rows, recommended, reason, advised, advice)
+    recommended, reason = _recommend(rows, target)
+    advised, advice = _advise(rows, measure.current)
+    return PrecisionTradeoffs(measure.current, as_is, rows, recommended, reason, advised, advice)
 
 
 @dataclass(frozen=True, slots=True)
-class _Measure:
-    """All that the rows have in common."""
+class _PrecisionModel:
+    """The data that all rows share."""
 
     model: Model
     plan: Plan
     roles: Mapping[tuple[int, int], Role]
     axes: Mapping[tuple[int, int], int]
-    own: PrecisionName | None
+    current: PrecisionName | None
     runs: Mapping[tuple[int, int], int]
     target: Target
     platform: Platform
     model_bytes: int
-    groups: tuple[Group, ...]
+    groups: tuple[OperatorGroup, ...]
     needs: KernelNeeds | None
 
     def row(self, name: PrecisionName, as_is: PrecisionRow, needs: KernelNeeds | None) -> PrecisionRow:
-        """The model with the types of that precision: the model as it is where that is its own."""
-        if name == self.own:
+        """Return the model with the types of that precision; the model as it is for its own precision."""
+        if name == self.current:
             return as_is
         sizes = self.sizes(name)
         parameter_bytes, live_bytes = self.parameter_bytes(sizes), self.live_bytes(name, needs)
@@ -160,12 +161,12 @@ class _Measure:
         )
 
     def as_is(self) -> PrecisionRow:
-        """The model as it is."""
+        """Return the model as it is."""
         sizes = self.sizes(None)
         live_bytes, account = self.live_bytes(None, None), self.plan.account
         arena_bytes = None if account is None or account.is_lower_bound else account.bytes
         return PrecisionRow(
-            precision=self.own or "mixed",
+            precision=self.current or "mixed",
             parameter_bytes=self.parameter_bytes(sizes),
             activation_bytes=self.activation_bytes(sizes),
             live_bytes=live_bytes,
@@ -175,49 +176,51 @@ class _Measure:
             relative_memory=1.0,
             relative_traffic=1.0,
             exact=True,
-            stock_tflm=self.own in STOCK_TFLM,
+            stock_tflm=self.current in STOCK_TFLM,
             fits=self.fits(arena_bytes, live_bytes, self.model_bytes, exact=True),
         )
 
     def kernel_needs(self, name: PrecisionName) -> KernelNeeds:
-        """What kernels keep and ask for in that precision."""
-        if name == self.own and self.needs is not None:
+        """Return the persistent and scratch buffers of the kernels in that precision."""
+        if name == self.current and self.needs is not None:
             return self.needs
         return kernel_needs(self.model, self.groups, self.platform, partial(self.retyped, name))
 
     def retyped(self, name: PrecisionName, subgraph: int, tensor: Tensor) -> Tensor:
-        """The tensor in that precision."""
+        """Return the tensor in that precision."""
         dtype = self.changed(subgraph, tensor, name)
         return tensor if dtype is None else retyped(tensor, dtype, self.axes.get((subgraph, tensor.index)))
 
     def more_tables(self, name: PrecisionName) -> int:
-        """By how many bytes the quantization tables grow; the converter gives int16x8 minima and maxima, too."""
+        """Return the growth of the quantization tables in bytes; for int16x8 the converter adds minima and maxima."""
         more = 0
         for (subgraph, index), role in self.roles.items():
             tensor = self.model.subgraphs[subgraph].tensors[index]
             dtype = self.changed(subgraph, tensor, name)
             if dtype is not None:
-                own, scales = tensor.quantization, scales_of(tensor, dtype, self.axes.get((subgraph, index)))
+                current, scales = tensor.quantization, scales_of(tensor, dtype, self.axes.get((subgraph, index)))
                 more += table_bytes(scales, 2 * scales if name == "int16x8" and role != "bias" else 0)
-                if own is not None:
-                    more -= table_bytes(len(own.scales), len(own.minimum) + len(own.maximum))
+                if current is not None:
+                    more -= table_bytes(len(current.scales), len(current.minimum) + len(current.maximum))
         return more
 
-    def arena_bytes(self, live_bytes: int, own_live_bytes: int, needs: KernelNeeds) -> int:
-        """The arena: the plan's own account, its head by the bytes alive, its tail by what kernels keep."""
-        account, own, platform = self.plan.account, self.needs, self.platform
+    def arena_bytes(self, live_bytes: int, current_live_bytes: int, needs: KernelNeeds) -> int:
+        """Estimate the arena from the plan's account: its head scaled with the live bytes, its tail with the persistent
+        buffers.
+        """
+        account, current, platform = self.plan.account, self.needs, self.platform
         assert account is not None
-        assert own is not None
-        more = needs.requests - own.requests
-        tail = needs.persistent_bytes - own.persistent_bytes + more * platform.size_of("ScratchBufferHandle")
+        assert current is not None
+        more = needs.requests - current.requests
+        tail = needs.persistent_bytes - current.persistent_bytes + more * platform.size_of("ScratchBufferHandle")
         records = more * sum(map(platform.size_of, ("AllocationInfo", "GreedyMemoryPlannerBuffer")))
         records += more * platform.size_of("ScratchBufferRequest")
-        head = round(account.head_bytes * _ratio(live_bytes, own_live_bytes))
+        head = round(account.head_bytes * _ratio(live_bytes, current_live_bytes))
         before = max((peak.bytes for peak in account.peaks if peak.when != "Invoke"), default=0)
         return aligned(max(head + account.tail_bytes + tail, before + tail + records))
 
     def sizes(self, name: PrecisionName | None) -> dict[tuple[int, int], int]:
-        """The bytes of every tensor; as the file has them where no precision is given."""
+        """Return the bytes of every tensor; as in the file if no precision is given."""
         return {
             (graph.index, tensor.index): _bytes(tensor, self.changed(graph.index, tensor, name))
             for graph in self.model.subgraphs
@@ -225,21 +228,21 @@ class _Measure:
         }
 
     def changed(self, subgraph: int, tensor: Tensor, name: PrecisionName | None) -> DType | None:
-        """The tensor's type in that precision; None where it stays."""
+        """Return the tensor's type in that precision; None if it remains."""
         role = self.roles.get((subgraph, tensor.index))
         if name is None or role is None:
             return None
         dtype = TYPES[name][role]
         if (
-            self.own is None
-            or tensor.dtype == TYPES[self.own][role]
+            self.current is None
+            or tensor.dtype == TYPES[self.current][role]
             or (dtype in FLOATS and tensor.dtype not in FLOATS)
         ):
             return dtype
         return None
 
     def parameter_bytes(self, sizes: Mapping[tuple[int, int], int]) -> int:
-        """Constants, each payload once."""
+        """Return the bytes of constants, each payload once."""
         payloads: dict[int, int] = {}
         for graph in self.model.subgraphs:
             for tensor in graph.tensors:
@@ -249,7 +252,7 @@ class _Measure:
         return sum(payloads.values())
 
     def activation_bytes(self, sizes: Mapping[tuple[int, int], int]) -> int:
-        """All tensors that are no constants."""
+        """Return the bytes of all tensors that are not constant."""
         return sum(
             sizes[graph.index, tensor.index]
             for graph in self.model.subgraphs
@@ -258,24 +261,24 @@ class _Measure:
         )
 
     def live_bytes(self, name: PrecisionName | None, needs: KernelNeeds | None) -> int:
-        """The most that is alive at once; scratch stays as it is where kernels' needs are not known."""
-        asked = {} if needs is None else needs.scratch
+        """Return the maximum live bytes; scratch buffers do not change if the kernels' needs are not known."""
+        scratch_requests = {} if needs is None else needs.scratch
         buffers = [
             Buffer(buffer.subgraph, buffer.tensor, "", self.buffer_bytes(buffer, name), buffer.lifetime)
             for buffer in self.plan.problem.buffers
-            if not (buffer.is_scratch and (buffer.subgraph, buffer.operator) in asked)
+            if not (buffer.is_scratch and (buffer.subgraph, buffer.operator) in scratch_requests)
         ]
         times = self.plan.timeline.operators
         buffers += [
             Buffer(key[0], -1, "scratch", size_bytes, times[key], key[1])
-            for key, sizes in asked.items()
+            for key, sizes in scratch_requests.items()
             for size_bytes in sizes
             if key in times
         ]
         return lower_bound(LayoutProblem(tuple(buffers)))
 
     def buffer_bytes(self, buffer: Buffer, name: PrecisionName | None) -> int:
-        """The bytes of a buffer in that precision."""
+        """Return the bytes of a buffer in that precision."""
         if buffer.tensor < 0:
             return buffer.size_bytes
         tensor = self.model.subgraphs[buffer.subgraph].tensors[buffer.tensor]
@@ -283,7 +286,7 @@ class _Measure:
         return buffer.size_bytes if dtype is None else _bytes(tensor, dtype)
 
     def bytes_moved(self, sizes: Mapping[tuple[int, int], int]) -> int:
-        """The tensors that operators touch, each once in each run."""
+        """Return the bytes of the tensors that operators access, each once per run."""
         return sum(
             self.runs.get((graph.index, operator.index), 1)
             * sum(sizes[graph.index, i] for i in dict.fromkeys((*operator.inputs, *operator.outputs)) if i >= 0)
@@ -292,7 +295,7 @@ class _Measure:
         )
 
     def fits(self, arena_bytes: int | None, live_bytes: int, model_bytes: int, *, exact: bool) -> bool | None:
-        """Whether arena and model fit their regions; None where that is not known of both, or too near to tell."""
+        """Whether arena and model fit their regions; None if that is not known of both, or too close to tell."""
         arena = _within(arena_bytes, self.target.sram_bytes, 0.0 if exact else ARENA_ERROR)
         model = _within(model_bytes, self.target.flash_bytes, 0.0 if exact else MODEL_ERROR)
         if arena_bytes is None and self.target.sram_bytes is not None and live_bytes > self.target.sram_bytes:
@@ -303,26 +306,26 @@ class _Measure:
 
 
 def _within(needed: int | None, limit: int | None, error: float) -> bool | None:
-    """Whether it is within the limit by more than the error; None where either is not known or that is not certain."""
+    """Whether it is within the limit by more than the error; None if either is not known or that is not certain."""
     if needed is None or limit is None or abs(limit - needed) < error * needed:
         return None
     return needed <= limit
 
 
 def _bytes(tensor: Tensor, dtype: DType | None) -> int:
-    """The bytes of the tensor in that type; of a constant, as many as it has now, in proportion to widths."""
+    """Return the bytes of the tensor in that type; those of a constant are scaled with the width."""
     if tensor.data is not None:
         size = len(tensor.data)
         return size if dtype is None or not tensor.dtype.bits else -(-size * dtype.bits // tensor.dtype.bits)
     return tensor.size_bytes if dtype is None else (tensor.element_count * dtype.bits + 7) // 8
 
 
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
+def _ratio(part: int, total: int) -> float:
+    return part / total if total else 1.0
 
 
-def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[PrecisionName | None, str]:
-    """The highest precision that fits and that stock TFLM computes in, and why."""
+def _recommend(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[PrecisionName | None, str]:
+    """Return the highest precision that fits and that stock TFLM supports, and the reason."""
     runnable = [(name, row) for name, row in zip(TYPES, rows, strict=True) if row.stock_tflm]
     best = next(((name, row) for name, row in runnable if row.fits), None)
     missing = [
@@ -334,26 +337,26 @@ def _recommended(rows: tuple[PrecisionRow, ...], target: Target) -> tuple[Precis
         )
         if unknown
     ]
-    near = [name for name, row in runnable if row.fits is None and not missing]
+    uncertain = [name for name, row in runnable if row.fits is None and not missing]
     if best is not None:
         name, row = best
         sure = "" if row.exact else " (estimated: convert and plan it to confirm)"
-        higher = [other for other in near if list(TYPES).index(other) < list(TYPES).index(name)]
+        higher = [other for other in uncertain if list(TYPES).index(other) < list(TYPES).index(name)]
         close = f"; {' or '.join(higher)} is too close to the limit to tell" if higher else ""
         return name, f"the highest precision of stock TFLM that fits {target.name}{sure}{close}"
-    if near:
-        return None, f"unknown: {' and '.join(near)} may fit {target.name}: convert and plan to confirm"
+    if uncertain:
+        return None, f"unknown: {' and '.join(uncertain)} may fit {target.name}: convert and plan to confirm"
     if all(row.fits is False for _, row in runnable):
         return None, f"no precision fits {target.name}: use fewer channels, a smaller input or other memory"
     return None, f"unknown: the size of {' and of '.join(missing)} is not known"
 
 
-def _advised(rows: tuple[PrecisionRow, ...], own: PrecisionName | None) -> tuple[PrecisionName | None, str]:
-    """Int8 if it may fit: the smallest and as a rule the fastest."""
+def _advise(rows: tuple[PrecisionRow, ...], current: PrecisionName | None) -> tuple[PrecisionName | None, str]:
+    """Return int8 if it may fit: the smallest and usually the fastest."""
     row = next(row for name, row in zip(TYPES, rows, strict=True) if name == "int8")
     if row.fits is False:
         return None, "not even int8 fits: use fewer channels or layers, or a smaller input"
     gain = "the smallest and usually the fastest in TFLM"
-    if own == "int8":
+    if current == "int8":
         return "int8", f"{gain}; use a higher precision only if the accuracy is too low"
     return "int8", f"{gain}; use a higher precision only if int8 loses too much accuracy"

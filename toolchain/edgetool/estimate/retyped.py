@@ -1,9 +1,7 @@
-"""What kernels ask of the arena, and tensors of the file, once the tensors have other types.
+"""Models with other tensor types: the precision of a model, the role of each tensor, and the needs of the kernels.
 
-Only the types change: scales are invented, such as every kernel takes. An operator's rule runs once for all operators
-that look alike to it.
-
-In which number format a model computes, and what each of its tensors is to the operators.
+Only the types change: the scales are invented, such that every kernel accepts them. An operator's Prepare rule runs
+once for all operators that look the same to it.
 """
 
 from __future__ import annotations
@@ -20,23 +18,23 @@ from edgetool.operators.control import assignments
 from edgetool.operators.registry import OPERATORS, entry_of
 from edgetool.target.platform import Platform
 
-# The dimension of weights (input 1) that converters quantize each by itself, and the input of the bias along with it.
+# The dimension of weights (input 1) that converters quantize per channel, and the input of the bias.
 CHANNEL_AXES = {"CONV_2D": (0, 2), "DEPTHWISE_CONV_2D": (3, 2), "TRANSPOSE_CONV": (0, 3)}
 FLOATS = frozenset([DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64])
-# Scale and zero point by type: those that SOFTMAX and LOGISTIC insist on, weights' scales, and the products with them.
+# Scale and zero point by type: those that SOFTMAX and LOGISTIC require, of weights, and of the products of both.
 WEIGHT_SCALE = 2.0**-7
 ACTIVATIONS = {DType.INT8: (2.0**-8, -128), DType.INT16: (2.0**-15, 0)}
 BIAS_QUANTIZATIONS = {DType.INT32: (2.0**-8 * WEIGHT_SCALE, 0), DType.INT64: (2.0**-15 * WEIGHT_SCALE, 0)}
-# Bytes in a file: a scale with its zero point, a minimum or maximum, and beside them the table, its vectors' lengths
-# and their padding: 35 to 44 per tensor in the MLPerf Tiny models against their float originals.
+# Bytes in a file: a scale with its zero point, a minimum or maximum, and besides these the table, its vectors' lengths
+# and their padding: 35 to 44 per tensor in the MLPerf Tiny models compared with their float originals.
 SCALE_BYTES, RANGE_BYTES, TABLE_BYTES = 12, 4, 36
 
 Retype = Callable[[int, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Operators that look alike to their rule: the first of them, and all by (subgraph, operator)."""
+class OperatorGroup:
+    """Operators that look the same to their rule: the first of them, and all by (subgraph, operator)."""
 
     graph: Graph
     operator: Operator
@@ -46,8 +44,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class KernelNeeds:
-    """persistent_bytes: what kernels and the interface keep in the tail, aligned. scratch: bytes of each request, by
-    (subgraph, operator), for the operators that have a rule. refused: the operators whose kernel does not take it."""
+    """The memory that kernels request.
+
+    persistent_bytes: what kernels and the interface store in the tail, aligned. scratch: bytes of each request, by
+    (subgraph, operator), for the operators that have a rule. refused: the operators whose kernel rejects them.
+    """
 
     persistent_bytes: int
     scratch: Mapping[tuple[int, int], tuple[int, ...]]
@@ -55,12 +56,12 @@ class KernelNeeds:
 
     @property
     def requests(self) -> int:
-        """How many requests for scratch there are."""
+        """The number of requests for scratch buffers."""
         return sum(map(len, self.scratch.values()))
 
 
 def channel_axes(model: Model) -> dict[tuple[int, int], int]:
-    """The dimension that converters quantize channel by channel, by (subgraph, tensor): of weights and their bias."""
+    """Return the dimension that converters quantize per channel, by (subgraph, tensor): of weights and their bias."""
     axes: dict[tuple[int, int], int] = {}
     for graph in model.subgraphs:
         for operator in graph.operators:
@@ -74,19 +75,19 @@ def channel_axes(model: Model) -> dict[tuple[int, int], int]:
 
 
 def retyped(tensor: Tensor, dtype: DType, axis: int | None) -> Tensor:
-    """The tensor in another type; its contents are left as they are. axis: the dimension with scales of its own."""
+    """Return the tensor in another type, with its contents unchanged. axis: the dimension for per-channel scales."""
     count = scales_of(tensor, dtype, axis)
     if not count:
         return replace(tensor, dtype=dtype, quantization=None)
-    known = BIAS_QUANTIZATIONS if dtype in BIAS_QUANTIZATIONS else {} if tensor.is_constant else ACTIVATIONS
-    scale, zero_point = known.get(dtype, (WEIGHT_SCALE, 0))
-    own = tensor.quantization
-    axis = own.axis if own is not None and own.scales else axis or 0
+    quantizations = BIAS_QUANTIZATIONS if dtype in BIAS_QUANTIZATIONS else {} if tensor.is_constant else ACTIVATIONS
+    scale, zero_point = quantizations.get(dtype, (WEIGHT_SCALE, 0))
+    current = tensor.quantization
+    axis = current.axis if current is not None and current.scales else axis or 0
     return replace(tensor, dtype=dtype, quantization=Quantization((scale,) * count, (zero_point,) * count, axis))
 
 
 def scales_of(tensor: Tensor, dtype: DType, axis: int | None) -> int:
-    """How many scales it has in another type: as many as now, where it has any."""
+    """Return the number of scales that the tensor has in another type: the current number, if it has any."""
     if dtype in FLOATS:
         return 0
     if tensor.quantization is not None and tensor.quantization.scales:
@@ -97,27 +98,28 @@ def scales_of(tensor: Tensor, dtype: DType, axis: int | None) -> int:
 
 
 def table_bytes(scales: int, ranges: int = 0) -> int:
-    """The bytes of a tensor's quantization in a file: its scales with zero points, and minima and maxima."""
+    """Return the bytes of a tensor's quantization in a file: its scales with zero points, and minima and maxima."""
     return TABLE_BYTES + SCALE_BYTES * scales + RANGE_BYTES * ranges if scales else 0
 
 
-def alike_operators(model: Model) -> tuple[Group, ...]:
-    """The operators that have a rule, those together that look alike to it."""
-    groups: dict[object, Group] = {}
+def group_operators(model: Model) -> tuple[OperatorGroup, ...]:
+    """Return the operators that have a rule, grouped by what the rule can distinguish."""
+    groups: dict[object, OperatorGroup] = {}
     assigned = assignments(model)
     for graph in model.subgraphs:
         for operator in graph.operators:
             entry, key = entry_of(operator), (graph.index, operator.index)
             if entry is not None and entry.prepare is not None:
-                alike = _alike(graph, operator, assigned.get(key))
-                groups.setdefault(alike, Group(graph, operator, entry.prepare, [])).members.append(key)
+                rule_key = _operator_key(graph, operator, assigned.get(key))
+                groups.setdefault(rule_key, OperatorGroup(graph, operator, entry.prepare, [])).members.append(key)
     return tuple(groups.values())
 
 
-def kernel_needs(model: Model, groups: Sequence[Group], platform: Platform, retype: Retype) -> KernelNeeds:
-    """What the model's operators ask for with the tensors that retype makes; what a kernel refuses counts until then.
+def kernel_needs(model: Model, groups: Sequence[OperatorGroup], platform: Platform, retype: Retype) -> KernelNeeds:
+    """Return the requests of the model's operators with the tensors that retype makes, up to where a kernel rejects
+    one.
 
-    retype gets a subgraph and its tensor.
+    retype receives a subgraph and its tensor.
     """
     assigned = assignments(model)
     tensors = {graph.index: list(graph.tensors) for graph in model.subgraphs}
@@ -125,15 +127,15 @@ def kernel_needs(model: Model, groups: Sequence[Group], platform: Platform, rety
     persistent_bytes, scratch, refused = 0, dict[tuple[int, int], tuple[int, ...]](), set[str]()
     for group in groups:
         graph, operator = group.graph, group.operator
-        own = tensors[graph.index]
-        fresh = {(graph.index, i) for i in (*operator.inputs, *operator.outputs) if i >= 0} - done
-        for _, index in fresh:
-            own[index] = retype(graph.index, own[index])
-        done |= fresh
-        changed = replace(graph, tensors=tuple(own))
-        kept, requests, taken = _asked(Call(model, changed, operator, platform, assigned), group.rule)
-        refused |= set() if taken else {operator.label}
-        persistent_bytes += kept * len(group.members)
+        retyped_tensors = tensors[graph.index]
+        new_tensors = {(graph.index, i) for i in (*operator.inputs, *operator.outputs) if i >= 0} - done
+        for _, index in new_tensors:
+            retyped_tensors[index] = retype(graph.index, retyped_tensors[index])
+        done |= new_tensors
+        changed = replace(graph, tensors=tuple(retyped_tensors))
+        persistent, requests, accepted = _requests(Call(model, changed, operator, platform, assigned), group.rule)
+        refused |= set() if accepted else {operator.label}
+        persistent_bytes += persistent * len(group.members)
         scratch |= dict.fromkeys(group.members, requests)
     for index in (*model.main.inputs, *model.main.outputs):
         structs = tensor_structs(retype(0, model.main.tensors[index]), platform)
@@ -141,14 +143,22 @@ def kernel_needs(model: Model, groups: Sequence[Group], platform: Platform, rety
     return KernelNeeds(persistent_bytes, scratch, frozenset(refused))
 
 
-def _alike(graph: Graph, operator: Operator, assignment: Assignment | None) -> object:
-    """What a rule can tell operators by. Contents count where they are no real values."""
-    seen = tuple(_seen(graph.tensors[i]) if i >= 0 else None for i in (*operator.inputs, *operator.outputs))
-    own = (operator.code, operator.custom_code, operator.custom_options, operator.options, len(operator.inputs))
-    return (own, operator.intermediates, assignment, seen)
+def _operator_key(graph: Graph, operator: Operator, assignment: Assignment | None) -> object:
+    """Return the properties by which a rule can distinguish operators. Contents count unless they are real values."""
+    tensor_keys = tuple(
+        _tensor_key(graph.tensors[i]) if i >= 0 else None for i in (*operator.inputs, *operator.outputs)
+    )
+    operator_key = (
+        operator.code,
+        operator.custom_code,
+        operator.custom_options,
+        operator.options,
+        len(operator.inputs),
+    )
+    return (operator_key, operator.intermediates, assignment, tensor_keys)
 
 
-def _seen(tensor: Tensor) -> object:
+def _tensor_key(tensor: Tensor) -> object:
     quantization = tensor.quantization
     scales = len(quantization.scales) if quantization is not None else 0
     number = scales > 0 or tensor.dtype in FLOATS
@@ -156,8 +166,11 @@ def _seen(tensor: Tensor) -> object:
     return (tensor.shape, tensor.dtype, tensor.is_variable, scales, contents)
 
 
-def _asked(call: Call, rule: PrepareRule) -> tuple[int, tuple[int, ...], bool]:
-    """The persistent bytes and the requests for scratch of one operator, until its kernel refuses; whether not."""
+def _requests(call: Call, rule: PrepareRule) -> tuple[int, tuple[int, ...], bool]:
+    """Return the persistent bytes and scratch requests of one operator, and whether its kernel accepted it.
+
+    Requests count up to the refusal of the kernel.
+    """
     persistent_bytes, scratch = 0, list[int]()
     try:
         for request in rule(call):
@@ -180,7 +193,7 @@ TYPES: dict[PrecisionName, dict[Role, DType]] = {
     "int16x8": {"weight": DType.INT8, "bias": DType.INT64, "activation": DType.INT16},
     "int8": {"weight": DType.INT8, "bias": DType.INT32, "activation": DType.INT8},
 }
-# Where operators take a bias; their other constants are weights.
+# The inputs of operators that are a bias; their other constants are weights.
 BIASES: dict[str, tuple[int, ...]] = {
     "CONV_2D": (2,),
     "CONV_3D": (2,),
@@ -191,27 +204,27 @@ BIASES: dict[str, tuple[int, ...]] = {
     "TRANSPOSE_CONV": (3,),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (12, 13, 14, 15),
 }
-# BATCH_MATMUL takes a constant for an activation.
+# BATCH_MATMUL treats a constant as an activation.
 WEIGHTED = frozenset(code for code, entry in OPERATORS.items() if entry.macs is not None) - {"BATCH_MATMUL"}
 
 
-def own_precision(model: Model) -> PrecisionName | None:
-    """What the operators that multiply and accumulate take, or where there are none, all; None for a mixture."""
-    found: set[PrecisionName | None] = set()
+def model_precision(model: Model) -> PrecisionName | None:
+    """Return the precision of the operators that multiply and accumulate, or else of all; None for a mixture."""
+    precisions: set[PrecisionName | None] = set()
     for graph in model.subgraphs:
         for operator in graph.operators:
             if operator.code in WEIGHTED:
                 tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
                 activation = next((tensor.dtype for tensor in tensors if not tensor.is_constant), None)
                 weights = (tensor.dtype for tensor in tensors if tensor.is_constant and _is_number(tensor))
-                found.add(_named(activation, next(weights, None)))
-    if not found:
+                precisions.add(_precision_of(activation, next(weights, None)))
+    if not precisions:
         tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors if not tensor.is_constant]
-        found = {_named(tensor.dtype, None) for tensor in tensors if _is_number(tensor)}
-    return found.pop() if len(found) == 1 else None
+        precisions = {_precision_of(tensor.dtype, None) for tensor in tensors if _is_number(tensor)}
+    return precisions.pop() if len(precisions) == 1 else None
 
 
-def _named(activation: DType | None, weight: DType | None) -> PrecisionName | None:
+def _precision_of(activation: DType | None, weight: DType | None) -> PrecisionName | None:
     for name, types in TYPES.items():
         if activation == types["activation"] and weight in (None, types["weight"]):
             return name
@@ -219,12 +232,12 @@ def _named(activation: DType | None, weight: DType | None) -> PrecisionName | No
 
 
 def _is_number(tensor: Tensor) -> bool:
-    """Whether it holds real values: others are indices, shapes and masks."""
+    """Whether it contains real values: others are indices, shapes and masks."""
     return tensor.dtype in FLOATS or (tensor.quantization is not None and bool(tensor.quantization.scales))
 
 
 def tensor_roles(model: Model) -> dict[tuple[int, int], Role]:
-    """What each tensor of real values is; its first use decides."""
+    """Return the role of each tensor of real values; its first use decides."""
     roles: dict[tuple[int, int], Role] = {}
     for graph in model.subgraphs:
         numbers = {tensor.index for tensor in graph.tensors if _is_number(tensor)}

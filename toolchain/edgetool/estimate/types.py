@@ -1,7 +1,4 @@
-"""The words of an estimate.
-
-Figures that a caller gives: refused by name where no device could have them.
-"""
+"""The values of an estimate, and validation of the numbers that callers pass."""
 
 from __future__ import annotations
 
@@ -14,49 +11,51 @@ from edgetool.errors import UsageError
 from edgetool.figure import Figure
 from edgetool.target.types import Precision, TimingStatus
 
-# No time, power, speed or size of a device lies outside; within, no quotient of two of them overflows.
+# No time, power, speed or size of a device is outside of this range, and no quotient of two of them overflows.
 SMALLEST, LARGEST = 1e-12, 1e18
 MAX_SHOWN = 40
 
 
 def positive(value: object, name: str) -> float:
-    """The value as a float above 0. Raises UsageError naming the argument for anything else, NaN and infinity too."""
+    """Return the value as a float above 0. Raises UsageError naming the argument for anything else, also NaN and
+    infinity.
+    """
     number = _number(value, name, "above 0")
     if not SMALLEST <= number <= LARGEST:
-        raise _refusal(value, name, "above 0")
+        raise _invalid_number(value, name, "above 0")
     return number
 
 
 def not_negative(value: object, name: str) -> float:
-    """The value as a float of 0 or more. Raises UsageError naming the argument for anything else."""
+    """Return the value as a float of 0 or more. Raises UsageError naming the argument for anything else."""
     number = _number(value, name, "0 or greater")
     if not 0 <= number <= LARGEST:
-        raise _refusal(value, name, "0 or greater")
+        raise _invalid_number(value, name, "0 or greater")
     return number
 
 
-def whole(value: object, name: str, least: int = 0) -> int:
-    """The value as a whole number of at least `least`. Raises UsageError naming the argument for anything else."""
+def integer(value: object, name: str, minimum: int = 0) -> int:
+    """Return the value as an integer of at least `minimum`. Raises UsageError naming the argument for anything else."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is None or not least <= number <= LARGEST:
-        raise UsageError(f"must be an integer of {least} or more, not {_shown(value)}", where=name)
+    if number is None or not minimum <= number <= LARGEST:
+        raise UsageError(f"must be an integer of {minimum} or more, not {_shown(value)}", where=name)
     return number
 
 
-def _number(value: object, name: str, wanted: str) -> float:
+def _number(value: object, name: str, expected: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise _refusal(value, name, wanted)
+        raise _invalid_number(value, name, expected)
     try:
         number = float(value)
     except OverflowError:
-        raise _refusal(value, name, wanted) from None
+        raise _invalid_number(value, name, expected) from None
     if not isfinite(number):
-        raise _refusal(value, name, wanted)
+        raise _invalid_number(value, name, expected)
     return number
 
 
-def _refusal(value: object, name: str, wanted: str) -> UsageError:
-    return UsageError(f"must be a realistic number, {wanted}, not {_shown(value)}", where=name)
+def _invalid_number(value: object, name: str, expected: str) -> UsageError:
+    return UsageError(f"must be a realistic number, {expected}, not {_shown(value)}", where=name)
 
 
 def _shown(value: object) -> str:
@@ -67,20 +66,20 @@ def _shown(value: object) -> str:
 
 
 Bound = Literal["compute", "memory"]
-# How the time of an operator is known: from counted instructions, or from its bytes alone.
+# The basis of an operator's time: counted instructions, or its bytes alone.
 Basis = Literal["instructions", "bytes"]
 
-# A timing's status; "bandwidth only" and "none" are devices of which no time is told.
+# A timing's status; "bandwidth only" and "none" are for devices without an estimate of time.
 Validation = TimingStatus | Literal["bandwidth only", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorEstimate:
-    """One operator's share of an inference: all its `runs`, where it lies in a loop.
+    """One operator's share of an inference: all of its `runs`, if it is in a loop.
 
-    parameter_bytes are constants, activation_bytes other tensors, each counted once a run; footprint_bytes what it
-    needs in memory at once. stall_cycles are those of the cycles that wait for constants. instructions is None for an
-    operator whose kernel has no rule or table: its cycles are then those of moving its bytes, and basis says so.
+    parameter_bytes are constants, activation_bytes other tensors, each counted once per run; footprint_bytes is the
+    memory that it needs at once. stall_cycles are those of the cycles that wait for constants. instructions is None for
+    an operator whose kernel has no rule or table: its cycles are then those of moving its bytes, and basis says so.
     precision is that of its arithmetic. gives_up: its kernel returns an error that TFLM ignores, and leaves the output
     unwritten.
     """
@@ -104,7 +103,7 @@ class OperatorEstimate:
 
     @property
     def memory_bytes(self) -> int:
-        """All bytes it moves."""
+        """All bytes that it moves."""
         return self.parameter_bytes + self.activation_bytes
 
 
@@ -112,9 +111,9 @@ class OperatorEstimate:
 class Estimate:
     """One inference on a target.
 
-    latency_ms and cycles are None on a device of which only a bandwidth is known. configured_bandwidth_gbps is what
-    its memories can deliver for this model's mix of constants and activations. not_modelled: operators whose time is
-    that of their bytes.
+    latency_ms and cycles are None on a device of which only a bandwidth is known. configured_bandwidth_gbps is the
+    bandwidth of its memories for this model's mix of constants and activations. not_modelled: operators whose time is
+    that of moving their bytes.
     """
 
     latency_ms: Figure | None

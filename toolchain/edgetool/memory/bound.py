@@ -1,4 +1,4 @@
-"""What no layout can beat: the largest sum of aligned sizes alive at one position (max-live), alignment and pins."""
+"""The lower bound of a problem's peak: the maximum live bytes (max-live), raised by alignment and pins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgetool.memory.problem import LayoutProblem
 
 
 def lower_bound(problem: LayoutProblem) -> int:
-    """The bound in bytes, 0 for an empty problem: max-live, more where alignment or pins leave holes.
+    """Return the bound in bytes, 0 for an empty problem: max-live, or more if alignment or pins leave holes.
 
     Buffers of one alias count once.
     """
@@ -18,7 +18,7 @@ def lower_bound(problem: LayoutProblem) -> int:
 
 
 def live_bytes(problem: LayoutProblem) -> list[tuple[int, int]]:
-    """The aligned bytes alive from each position at which they change, by position; each buffer on its own."""
+    """Return (position, aligned live bytes) for each position at which they change; each buffer of an alias counts."""
     change: Counter[int] = Counter()
     for buffer in problem.buffers:
         change[buffer.lifetime.first] += buffer.aligned_bytes

@@ -1,6 +1,7 @@
-"""The independent judge of a layout. It shares nothing with the solvers but the problem's types.
+"""The independent judge of a layout, which shares only the problem's types with the solvers.
 
-Every layout that leaves the program passes through here.
+Every layout that edgetool outputs is checked here first. Disjointness is tested by a sweep over time with sorted
+offsets; only if that fails are the overlapping pairs listed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from edgetool.errors import InternalError
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem
 
 MAX_NAME_SHOWN = 60
-# Pairs grow with the square of the buffers: past so many the list ends, and says so.
+# Pairs grow with the square of the buffers: after this number, the list ends with a message.
 MAX_PAIRS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a layout breaks, told in a sentence, and the buffers concerned (indices)."""
+    """A rule that a layout breaks, described in a sentence, and the indices of the buffers concerned."""
 
     rule: str
     message: str
@@ -28,10 +29,10 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """What lies in one place: a buffer, or all of one alias, with the index of the first; alive first to last.
+class _PlacedBuffer:
+    """A buffer, or all buffers of one alias with the index of the first, live from `first` to `last`.
 
-    bytes are what it holds, reserved what counts for the height and the bound.
+    bytes is its size; reserved is the size that counts for the peak and the bound.
     """
 
     index: int
@@ -43,38 +44,42 @@ class _Piece:
 
 
 def check_layout(problem: LayoutProblem, layout: Layout) -> tuple[Violation, ...]:
-    """Every violation: a wrong count, negative or unaligned offsets, pins and aliases that do not lie where they must,
-    overlaps of live buffers, a wrong height, bound or proof. Buffers of size 0 overlap nothing.
+    """Return every violation.
+
+    The rules: one offset per buffer, neither negative nor unaligned; pinned and aliased buffers where they must lie; no
+    overlap of live buffers (those of size 0 overlap nothing); and a consistent peak, bound and proof.
     """
     buffers = problem.buffers
     if len(layout.offsets) != len(buffers):
         return (Violation("count", f"{len(layout.offsets)} offsets for {len(buffers)} buffers", ()),)
-    found = [item for i in range(len(buffers)) for item in _misplaced(buffers[i], layout.offsets[i], i)]
-    found.extend(_parted(buffers, layout.offsets))
-    pieces = _pieces(buffers, layout.offsets)
-    if not _disjoint(pieces):
-        found.extend(_overlaps(buffers, pieces))
-    top = max((piece.offset + piece.reserved for piece in pieces), default=0)
+    violations = [item for i in range(len(buffers)) for item in _offset_violations(buffers[i], layout.offsets[i], i)]
+    violations.extend(_alias_violations(buffers, layout.offsets))
+    placed = _placed_buffers(buffers, layout.offsets)
+    if not _disjoint(placed):
+        violations.extend(_overlap_violations(buffers, placed))
+    top = max((buffer.offset + buffer.reserved for buffer in placed), default=0)
     if layout.height != top:
-        found.append(Violation("height", f"the height is {layout.height}, but the highest buffer ends at {top}", ()))
+        violations.append(
+            Violation("height", f"the height is {layout.height}, but the highest buffer ends at {top}", ())
+        )
     if (
         layout.proof == "bound met"
-        and layout.lower_bound > (busiest := _busiest(pieces))
-        and not _leaves_holes(buffers)
+        and layout.lower_bound > (max_live := _max_live(placed))
+        and not _may_leave_holes(buffers)
     ):
-        text = f"the bound is {layout.lower_bound}, but at most {busiest} bytes are live at once"
-        found.append(Violation("bound", text, ()))
+        text = f"the bound is {layout.lower_bound}, but at most {max_live} bytes are live at once"
+        violations.append(Violation("bound", text, ()))
     if layout.proof != "none" and layout.height != layout.lower_bound:
-        found.append(
+        violations.append(
             Violation("proof", f"the height {layout.height} differs from the lower bound {layout.lower_bound}", ())
         )
     if layout.height < layout.lower_bound:
-        found.append(Violation("bound", f"the height {layout.height} is below the bound {layout.lower_bound}", ()))
-    return tuple(found)
+        violations.append(Violation("bound", f"the height {layout.height} is below the bound {layout.lower_bound}", ()))
+    return tuple(violations)
 
 
-def require_sound(problem: LayoutProblem, layout: Layout) -> Layout:
-    """The layout itself; InternalError when it breaks a rule."""
+def require_valid(problem: LayoutProblem, layout: Layout) -> Layout:
+    """Return the layout itself; raise InternalError if it breaks a rule."""
     violations = check_layout(problem, layout)
     if violations:
         raise InternalError(
@@ -85,8 +90,8 @@ def require_sound(problem: LayoutProblem, layout: Layout) -> Layout:
     return layout
 
 
-def _told(buffer: Buffer) -> str:
-    """The buffer by index and name; converters join the names of all that they fused with semicolons."""
+def _describe(buffer: Buffer) -> str:
+    """Return the buffer by index and name; converters join the names of fused layers with semicolons."""
     name = f"{buffer.name.partition(';')[0][:MAX_NAME_SHOWN]!a}"
     if buffer.tensor < 0 and not buffer.is_scratch:
         return f"buffer {name}"
@@ -95,107 +100,112 @@ def _told(buffer: Buffer) -> str:
     return f"{kind}{place} ({name})"
 
 
-def _misplaced(buffer: Buffer, offset: int, index: int) -> list[Violation]:
-    """What is wrong with one offset by itself."""
-    found = []
+def _offset_violations(buffer: Buffer, offset: int, index: int) -> list[Violation]:
+    """Return the violations of one offset by itself."""
+    violations = []
     if offset < 0:
-        found.append(Violation("negative", f"{_told(buffer)} is at {offset}, before the start of the arena", (index,)))
+        violations.append(
+            Violation("negative", f"{_describe(buffer)} is at {offset}, before the start of the arena", (index,))
+        )
     if offset % buffer.alignment:
-        text = f"{_told(buffer)} is at {offset}, which is not a multiple of {buffer.alignment}"
-        found.append(Violation("alignment", text, (index,)))
+        text = f"{_describe(buffer)} is at {offset}, which is not a multiple of {buffer.alignment}"
+        violations.append(Violation("alignment", text, (index,)))
     if buffer.pinned is not None and offset != buffer.pinned:
-        text = f"{_told(buffer)} is at {offset}, but is pinned to {buffer.pinned}"
-        found.append(Violation("pin", text, (index,)))
-    return found
+        text = f"{_describe(buffer)} is at {offset}, but is pinned to {buffer.pinned}"
+        violations.append(Violation("pin", text, (index,)))
+    return violations
 
 
-def _parted(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[Violation]:
-    """Buffers that do not lie where the first of their alias lies."""
-    found = []
+def _alias_violations(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[Violation]:
+    """Return the buffers that do not have the offset of the first buffer of their alias."""
+    violations = []
     place: dict[str, int] = {}
     for i, buffer in enumerate(buffers):
         if buffer.alias is None:
             continue
         other = place.setdefault(buffer.alias, i)
         if offsets[other] != offsets[i]:
-            text = f"{_told(buffers[other])} and {_told(buffer)} share an alias, but have different offsets"
-            found.append(Violation("alias", text, (other, i)))
-    return found
+            text = f"{_describe(buffers[other])} and {_describe(buffer)} share an alias, but have different offsets"
+            violations.append(Violation("alias", text, (other, i)))
+    return violations
 
 
-def _pieces(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[_Piece]:
-    """All that is not empty, by start."""
+def _placed_buffers(buffers: Sequence[Buffer], offsets: Sequence[int]) -> list[_PlacedBuffer]:
+    """Return all buffers that are not empty, by start."""
     together: dict[str | int, list[int]] = {}
     for i, buffer in enumerate(buffers):
         together.setdefault(i if buffer.alias is None else buffer.alias, []).append(i)
-    pieces = []
+    placed = []
     for members in together.values():
-        those = [buffers[i] for i in members]
-        if not any(buffer.size_bytes for buffer in those):
+        group = [buffers[i] for i in members]
+        if not any(buffer.size_bytes for buffer in group):
             continue
-        pieces.append(
-            _Piece(
+        placed.append(
+            _PlacedBuffer(
                 index=members[0],
-                first=min(buffer.lifetime.first for buffer in those),
-                last=max(buffer.lifetime.last for buffer in those),
-                bytes=max(buffer.size_bytes for buffer in those),
-                reserved=max(-(-buffer.size_bytes // buffer.granule) * buffer.granule for buffer in those),
+                first=min(buffer.lifetime.first for buffer in group),
+                last=max(buffer.lifetime.last for buffer in group),
+                bytes=max(buffer.size_bytes for buffer in group),
+                reserved=max(-(-buffer.size_bytes // buffer.granule) * buffer.granule for buffer in group),
                 offset=offsets[members[0]],
             )
         )
-    return sorted(pieces, key=lambda piece: piece.first)
+    return sorted(placed, key=lambda buffer: buffer.first)
 
 
-def _leaves_holes(buffers: Sequence[Buffer]) -> bool:
-    """Whether pins or alignments alone may keep every layout above what is alive at once."""
+def _may_leave_holes(buffers: Sequence[Buffer]) -> bool:
+    """Whether pins or alignments alone may keep every layout above the maximum live bytes."""
     return any(buffer.pinned is not None or buffer.granule % buffer.alignment for buffer in buffers)
 
 
-def _busiest(pieces: Sequence[_Piece]) -> int:
-    """The most reserved bytes alive at the start of any piece, by a heap of ends."""
-    live = most = 0
+def _max_live(placed: Sequence[_PlacedBuffer]) -> int:
+    """Return the maximum of the reserved bytes live at the start of any buffer, with a heap of ends."""
+    live = maximum = 0
     ends: list[tuple[int, int]] = []
-    for piece in pieces:
-        while ends and ends[0][0] < piece.first:
+    for buffer in placed:
+        while ends and ends[0][0] < buffer.first:
             live -= heappop(ends)[1]
-        heappush(ends, (piece.last, piece.reserved))
-        live += piece.reserved
-        most = max(most, live)
-    return most
+        heappush(ends, (buffer.last, buffer.reserved))
+        live += buffer.reserved
+        maximum = max(maximum, live)
+    return maximum
 
 
-def _disjoint(pieces: Sequence[_Piece]) -> bool:
-    """Whether no two alive at once meet. Until two do, the living lie side by side: who meets any meets a neighbour."""
+def _disjoint(placed: Sequence[_PlacedBuffer]) -> bool:
+    """Whether no two live buffers overlap.
+
+    As long as the live buffers are disjoint, a new one that overlaps any of them overlaps one of its neighbours.
+    """
     alive: list[tuple[int, int]] = []
     ends: list[tuple[int, int, int]] = []
-    for piece in pieces:
-        while ends and ends[0][0] < piece.first:
+    for buffer in placed:
+        while ends and ends[0][0] < buffer.first:
             _, start, end = heappop(ends)
             del alive[bisect_left(alive, (start, end))]
-        start, end = piece.offset, piece.offset + piece.bytes
+        start, end = buffer.offset, buffer.offset + buffer.bytes
         at = bisect_left(alive, (start, end))
         if (at > 0 and alive[at - 1][1] > start) or (at < len(alive) and alive[at][0] < end):
             return False
         alive.insert(at, (start, end))
-        heappush(ends, (piece.last, start, end))
+        heappush(ends, (buffer.last, start, end))
     return True
 
 
-def _overlaps(buffers: Sequence[Buffer], pieces: Sequence[_Piece]) -> list[Violation]:
-    """Pairs alive at once whose bytes meet: a sweep over time that compares each newcomer with the living."""
-    found: list[Violation] = []
-    alive: list[_Piece] = []
-    for mine in pieces:
-        alive = [other for other in alive if other.last >= mine.first]
+def _overlap_violations(buffers: Sequence[Buffer], placed: Sequence[_PlacedBuffer]) -> list[Violation]:
+    """Return the pairs of live buffers that overlap: a sweep over time compares each new buffer with the live ones."""
+    violations: list[Violation] = []
+    alive: list[_PlacedBuffer] = []
+    for current in placed:
+        alive = [other for other in alive if other.last >= current.first]
         for other in alive:
-            if mine.offset < other.offset + other.bytes and other.offset < mine.offset + mine.bytes:
-                if len(found) == MAX_PAIRS:
+            if current.offset < other.offset + other.bytes and other.offset < current.offset + current.bytes:
+                if len(violations) == MAX_PAIRS:
                     return [
-                        *found,
+                        *violations,
                         Violation("overlap", f"more than {MAX_PAIRS:,} pairs overlap; only these are listed", ()),
                     ]
-                text = f"{_told(buffers[other.index])} and {_told(buffers[mine.index])} overlap"
-                pair = (min(mine.index, other.index), max(mine.index, other.index))
-                found.append(Violation("overlap", text, pair))
-        alive.append(mine)
-    return found
+                text = f"{_describe(buffers[other.index])} and {_describe(buffers[current.index])} overlap"
+                pair = (min(current.index, other.index), max(current.index, other.index))
+                violations.append(Violation("overlap", text, pair))
+        alive.append(current)
+    return violations

@@ -1,12 +1,12 @@
-"""When each tensor is alive in the arena, as TFLM's AllocationInfoBuilder marks it.
+"""The lifetime of each tensor in the arena, as TFLM's AllocationInfoBuilder marks it, and the state between inferences.
 
-Source: tensorflow/lite/micro/micro_allocation_info.cc. TFLM numbers allocation scopes: 0 before the
-first operator, one more for each operator and for each subgraph that a control-flow operator enters, in
-depth-first order. A position here is that number less one, so that without control flow it is the
-operator's index, and -1 the time before the first operator. An input that no operator reads lives at -1
-alone: TFLM lets the first operator write over it.
+Source: tensorflow/lite/micro/micro_allocation_info.cc. TFLM numbers allocation scopes: 0 before the first operator, and
+one more for each operator and for each subgraph that a control-flow operator enters, in depth-first order. A position
+here is that number minus one, so that without control flow it is the operator's index, and -1 is the time before the
+first operator. An input that no operator reads is live at -1 only: TFLM lets the first operator overwrite it.
 
-What a model remembers from one invocation to the next.
+Recurrent state is the contents of variable tensors and resource variables that an inference reads before it writes
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgetool.model.types import Graph, Model, Operator, Tensor
 from edgetool.operators.call import arena_bytes
 from edgetool.operators.control import resource_variables
 
-# Tensors that no operator and no graph interface mentions: TFLM plans them all the same.
+# Tensors that no operator and no graph interface uses: TFLM plans them nevertheless.
 DEAD = Lifetime(-2, -2)
 
 # The subgraphs that a control-flow operator runs, as fields of its option table, in TFLM's order.
@@ -30,7 +30,7 @@ CALLED_SUBGRAPHS: dict[str, tuple[str, ...]] = {
     "CALL_ONCE": ("init_subgraph_index",),
 }
 
-# Subgraphs may be entered many times; beyond this no device would finish, and a hostile file never ends.
+# Subgraphs may be called many times; beyond this, no device would finish, and a hostile file might never end.
 MAX_MARKS = 1_000_000
 MAX_DEPTH = 64
 
@@ -39,8 +39,8 @@ MAX_DEPTH = 64
 class Timeline:
     """Lifetimes by (subgraph, tensor), and the positions at which each (subgraph, operator) runs.
 
-    A control-flow operator runs as long as the subgraphs that it enters; one that is entered several times runs
-    from its first to its last time.
+    A control-flow operator runs as long as the subgraphs that it enters; an operator that runs several times counts
+    from its first to its last run.
     """
 
     lifetimes: dict[tuple[int, int], Lifetime]
@@ -48,12 +48,12 @@ class Timeline:
 
 
 def needs_planning(tensor: Tensor) -> bool:
-    """Whether the tensor lies in the head: no constant, no variable (those are persistent), not empty."""
+    """Whether the tensor lies in the head: not a constant, not a variable (these are persistent), and not empty."""
     return tensor.data is None and not tensor.is_variable and arena_bytes(tensor) > 0
 
 
 def called_subgraphs(operator: Operator) -> tuple[int, ...]:
-    """The subgraphs that the operator runs, in TFLM's order; empty for all but control flow."""
+    """Return the subgraphs that the operator runs, in TFLM's order; empty for all but control flow."""
     options = operator.options
     if options is None:
         return ()
@@ -61,16 +61,16 @@ def called_subgraphs(operator: Operator) -> tuple[int, ...]:
 
 
 def timeline(model: Model) -> Timeline:
-    """The lifetimes of every tensor that an operator or a graph interface mentions.
+    """Return the lifetime of every tensor that an operator or a graph interface uses.
 
-    Raises UnsupportedModelError when subgraphs call each other in a circle or too often, and for an operator whose
-    sizes are known only when the model runs and do not go together as the file has them: TFLM calculates none.
+    Raises UnsupportedModelError if subgraphs call each other in a cycle or too often, and for an operator whose sizes
+    are known only when the model runs and contradict the file: TFLM does not compute them.
     """
     marks = _Marks()
     _mark_subgraph(model, 0, marks, ())
     return Timeline(
         {
-            # What an operator reads and nothing creates is alive before everything else.
+            # A tensor that is read but never created is live before everything else.
             key: Lifetime(_position(marks.first[key]) if key in marks.first else DEAD.first, _position(last))
             for key, last in marks.last.items()
         },
@@ -81,9 +81,9 @@ def timeline(model: Model) -> Timeline:
 def layout_problem(
     model: Model, times: Timeline, *, scratch: tuple[Buffer, ...] = (), fixed: Collection[tuple[int, int]] = ()
 ) -> LayoutProblem:
-    """The buffers of the head in TFLM's creation order: tensors, then scratch.
+    """Return the buffers of the head in TFLM's order of creation: tensors, then scratch buffers.
 
-    fixed: (subgraph, tensor) that an offline plan gives an offset; variables among them move to the head, too.
+    fixed: (subgraph, tensor) to which an offline plan gives an offset; variables among them move to the head, too.
     """
     tensors = (
         Buffer(
@@ -103,7 +103,7 @@ def layout_problem(
 
 
 def _variable_handles(graph: Graph) -> frozenset[int]:
-    """Tensors that VAR_HANDLE makes: its Prepare points them at memory of its own (var_handle.cc)."""
+    """Return the tensors that VAR_HANDLE writes: its Prepare gives them separate memory (var_handle.cc)."""
     return frozenset(op.outputs[0] for op in graph.operators if op.code == "VAR_HANDLE" and op.outputs)
 
 
@@ -116,11 +116,11 @@ class _Marks:
     spans: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def create(self, key: tuple[int, int]) -> None:
-        self.pay()
+        self.count_mark()
         self.first.setdefault(key, self.scope)
 
     def use(self, key: tuple[int, int]) -> None:
-        self.pay()
+        self.count_mark()
         self.last[key] = self.scope
 
     def run(self, key: tuple[int, int], start: int) -> None:
@@ -129,9 +129,9 @@ class _Marks:
 
     def enter_scope(self) -> None:
         self.scope += 1
-        self.pay()
+        self.count_mark()
 
-    def pay(self) -> None:
+    def count_mark(self) -> None:
         self.count += 1
         if self.count > MAX_MARKS:
             raise UnsupportedModelError(
@@ -145,7 +145,7 @@ def _position(scope: int) -> int:
 
 
 def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, ...]) -> None:
-    """Mark one entry of a subgraph."""
+    """Mark one call of a subgraph."""
     if index in callers:
         raise UnsupportedModelError(
             "the subgraph calls itself, which TFLM cannot run",
@@ -186,11 +186,11 @@ def _mark_subgraph(model: Model, index: int, marks: _Marks, callers: tuple[int, 
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedState:
-    """What lives from one invocation to the next; false when nothing does.
+class RecurrentState:
+    """The state that persists from one inference to the next; false if there is none.
 
-    tensors: (name, bytes) of the variable tensors whose old contents an invocation reads. resources: how many resource
-    variables there are, of which any may be read before it is written.
+    tensors: (name, bytes) of the variable tensors whose old contents an inference reads. resources: the number of
+    resource variables, any of which may be read before it is written.
     """
 
     tensors: tuple[tuple[str, int], ...]
@@ -205,24 +205,24 @@ class CarriedState:
         return sum(size for _, size in self.tensors)
 
 
-def carried_state(model: Model) -> CarriedState:
-    """The state that a model carries; a variable that the model itself sets before it reads it is none."""
-    found = tuple(
+def recurrent_state(model: Model) -> RecurrentState:
+    """Return the recurrent state of a model, without the variables that the model itself sets before it reads them."""
+    tensors = tuple(
         (graph.tensors[index].name, arena_bytes(graph.tensors[index]))
         for graph in model.subgraphs
         for index in _read_first(graph)
     )
-    return CarriedState(found, len(resource_variables(model)))
+    return RecurrentState(tensors, len(resource_variables(model)))
 
 
 def _read_first(graph: Graph) -> list[int]:
-    """The variable tensors that an operator takes before any has written them, in the order of their first reading."""
-    known: dict[int, bool] = {}
+    """Return the variable tensors that are read before any operator writes them, in order of their first read."""
+    read_first: dict[int, bool] = {}
     for operator in graph.operators:
         for index in operator.inputs:
             if index >= 0 and graph.tensors[index].is_variable:
-                known.setdefault(index, True)
+                read_first.setdefault(index, True)
         for index in operator.outputs:
             if graph.tensors[index].is_variable:
-                known.setdefault(index, False)
-    return [index for index, read in known.items() if read]
+                read_first.setdefault(index, False)
+    return [index for index, read in read_first.items() if read]

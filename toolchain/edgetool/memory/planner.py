@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from edgetool.errors import InvalidModelError
-from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare, realised_layout
+from edgetool.memory.account import ArenaAccount, Prepared, account_plan, head_problem, prepare, tflm_layout
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import check_layout, require_sound
+from edgetool.memory.checker import check_layout, require_valid
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.lifetimes import Timeline, layout_problem, timeline
 from edgetool.memory.order.choice import OrderSearch, orders_to_try
@@ -168,7 +168,7 @@ def _plan_in_file(inputs: _Inputs, in_file: Offsets) -> Plan:
     account = stock = None
     if inputs.prepared is None:
         problem = layout_problem(inputs.model, inputs.times, fixed=in_file)
-        layout = realised_layout(problem, in_file)
+        layout = tflm_layout(problem, in_file)
     else:
         stock = account_plan(inputs.prepared)
         account = account_plan(inputs.prepared, in_file) if in_file else stock
@@ -276,7 +276,7 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
     problem = _head(inputs, model, times, prepared)
     strategy = request.strategy or "optimal"
     if request.constants_in_ram:
-        layout = require_sound(problem, solve(problem, effort, strategy=strategy))
+        layout = require_valid(problem, solve(problem, effort, strategy=strategy))
         return Plan(order, times, problem, layout, "edgetool", None, constants_in_ram=True)
     shared = None
     if request.sharing is None:
@@ -287,8 +287,8 @@ def _plan_in_order(inputs: _Inputs, order: tuple[int, ...], effort: Effort) -> P
 
         shared = shared_offsets(problem, request.sharing, effort)
         offsets = _tensor_offsets(model, problem, shared.offsets)
-        layout = realised_layout(problem, offsets)
-    require_sound(problem, layout)
+        layout = tflm_layout(problem, offsets)
+    require_valid(problem, layout)
     account = None if prepared is None else account_plan(prepared, offsets)
     return Plan(order, times, problem, layout, "edgetool", offsets, account, shared=shared)
 
@@ -304,7 +304,7 @@ def place_tensors(
     best: tuple[Offsets, Layout] | None = None
     for layout in _layouts(problem, joint, effort, strategy):
         offsets = _tensor_offsets(model, problem, layout)
-        realised = realised_layout(problem, offsets)
+        realised = tflm_layout(problem, offsets)
         if best is None or realised.height < best[1].height:
             best = offsets, realised
         if best[1].height <= joint.height:

@@ -1,1 +1,1 @@
-"""Rewrites of a .tflite graph into operators that the runtime has."""
+"""Passes: rewrites of a .tflite graph into operators that the runtime supports, without a change of its results."""

@@ -1,11 +1,10 @@
-"""Parts of a graph that are a function of one tensor's elements, and what their operators compute.
+"""Elementwise operators as functions of real numbers in float64, and the regions of a graph that consist of them.
 
-What elementwise operators compute, in float64: the schema's operators as functions of real numbers.
+A region computes one tensor's elements from those of another, each separately: a chain of activation functions. Its
+function can be evaluated for every code of its source.
 
-Sources: TensorFlow Lite's operator documentation and its reference kernels. Comparisons and logical operators give and
-take 0 and 1.
-
-Parts of a graph that are a function of one tensor's elements, each on its own: chains of activation functions.
+Sources: TensorFlow Lite's operator documentation and its reference kernels. Comparisons and logical operators read and
+return 0 and 1.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from edgetool.model.types import DType, Operator, Tensor
 Reals = npt.NDArray[np.float64]
 _Function = Callable[..., Any]
 
-# What a tensor may hold for these functions to be meant; integers without a scale have operators of their own (DIV
-# truncates), and CAST reads the codes of quantized ones.
+# The types for which these functions are valid; integers without a scale have other operators (DIV truncates), and CAST
+# reads the codes of quantized tensors.
 _REAL = frozenset({DType.FLOAT32, DType.BOOL})
 _QUANTIZED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
@@ -51,7 +50,7 @@ FUSED: dict[str, Callable[[Reals], Any]] = {
     "TANH": np.tanh,
 }
 
-# By operator: a function of its inputs in order.
+# The function of each operator, of its inputs in order.
 FUNCTIONS: dict[str, _Function] = {
     "ABS": np.abs,
     "ADD": np.add,
@@ -102,7 +101,7 @@ FUNCTIONS: dict[str, _Function] = {
     "TANH": np.tanh,
     "ZEROS_LIKE": lambda x: np.zeros_like(x),
 }
-# Those that depend on their options.
+# The functions that depend on options.
 _WITH_OPTIONS: dict[str, Callable[[Operator, Reals], Any]] = {
     "GELU": lambda operator, x: _gelu(x, bool(operator.options and operator.options["approximate"])),
     "LEAKY_RELU": lambda operator, x: np.where(x < 0, _alpha(operator) * x, x),
@@ -123,12 +122,12 @@ def _fused(operator: Operator) -> str:
 
 
 def is_function(operator: Operator) -> bool:
-    """Whether `apply` knows what the operator computes of each element."""
+    """Whether `apply` can compute the operator's result for each element."""
     if operator.code in FUNCTIONS:
-        known = len(operator.inputs) == _arguments(FUNCTIONS[operator.code])
+        supported = len(operator.inputs) == _arguments(FUNCTIONS[operator.code])
     else:
-        known = operator.code in _WITH_OPTIONS and len(operator.inputs) == 1
-    return known and len(operator.outputs) == 1 and _fused(operator) in FUSED
+        supported = operator.code in _WITH_OPTIONS and len(operator.inputs) == 1
+    return supported and len(operator.outputs) == 1 and _fused(operator) in FUSED
 
 
 def _arguments(function: Callable[..., Any]) -> int:
@@ -136,20 +135,20 @@ def _arguments(function: Callable[..., Any]) -> int:
 
 
 def is_real(tensor: Tensor) -> bool:
-    """Whether the tensor's elements stand for real numbers by one scale, or are float32 or bool themselves."""
+    """Whether the tensor's elements represent real numbers by one scale, or are float32 or bool."""
     return tensor.dtype in _REAL or is_quantized(tensor)
 
 
 def is_quantized(tensor: Tensor) -> bool:
     """Whether the tensor has elements of 8 or 16 bits and one scale for all."""
-    own = tensor.per_tensor
-    return tensor.dtype in _QUANTIZED and own is not None and own[0] > 0
+    quantization = tensor.per_tensor
+    return tensor.dtype in _QUANTIZED and quantization is not None and quantization[0] > 0
 
 
 def apply(operator: Operator, *inputs: Reals) -> Reals:
-    """The operator's result, in float64, of arrays that broadcast; infinite or NaN where it is so in float.
+    """Return the operator's result, in float64, for arrays that broadcast; infinite or NaN where it is so in float.
 
-    KeyError for an operator that is none of these functions.
+    Raises KeyError for an operator that is not one of these functions.
     """
     with np.errstate(all="ignore"):
         if operator.code in _WITH_OPTIONS:
@@ -159,25 +158,25 @@ def apply(operator: Operator, *inputs: Reals) -> Reals:
         return np.asarray(FUSED[_fused(operator)](np.asarray(result, np.float64)), np.float64)
 
 
-def parameters(tensor: Tensor) -> tuple[float, int]:
-    """The one scale and zero point of a quantized tensor. ValueError without them."""
-    own = tensor.per_tensor
-    if own is None:
+def scale_and_zero_point(tensor: Tensor) -> tuple[float, int]:
+    """Return the single scale and zero point of a quantized tensor. Raises ValueError without them."""
+    quantization = tensor.per_tensor
+    if quantization is None:
         raise ValueError(f"tensor {tensor.index} does not have exactly one scale")
-    return own
+    return quantization
 
 
 def dequantized(values: npt.NDArray[Any], tensor: Tensor) -> Reals:
-    """A tensor's stored elements as the real numbers that they stand for."""
+    """Return a tensor's stored elements as real numbers."""
     if not is_quantized(tensor):
         return values.astype(np.float64)
-    scale, zero_point = parameters(tensor)
+    scale, zero_point = scale_and_zero_point(tensor)
     return (values.astype(np.float64) - zero_point) * scale
 
 
 def quantized(values: Reals, tensor: Tensor) -> npt.NDArray[np.int64]:
-    """The codes of real numbers in a tensor's scale: rounded half away from zero, as QUANTIZE does, and saturated."""
-    scale, zero_point = parameters(tensor)
+    """Return the codes of real numbers in a tensor's scale: rounded half away from zero like QUANTIZE, saturated."""
+    scale, zero_point = scale_and_zero_point(tensor)
     bits, signed = tensor.dtype.bits, tensor.dtype is not DType.UINT8
     lowest = -(2 ** (bits - 1)) if signed else 0
     steps = values / scale
@@ -192,7 +191,7 @@ IsEnd = Callable[[Tensor], bool]
 class Region:
     """All operators between two tensors of one shape, in execution order: the second is a function of the first.
 
-    closed: nothing else reads what lies between.
+    closed: no other operator reads the tensors in between.
     """
 
     source: int
@@ -202,11 +201,11 @@ class Region:
 
 
 def largest_region(draft: Draft, operator: Operator, is_end: IsEnd) -> Region | None:
-    """The longest closed region through the operator that starts and ends at tensors of that kind.
+    """Return the longest closed region through the operator that starts and ends at tensors of that kind.
 
-    Where none is closed, the shortest that is not; None where the operator is in none.
+    If none is closed, the shortest that is not; None if the operator is in none.
     """
-    if not _is_step(draft, operator):
+    if not _is_elementwise(draft, operator):
         return None
     best: Region | None = None
     places = {one.index: place for place, one in enumerate(draft.operators)}
@@ -227,8 +226,8 @@ def _better(region: Region, best: Region | None) -> bool:
     return more if region.closed else len(region.operators) < len(best.operators)
 
 
-def _is_step(draft: Draft, operator: Operator) -> bool:
-    """Whether the operator computes each element of its result from one element of each input that is no constant."""
+def _is_elementwise(draft: Draft, operator: Operator) -> bool:
+    """Whether each element of the result follows from one element of each input that is not constant."""
     if not is_function(operator) or not is_real(draft.tensors[operator.outputs[0]]):
         return False
     shape = draft.tensors[operator.outputs[0]].shape
@@ -248,7 +247,7 @@ def _is_step(draft: Draft, operator: Operator) -> bool:
 
 
 def uniform_value(draft: Draft, tensor: int) -> float | None:
-    """The real number that every element of a constant stands for; None where they differ or it is no constant."""
+    """Return the real number of every element of a constant; None if they differ or it is not constant."""
     values = draft.values(tensor)
     if values is None or not values.size or not is_real(draft.tensors[tensor]):
         return None
@@ -257,12 +256,12 @@ def uniform_value(draft: Draft, tensor: int) -> float | None:
 
 
 def dynamic_inputs(draft: Draft, operator: Operator) -> list[int]:
-    """The inputs that are no constants, each once."""
+    """Return the inputs that are not constant, each once."""
     return [index for index in dict.fromkeys(operator.inputs) if index >= 0 and draft.values(index) is None]
 
 
 def _sources(draft: Draft, operator: Operator, is_end: IsEnd) -> Iterator[int]:
-    """The tensors of that kind from which the operator's result follows by elementwise steps, among others."""
+    """Yield the tensors of that kind from which the operator's result follows by elementwise operators."""
     seen: set[int] = set()
     waiting = dynamic_inputs(draft, operator)
     while waiting:
@@ -273,18 +272,18 @@ def _sources(draft: Draft, operator: Operator, is_end: IsEnd) -> Iterator[int]:
         if is_end(draft.tensors[tensor]):
             yield tensor
         producer = draft.producer(tensor)
-        if producer is not None and _is_step(draft, producer):
+        if producer is not None and _is_elementwise(draft, producer):
             waiting += dynamic_inputs(draft, producer)
 
 
 def _functions_of(draft: Draft, source: int) -> dict[int, Operator]:
-    """Every tensor that is a function of the source alone, with the operator that computes it."""
+    """Return every tensor that is a function of the source alone, with the operator that computes it."""
     reached: dict[int, Operator] = {}
     waiting = [source]
     while waiting:
         for reader in draft.consumers(waiting.pop()):
             result = reader.outputs[0] if reader.outputs else -1
-            if result in reached or not _is_step(draft, reader):
+            if result in reached or not _is_elementwise(draft, reader):
                 continue
             if all(index == source or index in reached for index in dynamic_inputs(draft, reader)):
                 reached[result] = reader
@@ -310,23 +309,23 @@ def _between(draft: Draft, source: int, result: int, reached: dict[int, Operator
 
 
 def evaluate(draft: Draft, region: Region, values: Reals) -> Reals:
-    """The result for real numbers at the region's source, in float64 and without rounding in between."""
-    known: dict[int, Reals] = {region.source: values}
+    """Return the result for real numbers at the region's source, in float64 and without intermediate rounding."""
+    values_of: dict[int, Reals] = {region.source: values}
 
     def value(tensor: int) -> Reals:
-        if tensor not in known:
+        if tensor not in values_of:
             constant = uniform_value(draft, tensor)
             assert constant is not None
-            known[tensor] = np.full_like(values, constant)
-        return known[tensor]
+            values_of[tensor] = np.full_like(values, constant)
+        return values_of[tensor]
 
     for operator in region.operators:
-        known[operator.outputs[0]] = apply(operator, *(value(tensor) for tensor in operator.inputs))
-    return known[region.result]
+        values_of[operator.outputs[0]] = apply(operator, *(value(tensor) for tensor in operator.inputs))
+    return values_of[region.result]
 
 
 def remove_unread(draft: Draft, region: Region) -> None:
-    """Take the region's operators out of the draft, but for those that something else reads."""
+    """Remove the region's operators from the draft, except those that others read."""
     for operator in reversed(region.operators):
         output = operator.outputs[0]
         current = draft.operator(operator.index)
@@ -340,6 +339,8 @@ def is_int8(tensor: Tensor) -> bool:
 
 
 def scope_of(draft: Draft, operator: Operator) -> str:
-    """The name scope of an operator's result with its slash ("model/activation/"), for tensors that take its place."""
+    """Return the name scope of an operator's result with its slash ("model/activation/"), for its replacement's
+    tensors.
+    """
     name = draft.tensors[operator.outputs[0]].name.split(";")[-1]
     return name[: name.rfind("/") + 1]

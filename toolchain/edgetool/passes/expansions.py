@@ -1,10 +1,9 @@
-"""Elementwise operators that the runtime has in no type, as several that it has: in float32, and some in int32.
+"""Unsupported elementwise operators as several supported ones: in float32, and some in int32.
 
-Cheaper forms that are not exact, for users who allow them: the largest error is told.
-
-There is one, GELU as x LOGISTIC(x (a + b x^2)), and not for int8: there the exact table has a ninth of the instructions
-of the LOGISTIC alone. In int16 it takes half the instructions of the exact float32 island and a third of its arena, in
-float32 half the instructions of the exact formula.
+If the user allows it, GELU is approximated by x LOGISTIC(x (a + b x^2)), and its maximum error is reported. Not for
+int8: there the exact table takes a ninth of the instructions of the LOGISTIC alone. In int16 it takes half the
+instructions of the exact float32 island and a third of its arena, in float32 half the instructions of the exact
+formula.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from edgetool.passes.elementwise import (
     apply,
     dequantized,
     is_quantized,
-    parameters,
     quantized,
+    scale_and_zero_point,
     scope_of,
     uniform_value,
 )
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied
 
-# Phi(x), the normal distribution, is LOGISTIC(x P(x^2)): P fitted by us to log(Phi(x) / Phi(-x)) / x, weighted by what
-# it contributes to x Phi(x), so that the largest error there is as small as it can be (Lawson's iteration, |x| <= 12):
-# 7e-8, or 6e-7 in float32. P grows towards both sides, so beyond the fit LOGISTIC gives 0 and 1. It takes three
-# operators less than formula 7.1.26 of Abramowitz and Stegun with its ABS, DIV and EXP, and is more exact.
+# Phi(x), the normal distribution, is LOGISTIC(x P(x^2)). P was fitted to log(Phi(x) / Phi(-x)) / x, weighted by the
+# contribution to x Phi(x), with the smallest maximum error (Lawson's iteration, |x| <= 12): 7e-8, or 6e-7 in float32. P
+# grows towards both sides, so beyond the fit LOGISTIC gives 0 and 1. It needs three operators fewer than formula 7.1.26
+# of Abramowitz and Stegun with its ABS, DIV and EXP, and is more accurate.
 NORMAL = (
     1.595768432230162,
     0.07266856702994726,
@@ -44,12 +43,14 @@ NORMAL = (
 )
 # 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) is LOGISTIC of twice that argument: exact.
 TANH_FORM = (2 * sqrt(2 / pi), 2 * sqrt(2 / pi) * 0.044715)
-MOST_BITS = 4  # of a whole exponent that is multiplied out: at most six MUL
+MAX_EXPONENT_BITS = 4  # of a whole exponent that is multiplied out: at most six MUL
 
 
 @dataclass(slots=True)
 class Formula:
-    """Collects float32 operators whose tensors have one shape; each step takes tensors and gives that of its result."""
+    """Collects float32 operators whose tensors have one shape; each call takes tensors and returns the tensor of its
+    result.
+    """
 
     draft: Draft
     scope: str
@@ -58,19 +59,19 @@ class Formula:
     operators: list[Operator] = field(default_factory=list)
 
     def number(self, value: float) -> int:
-        """A scalar constant."""
+        """Return a scalar constant."""
         kind = np.float32 if self.dtype is DType.FLOAT32 else np.int32
         return self.draft.constant(f"{self.scope}constant", np.asarray(value, kind))
 
     def __call__(self, code: str, *inputs: int | float, dtype: DType | None = None) -> int:
-        """One operator of tensors (int) and numbers (float)."""
-        taken = [self.number(one) if isinstance(one, float) else one for one in inputs]
+        """Add one operator of tensors (int) and numbers (float)."""
+        tensors = [self.number(one) if isinstance(one, float) else one for one in inputs]
         result = self.draft.tensor(f"{self.scope}{code.lower()}", self.shape, dtype or self.dtype)
-        self.operators.append(self.draft.make(code, taken, [result]))
+        self.operators.append(self.draft.make(code, tensors, [result]))
         return result
 
     def truth(self, code: str, *inputs: int | float) -> int:
-        """1 where a comparison of tensors and numbers holds, else 0."""
+        """Return 1 where a comparison of tensors and numbers holds, else 0."""
         condition = self(code, *inputs, dtype=DType.BOOL)
         result = self.draft.tensor(f"{self.scope}{code.lower()}_cast", self.shape, self.dtype)
         new = self.draft.make("CAST", [condition], [result], in_data_type="BOOL", out_data_type=self.dtype.name)
@@ -78,7 +79,7 @@ class Formula:
         return result
 
     def polynomial(self, x: int, coefficients: tuple[float, ...]) -> int:
-        """c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
+        """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
         result: int | float = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
             result = self("ADD", self("MUL", x, result), coefficient)
@@ -102,7 +103,7 @@ def _clip(low: float, high: float) -> Callable[[Formula, Operator], int]:
 
 
 def _power(formula: Formula, operator: Operator) -> int | None:
-    """By the exponent, or the base, that is one number; of two tensors EXP and LOG know it only above 0."""
+    """Use the exponent or the base if it is constant; for two tensors, EXP and LOG would be valid only above 0."""
     x, y = operator.inputs
     base, exponent = (uniform_value(formula.draft, index) for index in (x, y))
     varies = y if exponent is None else x
@@ -120,16 +121,16 @@ def _power(formula: Formula, operator: Operator) -> int | None:
         for step in steps[exponent]:
             result = formula("MUL", result, x) if step == "x" else formula(step, result)
         return result
-    if exponent == int(exponent) and 0 < abs(exponent) < 2**MOST_BITS:
-        result = _whole_power(formula, x, int(abs(exponent)))
+    if exponent == int(exponent) and 0 < abs(exponent) < 2**MAX_EXPONENT_BITS:
+        result = _integer_power(formula, x, int(abs(exponent)))
         return result if exponent > 0 else formula("DIV", 1.0, result)
     if exponent == int(exponent):
         return None
     return formula("EXP", formula("MUL", formula("LOG", x), exponent))
 
 
-def _whole_power(formula: Formula, x: int, exponent: int) -> int:
-    """By squaring: at most twice as many MUL as the exponent has bits."""
+def _integer_power(formula: Formula, x: int, exponent: int) -> int:
+    """Multiply by repeated squaring: at most twice as many MUL as the exponent has bits."""
     result: int | None = None
     square = x
     while True:
@@ -150,7 +151,7 @@ EXPANSIONS: dict[str, Callable[[Formula, Operator], int | None]] = {
     "RELU_N1_TO_1": _clip(-1.0, 1.0),
     "SIGN": _sign,
 }
-# In int32, where wrapping around is what the operators themselves do.
+# In int32, whose operators wrap around as well.
 INT32_EXPANSIONS: dict[str, Callable[[Formula, Operator], int | None]] = {
     "ABS": lambda formula, operator: formula("MAXIMUM", operator.inputs[0], formula("SUB", 0.0, operator.inputs[0])),
     "NEG": lambda formula, operator: formula("SUB", 0.0, operator.inputs[0]),
@@ -162,14 +163,14 @@ BY_TYPE = {DType.FLOAT32: EXPANSIONS, DType.INT32: INT32_EXPANSIONS}
 
 
 def expand(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """A formula in the place of an operator."""
+    """Replace an operator by a formula."""
     result = draft.tensors[operator.outputs[0]]
     make = BY_TYPE.get(result.dtype, {}).get(operator.code)
     if make is None:
         return None
     formula = Formula(draft, scope_of(draft, operator), result.shape, result.dtype)
     value = make(formula, operator)
-    if value is None or not all(context.legal(draft, one) for one in formula.operators):
+    if value is None or not all(context.is_supported(draft, one) for one in formula.operators):
         return None
     last = formula.operators[-1]
     draft.replace(operator, *formula.operators[:-1], replace(last, outputs=operator.outputs))
@@ -183,17 +184,17 @@ EXPAND = Rewrite(
 )
 
 
-# a and b, fitted by us as small as the largest error for real x gets: 2.7e-4 (with tanh's form: 4.7e-4).
+# a and b, fitted for the smallest maximum error for real x: 2.7e-4 (with tanh's form: 4.7e-4).
 SHORT_FORM = (1.60031417, 0.06940178)
 LARGEST = 32767
 LOGISTIC_SCALE = 1 / 32768  # what the int16 kernel writes
-# Beyond these LOGISTIC is 0 or 1 in 16 bits, so that what is larger may saturate.
+# Beyond these, LOGISTIC is 0 or 1 in 16 bits, so that larger values may saturate.
 LARGEST_ARGUMENT, LARGEST_SQUARE = 12.0, 36.0
 RANGE = 16.0  # in float32: beyond it GELU and its approximation agree
 
 
 def approximate(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """GELU, where the user allows it."""
+    """Approximate GELU, if the user allows it."""
     x = draft.tensors[operator.inputs[0]]
     if not context.allow_approximation or operator.code != "GELU":
         return None
@@ -214,17 +215,17 @@ def _in_float(draft: Draft, operator: Operator, context: Context) -> Applied | N
     argument = formula("MUL", formula.polynomial(formula("SQUARE", x), SHORT_FORM), x)
     formula("MUL", formula("LOGISTIC", argument), x)
     values = np.linspace(-RANGE, RANGE, 2**16 + 1)
-    error = np.max(np.abs(_short(values, SHORT_FORM) - apply(operator, values)))
-    return _put(draft, operator, context, formula.operators, float(error))
+    error = np.max(np.abs(_approximation(values, SHORT_FORM) - apply(operator, values)))
+    return _replace(draft, operator, context, formula.operators, float(error))
 
 
-def _short(x: Reals, form: tuple[float, float]) -> Reals:
+def _approximation(x: Reals, form: tuple[float, float]) -> Reals:
     with np.errstate(over="ignore"):
         return np.asarray(x / (1 + np.exp(-x * (form[0] + form[1] * x * x))))
 
 
-def _put(draft: Draft, operator: Operator, context: Context, new: list[Operator], error: float) -> Applied | None:
-    if not all(context.legal(draft, one) for one in new):
+def _replace(draft: Draft, operator: Operator, context: Context, new: list[Operator], error: float) -> Applied | None:
+    if not all(context.is_supported(draft, one) for one in new):
         return None
     done = applied("approximation", draft, operator, error)
     draft.replace(operator, *new[:-1], replace(new[-1], outputs=operator.outputs))
@@ -232,8 +233,10 @@ def _put(draft: Draft, operator: Operator, context: Context, new: list[Operator]
 
 
 class _Int16:
-    """Collects int16 operators, each with its values for every code of x: what the kernels compute but for rounding
-    that is a code off at most."""
+    """Collects int16 operators, each with its values for every code of x.
+
+    The values are those of the kernels, except for rounding, which differs by at most one code.
+    """
 
     def __init__(self, draft: Draft, scope: str, shape: tuple[int, ...]) -> None:
         self.draft = draft
@@ -268,24 +271,24 @@ def _rounded(values: Reals, tensor: Tensor) -> Reals:
 
 
 def _in_int16(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Scales follow from the range of x: as fine as it allows, and no coarser than what LOGISTIC tells apart."""
+    """Choose scales from the range of x: as fine as it allows, and no coarser than the resolution of LOGISTIC."""
     x, result = operator.inputs[0], draft.tensors[operator.outputs[0]]
     a, b = TANH_FORM if _is_tanh(operator) else SHORT_FORM
     formula = _Int16(draft, scope_of(draft, operator), result.shape)
     formula.values[x] = dequantized(np.arange(-32768, 32768), draft.tensors[x])
-    largest = 32768 * parameters(draft.tensors[x])[0]
+    largest = 32768 * scale_and_zero_point(draft.tensors[x])[0]
     square = min(largest**2, LARGEST_SQUARE)
     squared = formula("MUL", x, x, scale=square / LARGEST)
     cubic = formula("MUL", squared, formula.number(b), scale=b * square / LARGEST)
     slope = formula("ADD", cubic, formula.number(a), scale=(a + b * square) / LARGEST)
-    most = min(largest * (a + b * square), LARGEST_ARGUMENT)
-    argument = formula("MUL", x, slope, scale=most / LARGEST)
+    max_argument = min(largest * (a + b * square), LARGEST_ARGUMENT)
+    argument = formula("MUL", x, slope, scale=max_argument / LARGEST)
     share = formula("LOGISTIC", argument, scale=LOGISTIC_SCALE)
-    product = formula("MUL", x, share, scale=parameters(result)[0])
+    product = formula("MUL", x, share, scale=scale_and_zero_point(result)[0])
     exact = apply(operator, formula.values[x])
     lowest, highest = (_rounded(np.asarray(end * 1e9), result) for end in (-1.0, 1.0))
     error = np.max(np.abs(formula.values[product] - np.clip(exact, lowest, highest)))
-    return _put(draft, operator, context, formula.operators, float(error))
+    return _replace(draft, operator, context, formula.operators, float(error))
 
 
 APPROXIMATE = Rewrite(

@@ -1,8 +1,7 @@
-"""Operators that go: on constants and shapes, whose results are known, and rectifiers that others can do.
+"""Operators that are removed: those on constants and shapes, whose results are computed here, and fused rectifiers.
 
-Converters compute the shape of a RESHAPE while the model runs, for batches of any size; here all shapes are known.
-
-RELU and RELU6 as the activation of the operator before them.
+Converters compute the shape of a RESHAPE while the model runs, for batches of any size; here all shapes are known. RELU
+and RELU6 become the activation of the operator before them.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from edgetool.model.draft import STORED, Array, Draft
 from edgetool.model.types import DType, Operator
 from edgetool.passes.movement import same_values
 from edgetool.passes.rewrite import Applied, Context, Rewrite, applied
-from edgetool.passes.slices import cuts_of
+from edgetool.passes.slices import axis_slices
 
-SMALL_BYTES = 1024  # a constant of that size may be larger than those that it is made of
-MOST_ELEMENTS = 1 << 24
+SMALL_BYTES = 1024  # a constant of this size may be larger than its inputs
+MAX_ELEMENTS = 1 << 24
 INTEGERS = frozenset({DType.INT32, DType.INT64, DType.BOOL})
 
 Fold = Callable[[Draft, Operator, Sequence[Array]], Any]
@@ -35,11 +34,11 @@ def _shape_of(draft: Draft, operator: Operator) -> tuple[int, ...]:
 
 
 def _strided_slice(draft: Draft, operator: Operator, values: Sequence[Array]) -> Any:
-    cuts = cuts_of(draft, operator)
-    if cuts is None:
+    slices = axis_slices(draft, operator)
+    if slices is None:
         return None
-    taken = tuple(cut.start + cut.step * np.arange(cut.count) for cut in cuts)
-    return values[0][np.ix_(*taken)].reshape(_shape_of(draft, operator))
+    indices = tuple(axis_slice.start + axis_slice.step * np.arange(axis_slice.count) for axis_slice in slices)
+    return values[0][np.ix_(*indices)].reshape(_shape_of(draft, operator))
 
 
 def _slice(draft: Draft, operator: Operator, values: Sequence[Array]) -> Any:
@@ -66,7 +65,7 @@ def _arithmetic(compute: Callable[[Any, Any], Any]) -> Fold:
     return fold
 
 
-# What moves elements, and what computes with integers alone.
+# Operators that move elements, and those that compute with integers only.
 MOVES: dict[str, Fold] = {
     "STRIDED_SLICE": _strided_slice,
     "SLICE": _slice,
@@ -96,18 +95,18 @@ COMPUTES: dict[str, Fold] = {
 
 
 def _fold(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Put a constant in the place of the operator's result, unless the graph gives that out."""
+    """Replace the operator's result by a constant, unless it is an output of the graph."""
     if len(operator.outputs) != 1 or operator.outputs[0] in draft.outputs:
         return None
     output = draft.tensors[operator.outputs[0]]
-    if output.dtype not in STORED or output.is_variable or output.element_count > MOST_ELEMENTS:
+    if output.dtype not in STORED or output.is_variable or output.element_count > MAX_ELEMENTS:
         return None
     result = _result(draft, operator)
     if result is None or np.size(result) != output.element_count:
         return None
     folded = np.asarray(result).astype(STORED[output.dtype]).reshape(output.shape)
-    given = sum(draft.tensors[tensor].size_bytes for tensor in operator.inputs if operator.code != "SHAPE")
-    if folded.nbytes > max(given, SMALL_BYTES):
+    input_bytes = sum(draft.tensors[tensor].size_bytes for tensor in operator.inputs if operator.code != "SHAPE")
+    if folded.nbytes > max(input_bytes, SMALL_BYTES):
         return None
     record = applied("fold", draft, operator)
     draft.redirect(operator.outputs[0], draft.constant(output.name, folded, output.quantization, output.dtype))
@@ -116,12 +115,12 @@ def _fold(draft: Draft, operator: Operator, context: Context) -> Applied | None:
 
 
 def _result(draft: Draft, operator: Operator) -> Any:
-    """What the operator gives; None where that is not known."""
+    """Return the operator's result; None if it is unknown."""
     if operator.code == "SHAPE":
         return draft.tensors[operator.inputs[0]].shape
     values = [draft.values(tensor) for tensor in operator.inputs]
-    known = [value for value in values if value is not None]
-    if len(known) != len(values) or not values:
+    constants = [value for value in values if value is not None]
+    if len(constants) != len(values) or not values:
         return None
     data, output = draft.tensors[operator.inputs[0]], draft.tensors[operator.outputs[0]]
     if operator.code in MOVES:
@@ -129,9 +128,9 @@ def _result(draft: Draft, operator: Operator) -> Any:
         if operator.code == "FILL":
             parts = operator.inputs[1:]
         same = all(same_values(draft.tensors[tensor], output) for tensor in parts)
-        return MOVES[operator.code](draft, operator, known) if same else None
+        return MOVES[operator.code](draft, operator, constants) if same else None
     integers = {data.dtype, output.dtype} <= INTEGERS and output.quantization is None
-    return COMPUTES[operator.code](draft, operator, known) if integers else None
+    return COMPUTES[operator.code](draft, operator, constants) if integers else None
 
 
 FOLDING_RULES = (
@@ -140,26 +139,26 @@ FOLDING_RULES = (
         "",
         _fold,
         frozenset({"SHAPE", *MOVES, *COMPUTES}),
-        wanted=True,
+        always=True,
     ),
 )
 
 
-# Operators whose kernels have an activation in every type that they take.
-CARRIERS = frozenset(
+# Operators whose kernels support a fused activation in every type.
+FUSABLE = frozenset(
     {"ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MUL", "SUB"}
 )
 FIELD = "fused_activation_function"
 
 
 def _fuse(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Where nothing else reads what is clamped; with one scale that is the same clamp of the same codes."""
+    """Fuse a rectifier that is the only reader; with one scale, it is the same clamp of the same codes."""
     source, output = operator.inputs[0], operator.outputs[0]
     before = draft.producer(source)
-    if before is None or before.code not in CARRIERS or before.options is None or before.options[FIELD] != "NONE":
+    if before is None or before.code not in FUSABLE or before.options is None or before.options[FIELD] != "NONE":
         return None
-    alone = len(draft.consumers(source)) == 1 and source not in draft.outputs
-    if not alone or not same_values(draft.tensors[source], draft.tensors[output]):
+    is_only_reader = len(draft.consumers(source)) == 1 and source not in draft.outputs
+    if not is_only_reader or not same_values(draft.tensors[source], draft.tensors[output]):
         return None
     record = applied("fuse", draft, operator)
     fields = tuple((name, operator.code if name == FIELD else value) for name, value in before.options.fields)
@@ -168,4 +167,4 @@ def _fuse(draft: Draft, operator: Operator, context: Context) -> Applied | None:
     return record
 
 
-FUSING_RULES = (Rewrite("fuse", "", _fuse, frozenset({"RELU", "RELU6"}), wanted=True),)
+FUSING_RULES = (Rewrite("fuse", "", _fuse, frozenset({"RELU", "RELU6"}), always=True),)

@@ -1,12 +1,9 @@
-"""Operators in the form that their kernels take: with a bias, without scales per channel, requantized.
+"""Operators in a form that their kernels support: with a bias, without per-channel scales, requantized.
 
-LEAKY_RELU that lets everything through: what conversion puts where a tensor is to have a second scale.
-
-FULLY_CONNECTED of int16 with a scale for each channel, which CMSIS-NN lacks, is a CONV_2D of one pixel each.
-
-TRANSPOSE_CONV of int16 without a bias, which the kernel of TensorFlow Lite Micro reads all the same, gets zeros.
-
-Kernels that take quantized values as they are, where input and output differ in scale: QUANTIZE between them.
+- LEAKY_RELU with a slope of 1, which conversion inserts where a tensor needs a second scale, becomes QUANTIZE. -
+FULLY_CONNECTED of int16 with per-channel scales, which CMSIS-NN does not support, becomes a CONV_2D of pixels. -
+TRANSPOSE_CONV of int16 without a bias, which TFLM's kernel reads anyway, gets a bias of zeros. - Kernels that require
+the same scale for input and output get a QUANTIZE between them.
 """
 
 from __future__ import annotations
@@ -19,14 +16,15 @@ import numpy as np
 from edgetool.model.draft import STORED, Draft
 from edgetool.model.types import DType, Operator, Quantization, Tensor
 from edgetool.passes.elementwise import is_quantized
-from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps, applied
+from edgetool.passes.rewrite import Applied, Context, OperatorBuilder, Rewrite, applied
 
-# From 1. The code of a result is off by 255 times as much at most, so that rounding alone may tell it from a copy's.
+# The maximum deviation from 1. The code of a result then changes by at most 255 times as much, which is below the
+# differences from rounding.
 SLOPE_TOLERANCE = 1e-5
 
 
 def _requantize(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """QUANTIZE: the nearest codes, and fewer instructions for each element."""
+    """Use QUANTIZE, which gives the nearest codes and takes fewer instructions per element."""
     if len(operator.inputs) != 1 or len(operator.outputs) != 1 or operator.inputs[0] < 0:
         return None
     source, result = (draft.tensors[index] for index in (*operator.inputs, *operator.outputs))
@@ -35,18 +33,18 @@ def _requantize(draft: Draft, operator: Operator, context: Context) -> Applied |
         return None
     if any(tensor.dtype is not DType.INT8 or not is_quantized(tensor) for tensor in (source, result)):
         return None
-    steps = Steps(draft, operator)
-    copy = steps.step("QUANTIZE", operator.inputs, result.shape, like=result.index)
-    if source.shape != result.shape or not all(context.legal(draft, made) for made in steps.made):
+    builder = OperatorBuilder(draft, operator)
+    copy = builder.add("QUANTIZE", operator.inputs, result.shape, like=result.index)
+    if source.shape != result.shape or not builder.is_supported(context):
         return None
-    return steps.finish("copy", copy)
+    return builder.finish("copy", copy)
 
 
-COPY_RULES = (Rewrite("copy", "", _requantize, frozenset({"LEAKY_RELU"}), wanted=True),)
+COPY_RULES = (Rewrite("copy", "", _requantize, frozenset({"LEAKY_RELU"}), always=True),)
 
 
 def _as_convolution(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Rows become pixels; the weights keep their bytes, and each output is the same sum."""
+    """Turn rows into pixels; the weights keep their bytes, and each output is the same sum."""
     source, weights = operator.inputs[:2]
     matrix, options = draft.tensors[weights], operator.options
     per_channel = matrix.quantization is not None and matrix.quantization.per_channel
@@ -54,12 +52,12 @@ def _as_convolution(draft: Draft, operator: Operator, context: Context) -> Appli
         return None
     units, depth = matrix.shape
     rows = draft.tensors[source].element_count // depth
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     filters = len(draft.tensors)
     draft.tensors.append(replace(matrix, index=filters, shape=(units, 1, 1, depth), shape_signature=()))
-    bias = [tensor for tensor in operator.inputs[2:] if tensor >= 0] or [steps.constant(np.zeros(units, np.int64))]
-    pixels = steps.reshape(source, (1, rows, 1, depth))
-    result = steps.step(
+    bias = [tensor for tensor in operator.inputs[2:] if tensor >= 0] or [builder.constant(np.zeros(units, np.int64))]
+    pixels = builder.reshape(source, (1, rows, 1, depth))
+    result = builder.add(
         "CONV_2D",
         [pixels, filters, *bias],
         (1, rows, 1, units),
@@ -70,9 +68,9 @@ def _as_convolution(draft: Draft, operator: Operator, context: Context) -> Appli
         stride_h=1,
         fused_activation_function=options["fused_activation_function"],
     )
-    if not all(context.legal(draft, made) for made in steps.made):
+    if not builder.is_supported(context):
         return None
-    return steps.finish("dense-as-convolution", result)
+    return builder.finish("dense-as-convolution", result)
 
 
 DENSE_RULES = (
@@ -90,16 +88,16 @@ BIAS = 3  # after the output's shape, the weights and the data
 
 def _zero_bias(draft: Draft, operator: Operator, context: Context) -> Applied | None:
     shape, weights, source, *bias = operator.inputs
-    matrix, given = draft.tensors[weights].quantization, draft.tensors[source].quantization
+    matrix, source_quantization = draft.tensors[weights].quantization, draft.tensors[source].quantization
     absent = not bias or bias == [-1]
-    if not absent or draft.tensors[source].dtype is not DType.INT16 or matrix is None or given is None:
+    if not absent or draft.tensors[source].dtype is not DType.INT16 or matrix is None or source_quantization is None:
         return None
-    scales = tuple(float(np.float32(given.scales[0] * scale)) for scale in matrix.scales)
+    scales = tuple(float(np.float32(source_quantization.scales[0] * scale)) for scale in matrix.scales)
     units = draft.tensors[weights].shape[0]
     scale = Quantization(scales, (0,) * len(scales), 0)
     zeros = draft.constant(f"{draft.tensors[weights].name}/bias", np.zeros(units, np.int64), scale)
     changed = replace(operator, inputs=(shape, weights, source, zeros), version=max(operator.version, BIAS))
-    if not context.legal(draft, changed):
+    if not context.is_supported(draft, changed):
         return None
     record = applied("zero-bias", draft, operator)
     draft.replace(operator, changed)
@@ -117,14 +115,14 @@ BIAS_RULES = (
 
 
 QUANTIZED = frozenset({DType.INT8, DType.INT16})
-# The bounds of operators that do nothing else than clamp.
+# The bounds of operators that only clamp.
 CLAMPS = {"RELU6": (0.0, 6.0)}
 
 
 def _quantize(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """QUANTIZE after the operator, or before it where its bounds are exact in the scale of the result alone.
+    """Add QUANTIZE after the operator, or before it if its bounds are exact only in the scale of the result.
 
-    What is quantized again afterwards is rounded once, as by kernels that take both scales.
+    A result that is requantized afterwards is rounded once, as by kernels that support both scales.
     """
     if not operator.inputs or len(operator.outputs) != 1 or min(operator.inputs[0], operator.outputs[0]) < 0:
         return None
@@ -139,25 +137,25 @@ def _quantize(draft: Draft, operator: Operator, context: Context) -> Applied | N
     ]
     if not written and not any(output.dtype in rule.types for rule in takes.equal_scales):
         return None
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     if operator.code in CLAMPS and not written:
-        result = steps.step("QUANTIZE", operator.inputs[:1], source.shape, like=operator.outputs[0])
+        result = builder.add("QUANTIZE", operator.inputs[:1], source.shape, like=operator.outputs[0])
         if not _clamps_nothing(output, *CLAMPS[operator.code]):
-            (result,) = steps.again([result, *operator.inputs[1:]])
+            (result,) = builder.repeat([result, *operator.inputs[1:]])
     else:
-        (inner,) = steps.again(operator.inputs, written[0] if written else source.quantization)
-        result = steps.step("QUANTIZE", [inner], output.shape, like=operator.outputs[0])
-    if not all(context.legal(draft, step) for step in steps.made):
+        (inner,) = builder.repeat(operator.inputs, written[0] if written else source.quantization)
+        result = builder.add("QUANTIZE", [inner], output.shape, like=operator.outputs[0])
+    if not builder.is_supported(context):
         return None
-    return steps.finish("quantize-between", result)
+    return builder.finish("quantize-between", result)
 
 
 def _clamps_nothing(tensor: Tensor, lowest: float, highest: float) -> bool:
-    """Whether every code of the tensor lies within the bounds, as kernels round these."""
-    own, limits = tensor.per_tensor, np.iinfo(STORED[tensor.dtype])
-    if own is None:
+    """Whether every code of the tensor lies within the bounds, as rounded by kernels."""
+    quantization, limits = tensor.per_tensor, np.iinfo(STORED[tensor.dtype])
+    if quantization is None:
         return False
-    scale, zero_point = own
+    scale, zero_point = quantization
     low, high = (floor(bound / scale + 0.5) + zero_point for bound in (lowest, highest))
     return low <= limits.min and high >= limits.max
 

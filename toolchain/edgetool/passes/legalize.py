@@ -1,12 +1,8 @@
-"""Rewrites a model until every operator is one that the runtime has, as far as an equal graph exists.
+"""Legalization: rewrite a model until the runtime supports every operator, if an equal graph exists.
 
-Operators whose results nobody reads.
-
-What was rewritten, for the user: one sentence for each kind of rewrite.
-
-All rewrites that move data or choose between values, in the order in which they are tried.
-
-The rewrites of activation functions and other elementwise operators, the best first.
+The rules are listed in the order in which they are tried: first those that move data or choose between values, then
+those for activation functions and other elementwise operators, the best first. Operators whose results are not used are
+removed. For the user, every kind of rewrite is described in one sentence.
 """
 
 from __future__ import annotations
@@ -24,13 +20,13 @@ from edgetool.passes.rewrite import Applied, Context, Rewrite
 from edgetool.passes.validation import is_in_order, is_sound
 from edgetool.target.types import Runtime
 
-# These do something besides giving a result.
-_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "CALL", "CUSTOM", "HASHTABLE_IMPORT", "IF", "WHILE"})
+# Operators with side effects.
+_SIDE_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "CALL", "CUSTOM", "HASHTABLE_IMPORT", "IF", "WHILE"})
 
 
 def is_dead(draft: Draft, operator: Operator) -> bool:
-    """Whether it can go: nothing reads what it writes, and it changes no state."""
-    if operator.code in _EFFECTS or not operator.outputs:
+    """Whether the operator can be removed: its outputs are not read, and it changes no state."""
+    if operator.code in _SIDE_EFFECTS or not operator.outputs:
         return False
     for output in operator.outputs:
         if output in draft.outputs or draft.consumers(output) or draft.tensors[output].dtype is DType.RESOURCE:
@@ -39,41 +35,47 @@ def is_dead(draft: Draft, operator: Operator) -> bool:
 
 
 def dead_operators(draft: Draft) -> list[Operator]:
-    """All that can go now; when they have, others may."""
+    """Return all operators that can be removed now; afterwards, there may be others."""
     return [operator for operator in draft.operators if is_dead(draft, operator)]
 
 
-MOST_LAYERS = 5
+MAX_LAYERS = 5
 
 
 def sentences(applied: Iterable[Applied], rules: Iterable[Rewrite], layers: Mapping[str, object]) -> tuple[str, ...]:
-    """ "2 TILE (up_sampling1d, repeat_vector) were replaced by CONCATENATION: the runtime does not support TILE".
+    """Return sentences such as "2 TILE (up_sampling1d, repeat_vector) were replaced by CONCATENATION: ...".
 
-    In the order in which the kinds first took place; those of one rule for different operators are told apart. Rules
-    that say nothing are not told. layers: the scopes of the Keras layers that may be named.
+    The sentences are in the order in which the kinds first took place, with one for each operator that a rule replaces.
+    Rules without a summary are not reported. layers: the scopes of the Keras layers that may be named.
     """
-    says = {rule.name: rule.says for rule in rules}
+    summary = {rule.name: rule.summary for rule in rules}
     groups: dict[tuple[str, str], list[Applied]] = {}
     for change in applied:
         groups.setdefault((change.rewrite, change.operator_label), []).append(change)
     return tuple(
-        _sentence(says[rewrite], label, group, layers) for (rewrite, label), group in groups.items() if says[rewrite]
+        _sentence(summary[rewrite], label, group, layers)
+        for (rewrite, label), group in groups.items()
+        if summary[rewrite]
     )
 
 
-def _sentence(says: str, label: str, group: list[Applied], known: Mapping[str, object]) -> str:
+def _sentence(summary: str, label: str, group: list[Applied], layer_scopes: Mapping[str, object]) -> str:
     errors = [change.error for change in group if change.error is not None]
     error = f", with an error of up to {max(errors):.2g}" if errors else ""
-    layers = list(dict.fromkeys(layer for change in group if (layer := _layer(change, known)) is not None))
-    if len(layers) > MOST_LAYERS:
-        layers = [*layers[:MOST_LAYERS], f"{len(layers) - MOST_LAYERS} more"]
-    who = f"{len(group)} {label}" if len(group) > 1 else label
-    return who + (f" ({', '.join(layers)})" if layers else "") + f" {'were' if len(group) > 1 else 'was'} {says}{error}"
+    layers = list(dict.fromkeys(layer for change in group if (layer := _layer(change, layer_scopes)) is not None))
+    if len(layers) > MAX_LAYERS:
+        layers = [*layers[:MAX_LAYERS], f"{len(layers) - MAX_LAYERS} more"]
+    subject = f"{len(group)} {label}" if len(group) > 1 else label
+    return (
+        subject
+        + (f" ({', '.join(layers)})" if layers else "")
+        + f" {'were' if len(group) > 1 else 'was'} {summary}{error}"
+    )
 
 
-def _layer(change: Applied, known: Mapping[str, object]) -> str | None:
-    """That of the first tensor whose name tells one."""
-    return next((layer for name in change.tensor_names if (layer := layer_of(name, known)) is not None), None)
+def _layer(change: Applied, layer_scopes: Mapping[str, object]) -> str | None:
+    """Return the layer of the first tensor whose name contains one."""
+    return next((layer for name in change.tensor_names if (layer := layer_of(name, layer_scopes)) is not None), None)
 
 
 STRUCTURE_RULES = (
@@ -98,32 +100,32 @@ ELEMENTWISE_RULES = (lookup.LOOK_UP, lookup.SHORTEN, expansions.APPROXIMATE, isl
 
 
 RULES: tuple[Rewrite, ...] = (*STRUCTURE_RULES, *ELEMENTWISE_RULES)
-# Each rewrite leaves fewer illegal operators or simpler ones; far more rounds than a chain of them takes.
+# Each rewrite leaves fewer unsupported operators or simpler ones; this is far more rounds than any chain of them needs.
 MAX_ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Legalized:
-    """The model, and the rewrites in the order in which they took place; none: the model is the one that was given."""
+    """The model, and the rewrites in the order in which they took place; if there are none, it is the input model."""
 
     model: Model
     applied: tuple[Applied, ...]
 
     def sentences(self, layers: Mapping[str, object]) -> tuple[str, ...]:
-        """One sentence for each kind of rewrite, with those of `layers` concerned, the scopes of a Keras model."""
+        """Return one sentence per kind of rewrite, with the affected ones of `layers`, the scopes of a Keras model."""
         return sentences(self.applied, RULES, layers)
 
 
 def legalize(
     model: Model, runtime: Runtime, allow_approximation: bool = False, rules: Iterable[Rewrite] = RULES
 ) -> Legalized:
-    """The model with each operator that the runtime lacks rewritten, where a rule knows an equal graph.
+    """Return the model with each unsupported operator rewritten, if a rule has an equal graph for it.
 
-    The outputs stay as they are: exactly where a rewrite moves data, within float32's or the quantized type's rounding
-    where it computes; approximations only where they are allowed. Legal operators stay but for what is never of use
-    (a RESHAPE to the shape that is there). What no rule applies to stays too: operators.legality names it.
-    Subgraphs keep their inputs, outputs and numbers; an offline plan goes where anything changed. A model compiled for
-    an accelerator stays as it is.
+    The outputs do not change: they are identical if a rewrite moves data, and within the rounding of float32 or of the
+    quantized type if it computes; approximations are used only if allowed. Supported operators remain, except those
+    that are never of use (a RESHAPE to the same shape). Operators that no rule applies to remain too:
+    operators.legality names them. Subgraphs keep their inputs, outputs and indices; an offline plan is removed if
+    anything changed. A model that was compiled for an accelerator does not change.
     """
     if keeps_own_plan(model):
         return Legalized(model, ())
@@ -139,7 +141,7 @@ def legalize(
 
 
 def _rewrite(draft: Draft, rules: tuple[Rewrite, ...], context: Context) -> list[Applied]:
-    """Apply rules to each operator in turn, and again until a round finds nothing; what was done."""
+    """Apply rules to each operator in turn, until a round changes nothing; return the rewrites."""
     done: list[Applied] = []
     already_dead = {operator.index for operator in dead_operators(draft)}
     for _ in range(MAX_ROUNDS):
@@ -160,13 +162,13 @@ def _rewrite_one(draft: Draft, operator: Operator, rules: tuple[Rewrite, ...], c
     """What the first rule that applies does to an operator. One that is not sound is left to runtimes."""
     if not is_sound(draft, operator):
         return []
-    legal: bool | None = None
+    is_supported: bool | None = None
     for rule in rules:
         if rule.codes and operator.code not in rule.codes:
             continue
-        if not rule.wanted:
-            legal = context.legal(draft, operator) if legal is None else legal
-            if legal:
+        if not rule.always:
+            is_supported = context.is_supported(draft, operator) if is_supported is None else is_supported
+            if is_supported:
                 continue
         result = rule.apply(draft, operator, context)
         if result is not None:

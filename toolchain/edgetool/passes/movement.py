@@ -1,14 +1,10 @@
-"""Rewrites of operators that move data and that the runtime lacks, or has for fewer inputs, ranks and types.
+"""Rewrites of operators that move data: RESHAPE, upsampling, CONCATENATION, TILE, BROADCAST_TO and TRANSPOSE.
 
-RESHAPE where it does nothing, and operators that are a RESHAPE. Data stays where it is in all of them.
-
-Chains of RESHAPE and TILE that repeat the rows and columns of an image are RESIZE_NEAREST_NEIGHBOR.
-
-CONCATENATION of more inputs than the kernel takes.
-
-TILE, which TensorFlow Lite Micro lacks, and BROADCAST_TO of more dimensions than its kernel takes.
-
-TRANSPOSE of more dimensions than kernels take: axes that stay together are one, and what is left goes in steps.
+RESHAPE is removed if it has no effect, and replaces EXPAND_DIMS and SQUEEZE. Chains of RESHAPE and TILE that repeat the
+rows and columns of an image become RESIZE_NEAREST_NEIGHBOR. CONCATENATION of more inputs than the kernel supports
+becomes a tree. TILE, which TensorFlow Lite Micro does not support, and BROADCAST_TO of too many dimensions become
+BROADCAST_TO of merged axes, or CONCATENATION. TRANSPOSE of too many dimensions is split: axes that stay adjacent are
+merged, and the rest is a sequence of exchanges.
 """
 
 from __future__ import annotations
@@ -23,12 +19,12 @@ import numpy.typing as npt
 
 from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Operator, Tensor
-from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps, applied
+from edgetool.passes.rewrite import Applied, Context, OperatorBuilder, Rewrite, applied
 from edgetool.passes.validation import is_sound
 
 
 def same_values(first: Tensor, second: Tensor) -> bool:
-    """Whether equal elements of two tensors mean the same."""
+    """Whether equal elements of two tensors represent the same values."""
     if first.dtype is not second.dtype:
         return False
     one, other = first.quantization, second.quantization
@@ -38,7 +34,7 @@ def same_values(first: Tensor, second: Tensor) -> bool:
 
 
 def _merge(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """RESHAPE of a RESHAPE takes what the first one took."""
+    """Let a RESHAPE of a RESHAPE read the input of the first one."""
     before = draft.producer(operator.inputs[0])
     if before is None or before.code != "RESHAPE" or not is_sound(draft, before):
         return None
@@ -53,7 +49,7 @@ def _merge(draft: Draft, operator: Operator, context: Context) -> Applied | None
 
 
 def _remove(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """RESHAPE to the shape that is there."""
+    """Remove a RESHAPE to the same shape."""
     source, output = draft.tensors[operator.inputs[0]], draft.tensors[operator.outputs[0]]
     if source.shape != output.shape or source.is_variable or not same_values(source, output):
         return None
@@ -62,31 +58,33 @@ def _remove(draft: Draft, operator: Operator, context: Context) -> Applied | Non
 
 
 def bypass(draft: Draft, operator: Operator) -> bool:
-    """Leave out an operator whose output is its first input; False where the graph needs both tensors."""
+    """Remove an operator whose output is its first input; return False if the graph needs both tensors."""
     source, output = operator.inputs[0], operator.outputs[0]
     if output not in draft.outputs:
         draft.redirect(output, source)
         draft.replace(operator)
         return True
-    maker = draft.producer(source)
-    if maker is None or source in draft.outputs:
+    producer = draft.producer(source)
+    if producer is None or source in draft.outputs:
         return False
     draft.redirect(source, output)
-    draft.replace(maker, replace(maker, outputs=tuple(output if made == source else made for made in maker.outputs)))
+    draft.replace(
+        producer, replace(producer, outputs=tuple(output if old == source else old for old in producer.outputs))
+    )
     draft.replace(operator)
     return True
 
 
 def _as_reshape(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """EXPAND_DIMS or SQUEEZE of a type that their kernels lack."""
-    steps = Steps(draft, operator)
-    result = steps.reshape(operator.inputs[0], draft.tensors[operator.outputs[0]].shape)
-    return steps.finish("as-reshape", result)
+    """Replace EXPAND_DIMS or SQUEEZE of a type that its kernel does not support."""
+    builder = OperatorBuilder(draft, operator)
+    result = builder.reshape(operator.inputs[0], draft.tensors[operator.outputs[0]].shape)
+    return builder.finish("as-reshape", result)
 
 
 RESHAPE_RULES = (
-    Rewrite("merge-reshapes", "", _merge, frozenset({"RESHAPE"}), wanted=True),
-    Rewrite("remove-reshape", "", _remove, frozenset({"RESHAPE"}), wanted=True),
+    Rewrite("merge-reshapes", "", _merge, frozenset({"RESHAPE"}), always=True),
+    Rewrite("remove-reshape", "", _remove, frozenset({"RESHAPE"}), always=True),
     Rewrite(
         "as-reshape",
         "replaced by RESHAPE, which supports every type",
@@ -103,9 +101,9 @@ MAX_ELEMENTS = 1 << 24
 
 
 def _upsample(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """The longest chain from this operator on whose result is an upsampling of the image before it.
+    """Replace the longest chain from this operator on whose result is an upsampled image.
 
-    Which element of the image each element of the result is decides that, not the form of the chain.
+    Indices of the image are moved through the chain, so the decision depends on its effect, not on its form.
     """
     source = operator.inputs[0]
     before = draft.producer(source)
@@ -129,17 +127,17 @@ def _upsample(draft: Draft, operator: Operator, context: Context) -> Applied | N
         at = readers[0]
     if last is None:
         return None
-    steps = Steps(draft, last)
+    builder = OperatorBuilder(draft, last)
     shape = draft.tensors[last.outputs[0]].shape
-    size = steps.constant([shape[1], shape[2]])
-    resized = steps.step("RESIZE_NEAREST_NEIGHBOR", [source, size], shape, like=source, half_pixel_centers=True)
-    if not all(context.legal(draft, made) for made in steps.made):
+    size = builder.constant([shape[1], shape[2]])
+    resized = builder.add("RESIZE_NEAREST_NEIGHBOR", [source, size], shape, like=source, half_pixel_centers=True)
+    if not builder.is_supported(context):
         return None
-    return replace(steps.finish("upsample", resized), operator_label=operator.label)
+    return replace(builder.finish("upsample", resized), operator_label=operator.label)
 
 
 def _moved(draft: Draft, operator: Operator, index: Index) -> Index | None:
-    """Where the elements of an operator's result come from, as it moves them; None where it does something else."""
+    """Return the indices as the operator moves them; None if it does not just move elements."""
     if not is_sound(draft, operator) or (output := draft.tensors[operator.outputs[0]]).element_count > MAX_ELEMENTS:
         return None
     if operator.code in {"RESHAPE", "EXPAND_DIMS", "SQUEEZE"}:
@@ -153,7 +151,7 @@ def _moved(draft: Draft, operator: Operator, index: Index) -> Index | None:
 
 
 def _is_upsampled(index: Index, image: tuple[int, ...]) -> bool:
-    """Whether an array of indices into an image (N, H, W, C) has each row and column that often in a row."""
+    """Whether an array of indices into an image (N, H, W, C) repeats its rows and columns."""
     batch, height, width, channels = image
     if index.ndim != 4 or index.shape[::3] != (batch, channels):
         return False
@@ -163,7 +161,7 @@ def _is_upsampled(index: Index, image: tuple[int, ...]) -> bool:
 
 
 def _nearest(size: int, resized: int) -> Index:
-    """The row that RESIZE_NEAREST_NEIGHBOR takes for each of its own, in float32 as its kernels compute it.
+    """Return the source row of each row of RESIZE_NEAREST_NEIGHBOR, in float32 as its kernels compute it.
 
     Source: GetNearestNeighbor in resize_nearest_neighbor.h (TensorFlow Lite), with half_pixel_centers.
     """
@@ -183,45 +181,45 @@ UPSAMPLING_RULES = (
 )
 
 
-def concatenate(steps: Steps, tensors: Sequence[int], axis: int) -> int:
-    """The tensors one after the other along an axis, by one operator; a single one as it is."""
+def concatenate(builder: OperatorBuilder, tensors: Sequence[int], axis: int) -> int:
+    """Concatenate the tensors along an axis by one operator; return a single one unchanged."""
     if len(tensors) == 1:
         return tensors[0]
-    shape = list(steps.draft.tensors[tensors[0]].shape)
-    shape[axis] = sum(steps.draft.tensors[tensor].shape[axis] for tensor in tensors)
-    return steps.step("CONCATENATION", tensors, shape, like=tensors[0], version=2, axis=axis)
+    shape = list(builder.draft.tensors[tensors[0]].shape)
+    shape[axis] = sum(builder.draft.tensors[tensor].shape[axis] for tensor in tensors)
+    return builder.add("CONCATENATION", tensors, shape, like=tensors[0], version=2, axis=axis)
 
 
-def join(steps: Steps, tensors: Sequence[int], axis: int, context: Context) -> int:
-    """The tensors one after the other along an axis, by a tree of operators of as many inputs as each may have.
+def join(builder: OperatorBuilder, tensors: Sequence[int], axis: int, context: Context) -> int:
+    """Concatenate the tensors along an axis by a tree of operators with as many inputs as each supports.
 
-    As few as possible are joined before the last one, each of which is copied once more.
+    As few as possible are joined before the last one, because these are copied once more.
     """
-    most = context.runtime.limit("CONCATENATION", "inputs") or len(tensors)
-    while len(tensors) > most:
-        joined, rest, excess = [], list(tensors), len(tensors) - most
-        while excess > 0 and len(rest) > 1:
-            group, rest = rest[: min(most, excess + 1)], rest[min(most, excess + 1) :]
-            joined.append(concatenate(steps, group, axis))
-            excess -= len(group) - 1
+    limit = context.runtime.limit("CONCATENATION", "inputs") or len(tensors)
+    while len(tensors) > limit:
+        joined, rest, remaining = [], list(tensors), len(tensors) - limit
+        while remaining > 0 and len(rest) > 1:
+            group, rest = rest[: min(limit, remaining + 1)], rest[min(limit, remaining + 1) :]
+            joined.append(concatenate(builder, group, axis))
+            remaining -= len(group) - 1
         tensors = [*joined, *rest]
-    return concatenate(steps, tensors, axis)
+    return concatenate(builder, tensors, axis)
 
 
 def _concatenation(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """A tree of them; the scales are equal already where the operator has a quantized type."""
+    """Split into a tree; the scales are equal already if the operator has a quantized type."""
     options = operator.options
-    most = context.runtime.limit("CONCATENATION", "inputs")
-    if options is None or options["fused_activation_function"] != "NONE" or most is None:
+    limit = context.runtime.limit("CONCATENATION", "inputs")
+    if options is None or options["fused_activation_function"] != "NONE" or limit is None:
         return None
-    if len(operator.inputs) <= most:
+    if len(operator.inputs) <= limit:
         return None
     axis = options.integer("axis") % max(1, len(draft.tensors[operator.outputs[0]].shape))
-    steps = Steps(draft, operator)
-    result = join(steps, operator.inputs, axis, context)
-    if not all(context.legal(draft, made) for made in steps.made):
+    builder = OperatorBuilder(draft, operator)
+    result = join(builder, operator.inputs, axis, context)
+    if not builder.is_supported(context):
         return None
-    return steps.finish("split-concatenation", result)
+    return builder.finish("split-concatenation", result)
 
 
 JOIN_RULES = (
@@ -234,27 +232,27 @@ JOIN_RULES = (
 )
 
 
-# Axes from the outermost on: whether it is repeated, from size 1, and how long it becomes.
+# Axes from the outermost on: whether the axis is repeated (from size 1), and its resulting size.
 Axes = list[tuple[bool, int]]
 
 
 def broadcast_axes(shape: Sequence[int], multiples: Sequence[int]) -> Axes:
-    """TILE as a broadcast: before each axis stands one of size 1 that is repeated, and all others stay.
+    """Return TILE as a broadcast: before each axis, insert one of size 1 that is repeated.
 
-    Neighbours of one kind are one axis, those of size 1 are left out: [4, 1, 6] times [1, 2, 3] is 4, x6 and 6.
+    Adjacent axes of one kind are merged, and those of size 1 left out: [4, 1, 6] times [1, 2, 3] is 4, x6 and 6.
     """
-    return _merged(
+    return _merge_repeated(
         axis for size, times in zip(shape, multiples, strict=True) for axis in ((True, times), (False, size))
     )
 
 
-def _merged(axes: Iterable[tuple[bool, int]]) -> Axes:
-    kept = [axis for axis in axes if axis[1] != 1]
-    return [(repeated, prod(size for _, size in group)) for repeated, group in groupby(kept, lambda axis: axis[0])]
+def _merge_repeated(axes: Iterable[tuple[bool, int]]) -> Axes:
+    axes_kept = [axis for axis in axes if axis[1] != 1]
+    return [(repeated, prod(size for _, size in group)) for repeated, group in groupby(axes_kept, lambda axis: axis[0])]
 
 
 def _multiples(draft: Draft, operator: Operator) -> tuple[int, ...] | None:
-    """How often each axis of the input is repeated, None where that is not known or the result is empty."""
+    """Return how often each axis of the input is repeated, None if that is unknown or the result is empty."""
     shape, output = draft.tensors[operator.inputs[0]].shape, draft.tensors[operator.outputs[0]]
     if output.element_count == 0:
         return None
@@ -266,64 +264,64 @@ def _multiples(draft: Draft, operator: Operator) -> tuple[int, ...] | None:
 
 
 def _broadcast(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """One BROADCAST_TO, or several where the axes are more than it takes, with RESHAPE around them."""
+    """Use one BROADCAST_TO, or several with RESHAPE around them if it does not support as many axes."""
     source, output = operator.inputs[0], draft.tensors[operator.outputs[0]]
     multiples = _multiples(draft, operator)
-    most = context.runtime.limit("BROADCAST_TO", "dimensions") or len(output.shape) + 1
-    if multiples is None or most < 3:
+    limit = context.runtime.limit("BROADCAST_TO", "dimensions") or len(output.shape) + 1
+    if multiples is None or limit < 3:
         return None
     shape = (1,) * (len(output.shape) - len(draft.tensors[source].shape)) + draft.tensors[source].shape
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     repeats_ones = all(size == 1 for size, times in zip(shape, multiples, strict=True) if times != 1)
-    if len(shape) <= most and repeats_ones:
-        result = _broadcast_to(steps, source, output.shape)
+    if len(shape) <= limit and repeats_ones:
+        result = _broadcast_to(builder, source, output.shape)
     else:
-        result = _broadcast_in_turn(steps, source, broadcast_axes(shape, multiples), most)
-    if not all(context.legal(draft, made) for made in steps.made):
+        result = _broadcast_in_turn(builder, source, broadcast_axes(shape, multiples), limit)
+    if not builder.is_supported(context):
         return None
-    return steps.finish("repeat-broadcast", result)
+    return builder.finish("repeat-broadcast", result)
 
 
-def _broadcast_in_turn(steps: Steps, tensor: int, axes: Axes, most: int) -> int:
-    """Repeat the innermost axes first, as many at a time as one operator takes."""
+def _broadcast_in_turn(builder: OperatorBuilder, tensor: int, axes: Axes, limit: int) -> int:
+    """Repeat the innermost axes first, as many at a time as one operator supports."""
     while any(repeated for repeated, _ in axes):
-        inner = axes if len(axes) <= most else axes[1 - most :]
+        inner = axes if len(axes) <= limit else axes[1 - limit :]
         outer = axes[: len(axes) - len(inner)]
         lead = [prod(size for repeated, size in outer if not repeated)] if outer else []
-        tensor = steps.reshape(tensor, [*lead, *(1 if repeated else size for repeated, size in inner)])
-        tensor = _broadcast_to(steps, tensor, [*lead, *(size for _, size in inner)])
-        axes = _merged([*outer, (False, prod(size for _, size in inner))])
+        tensor = builder.reshape(tensor, [*lead, *(1 if repeated else size for repeated, size in inner)])
+        tensor = _broadcast_to(builder, tensor, [*lead, *(size for _, size in inner)])
+        axes = _merge_repeated([*outer, (False, prod(size for _, size in inner))])
     return tensor
 
 
-def _broadcast_to(steps: Steps, tensor: int, shape: Sequence[int]) -> int:
-    version = 3 if steps.draft.tensors[tensor].dtype is DType.INT16 else 2
-    return steps.step("BROADCAST_TO", [tensor, steps.constant(list(shape))], shape, like=tensor, version=version)
+def _broadcast_to(builder: OperatorBuilder, tensor: int, shape: Sequence[int]) -> int:
+    version = 3 if builder.draft.tensors[tensor].dtype is DType.INT16 else 2
+    return builder.add("BROADCAST_TO", [tensor, builder.constant(list(shape))], shape, like=tensor, version=version)
 
 
 def _concatenate(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """CONCATENATION of the tensor with itself, axis by axis, for a runtime without BROADCAST_TO."""
+    """Concatenate the tensor with itself, axis by axis, for a runtime without BROADCAST_TO."""
     multiples = _multiples(draft, operator)
     if multiples is None:
         return None
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     shape = draft.tensors[operator.inputs[0]].shape
-    result = steps.reshape(operator.inputs[0], (1,) * (len(multiples) - len(shape)) + shape)
+    result = builder.reshape(operator.inputs[0], (1,) * (len(multiples) - len(shape)) + shape)
     for axis, times in reversed(tuple(enumerate(multiples))):
-        result = _times(steps, result, axis, times, context)
-    if not all(context.legal(draft, made) for made in steps.made):
+        result = _repeat_along(builder, result, axis, times, context)
+    if not builder.is_supported(context):
         return None
-    return steps.finish("repeat-concatenate", result)
+    return builder.finish("repeat-concatenate", result)
 
 
-def _times(steps: Steps, tensor: int, axis: int, times: int, context: Context) -> int:
-    """The tensor `times` times along the axis: tens of tens of them, as it were."""
-    most = context.runtime.limit("CONCATENATION", "inputs") or times
-    whole, rest = divmod(times, most)
+def _repeat_along(builder: OperatorBuilder, tensor: int, axis: int, times: int, context: Context) -> int:
+    """Repeat the tensor along the axis, by operators that concatenate as many as each supports, recursively."""
+    limit = context.runtime.limit("CONCATENATION", "inputs") or times
+    whole, rest = divmod(times, limit)
     if not whole:
-        return concatenate(steps, [tensor] * times, axis)
-    many = _times(steps, concatenate(steps, [tensor] * most, axis), axis, whole, context)
-    return join(steps, [many, *[tensor] * rest], axis, context)
+        return concatenate(builder, [tensor] * times, axis)
+    many = _repeat_along(builder, concatenate(builder, [tensor] * limit, axis), axis, whole, context)
+    return join(builder, [many, *[tensor] * rest], axis, context)
 
 
 _CODES = frozenset({"TILE", "BROADCAST_TO"})
@@ -343,16 +341,16 @@ REPEAT_RULES = (
 )
 
 
-def merged(shape: Sequence[int], permutation: Sequence[int]) -> tuple[list[int], list[int]]:
-    """A shape and permutation with the same effect and the fewest axes.
+def merge_axes(shape: Sequence[int], permutation: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return a shape and permutation with the same effect and the fewest axes.
 
-    Axes of one element are left out; those that follow each other before and after are one.
+    Axes of one element are left out; axes that are adjacent before and after are merged.
     """
-    kept = [axis for axis in permutation if shape[axis] != 1]
-    rank = {axis: place for place, axis in enumerate(sorted(kept))}
-    sizes = [shape[axis] for axis in sorted(kept)]
+    axes_kept = [axis for axis in permutation if shape[axis] != 1]
+    rank = {axis: place for place, axis in enumerate(sorted(axes_kept))}
+    sizes = [shape[axis] for axis in sorted(axes_kept)]
     groups: list[list[int]] = []
-    for axis in (rank[axis] for axis in kept):
+    for axis in (rank[axis] for axis in axes_kept):
         if groups and groups[-1][-1] + 1 == axis:
             groups[-1].append(axis)
         else:
@@ -361,24 +359,24 @@ def merged(shape: Sequence[int], permutation: Sequence[int]) -> tuple[list[int],
     return [prod(sizes[axis] for axis in group) for group in order], [order.index(group) for group in groups]
 
 
-def moves(sizes: Sequence[int], permutation: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """The permutation as exchanges of two neighbouring blocks: (outer, first, second, inner) elements each.
+def block_exchanges(sizes: Sequence[int], permutation: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """Return the permutation as exchanges of two adjacent blocks: (outer, first, second, inner) elements each.
 
-    Each brings the next axis, with those that follow it already, to its place.
+    Each moves the next axis to its place, with those that already follow it.
     """
-    now = list(range(len(sizes)))
+    current = list(range(len(sizes)))
     exchanges = []
     for place, axis in enumerate(permutation):
-        at = now.index(axis)
+        at = current.index(axis)
         if at == place:
             continue
         end = at + 1
-        while end < len(now) and place + end - at < len(now) and now[end] == permutation[place + end - at]:
+        while end < len(current) and place + end - at < len(current) and current[end] == permutation[place + end - at]:
             end += 1
-        blocks = (now[:place], now[place:at], now[at:end], now[end:])
+        blocks = (current[:place], current[place:at], current[at:end], current[end:])
         outer, first, second, inner = (prod(sizes[axis] for axis in block) for block in blocks)
         exchanges.append((outer, first, second, inner))
-        now = [*blocks[0], *blocks[2], *blocks[1], *blocks[3]]
+        current = [*blocks[0], *blocks[2], *blocks[1], *blocks[3]]
     return exchanges
 
 
@@ -387,22 +385,22 @@ def _transpose(draft: Draft, operator: Operator, context: Context) -> Applied | 
     values = draft.values(operator.inputs[1])
     if values is None or output.element_count == 0:
         return None
-    sizes, permutation = merged(source.shape, [int(axis) for axis in values])
-    for plan in ([(sizes, permutation)], [_exchange(move) for move in moves(sizes, permutation)]):
-        steps = Steps(draft, operator)
+    sizes, permutation = merge_axes(source.shape, [int(axis) for axis in values])
+    for plan in ([(sizes, permutation)], [_exchange(exchange) for exchange in block_exchanges(sizes, permutation)]):
+        builder = OperatorBuilder(draft, operator)
         result = operator.inputs[0]
         for shape, order in plan:
             if order == sorted(order):
                 continue
-            inputs = [steps.reshape(result, shape), steps.constant(order)]
-            result = steps.step("TRANSPOSE", inputs, [shape[axis] for axis in order], like=result, version=2)
-        if all(context.legal(draft, made) for made in steps.made):
-            return steps.finish("transpose", result)
+            inputs = [builder.reshape(result, shape), builder.constant(order)]
+            result = builder.add("TRANSPOSE", inputs, [shape[axis] for axis in order], like=result, version=2)
+        if builder.is_supported(context):
+            return builder.finish("transpose", result)
     return None
 
 
-def _exchange(move: tuple[int, int, int, int]) -> tuple[list[int], list[int]]:
-    return merged(move, (0, 2, 1, 3))
+def _exchange(exchange: tuple[int, int, int, int]) -> tuple[list[int], list[int]]:
+    return merge_axes(exchange, (0, 2, 1, 3))
 
 
 TRANSPOSE_RULES = (

@@ -1,8 +1,8 @@
-"""Arithmetic at a model's start that only changes what its input's codes stand for becomes the input's scale. Pure.
+"""Arithmetic at a model's start that only changes the meaning of its input's codes, folded into the input's scale.
 
 Rescaling pixels by 1/255 makes a MUL whose output has the codes of its input, with another scale. Whether operators do
-that is tried with every code and every constant; where a result is so near the middle of two codes that kernels may
-round it either way, they stay. (x / 127.5 - 1 is such a case: its codes lie half way between those of x.)
+that is tested with every code and every constant; if a result is so close to the middle of two codes that kernels may
+round it either way, they remain. (x / 127.5 - 1 is such a case: its codes lie half-way between those of x.)
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Model, Operator, Tensor
+from edgetool.passes.elementwise import Reals
 from edgetool.passes.validation import common_shape
 
-Reals = npt.NDArray[np.float64]
-Scale = tuple[float, int]  # and zero point
+ScaleAndZeroPoint = tuple[float, int]
 
-# How near to the middle of two codes a result may lie: kernels' fixed-point arithmetic is off by less than 1e-5.
+# The minimum distance of a result from the middle of two codes: the kernels' fixed-point error is below 1e-5.
 TIE = 1e-3
-# The codes of 8-bit types: the lowest, and the highest.
+# The lowest and the highest code of 8-bit types.
 CODES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
 LIMIT_CONSTANTS = 2**16
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"MUL": np.multiply, "ADD": np.add, "SUB": np.subtract}
@@ -31,19 +31,19 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"MUL": np.multiply, "ADD": n
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """What a graph input holds now: x * scale + offset, where x is what it held."""
+    """The new contents of a graph input: x * scale + offset, where x is the old contents."""
 
     scale: float
     offset: float
 
     def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """What the input holds now for values that it held."""
+        """Return the new contents of the input for old values."""
         return np.asarray(values.astype(np.float64) * self.scale + self.offset, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Rescaled:
-    """The model; per graph input how its real values are made of those it took, None where they are the same."""
+class RescaledModel:
+    """The model; for each graph input, the map from its old real values to the new ones, None if they are the same."""
 
     model: Model
     inputs: tuple[Affine | None, ...]
@@ -52,41 +52,41 @@ class Rescaled:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Operators at an input, in order, that leave its codes alone, and the tensor that the last one makes."""
+    """Operators at an input, in order, that do not change its codes, and the tensor that the last one writes."""
 
     operators: tuple[Operator, ...]
     last: int
     affine: Affine
 
 
-def fold_rescaling(model: Model) -> Rescaled:
-    """The model without leading operators that leave each of an 8-bit input's codes as it is.
+def fold_rescaling(model: Model) -> RescaledModel:
+    """Return the model without leading operators that leave each code of an 8-bit input unchanged.
 
-    MUL, ADD, SUB with constants and QUANTIZE go, and the input tensor takes the quantization of what they made: for the
-    same codes the outputs stay the same. A uint8 input keeps its type, and one QUANTIZE.
+    MUL, ADD, SUB with constants and QUANTIZE are removed, and the input tensor gets the quantization of their result:
+    for the same codes, the outputs stay the same. A uint8 input keeps its type, and one QUANTIZE.
     """
     draft = Draft(model)
     affine: list[Affine | None] = []
     notes: list[str] = []
     for index in draft.inputs:
         before = draft.tensors[index]
-        chain = _longest(draft, index)
+        chain = _longest_chain(draft, index)
         affine.append(None if chain is None else chain.affine)
         if chain is not None:
             _fold(draft, before, chain)
             notes.append(_note(model, before, chain))
-    return Rescaled(draft.finish() if notes else model, tuple(affine), tuple(notes))
+    return RescaledModel(draft.finish() if notes else model, tuple(affine), tuple(notes))
 
 
-def _longest(draft: Draft, index: int) -> _Chain | None:
-    """The longest chain from the input that may go; None where there is none."""
+def _longest_chain(draft: Draft, index: int) -> _Chain | None:
+    """Return the longest removable chain from the input; None if there is none."""
     start = draft.tensors[index]
-    own = start.per_tensor
-    if start.dtype not in CODES or own is None or index in draft.outputs:
+    start_scale = start.per_tensor
+    if start.dtype not in CODES or start_scale is None or index in draft.outputs:
         return None
     low, high = CODES[start.dtype]
     codes = np.arange(low, high + 1, dtype=np.float64)
-    values: Reals | None = _real(codes, own)
+    values: Reals | None = _real(codes, start_scale)
     operators: list[Operator] = []
     best, tensor = None, index
     while values is not None:
@@ -100,31 +100,33 @@ def _longest(draft: Draft, index: int) -> _Chain | None:
         if tensor in draft.outputs:
             break
         values = _after(draft, readers[0], values)
-        made = draft.tensors[tensor]
-        if values is None or made.dtype is not DType.INT8 or made.per_tensor is None:
+        result = draft.tensors[tensor]
+        if values is None or result.dtype is not DType.INT8 or result.per_tensor is None:
             continue
-        if _is_code_of(codes - (low + 128), values, made.per_tensor):
-            best = _Chain(tuple(operators), tensor, _between(start.dtype, own, made.per_tensor))
-    # What is left of a uint8 input is one QUANTIZE, which may be all that was there.
+        if _is_code_of(codes - (low + 128), values, result.per_tensor):
+            best = _Chain(tuple(operators), tensor, _between(start.dtype, start_scale, result.per_tensor))
+    # A uint8 input keeps one QUANTIZE, which may be all that there was.
     return best if best is None or start.dtype is DType.INT8 or len(best.operators) > 1 else None
 
 
-def _is_code_of(codes: Reals, values: Reals, own: Scale) -> bool:
+def _is_code_of(codes: Reals, values: Reals, quantization: ScaleAndZeroPoint) -> bool:
     """Whether each real value, (256, ...), is that of its code, (256,)."""
-    scale, zero_point = own
-    found = np.rint(values / scale) + zero_point
-    return bool((found == codes.reshape(-1, *[1] * (found.ndim - 1))).all())
+    scale, zero_point = quantization
+    nearest = np.rint(values / scale) + zero_point
+    return bool((nearest == codes.reshape(-1, *[1] * (nearest.ndim - 1))).all())
 
 
-def _between(dtype: DType, old: Scale, made: Scale) -> Affine:
-    """From the real value of a code of the input to that of the same code of what is made of it."""
+def _between(dtype: DType, old: ScaleAndZeroPoint, new: ScaleAndZeroPoint) -> Affine:
+    """Return the map from the real value of an input's code to that of the same code of the result."""
     low, _ = CODES[dtype]
-    zero_point = made[1] + low + 128
-    return Affine(made[0] / old[0], made[0] * (old[1] - zero_point))
+    zero_point = new[1] + low + 128
+    return Affine(new[0] / old[0], new[0] * (old[1] - zero_point))
 
 
 def _constants(draft: Draft, operator: Operator) -> list[Reals | None]:
-    """The real values of an arithmetic operator's constants, None for what is computed; none for another operator."""
+    """Return the real values of an arithmetic operator's constants, None for a computed input; empty for other
+    operators.
+    """
     options = operator.options
     if operator.code not in ARITHMETIC or options is None or len(operator.inputs) != 2:
         return []
@@ -134,33 +136,33 @@ def _constants(draft: Draft, operator: Operator) -> list[Reals | None]:
 
 
 def _after(draft: Draft, operator: Operator, values: Reals) -> Reals | None:
-    """The real values that an operator makes of those given, (256, *constants); None where nobody can be sure."""
-    made = draft.tensors[operator.outputs[0]]
+    """Return the operator's results for these real values, (256, *constants); None if the rounding is uncertain."""
+    output = draft.tensors[operator.outputs[0]]
     if operator.code == "QUANTIZE":
-        return _rounded(values, made)
+        return _rounded(values, output)
     constants = _constants(draft, operator)
-    known = next((constant for constant in constants if constant is not None), None)
-    if known is None or known.size * values[0].size > LIMIT_CONSTANTS:
+    constant_input = next((constant for constant in constants if constant is not None), None)
+    if constant_input is None or constant_input.size * values[0].size > LIMIT_CONSTANTS:
         return None
-    if common_shape([known.shape, made.shape]) != made.shape:
+    if common_shape([constant_input.shape, output.shape]) != output.shape:
         return None
-    rank = max(known.ndim, values.ndim - 1)
+    rank = max(constant_input.ndim, values.ndim - 1)
     values = values.reshape(-1, *[1] * (rank - values.ndim + 1), *values.shape[1:])
     parts = [values if constant is None else constant for constant in constants]
-    return _rounded(ARITHMETIC[operator.code](*parts), made)
+    return _rounded(ARITHMETIC[operator.code](*parts), output)
 
 
 def _constant(draft: Draft, tensor: int) -> Reals | None:
-    """The real values of a quantized constant, without leading dimensions of 1; None for anything else."""
-    found, codes = draft.tensors[tensor], draft.values(tensor)
-    if codes is None or found.per_tensor is None or found.dtype not in CODES:
+    """Return the real values of a quantized constant, without leading dimensions of 1; None for anything else."""
+    nearest, codes = draft.tensors[tensor], draft.values(tensor)
+    if codes is None or nearest.per_tensor is None or nearest.dtype not in CODES:
         return None
     codes = codes.reshape(codes.shape[np.argmax(np.array((*codes.shape, 2)) != 1) :])
-    return _real(codes.astype(np.float64), found.per_tensor)
+    return _real(codes.astype(np.float64), nearest.per_tensor)
 
 
 def _rounded(values: Reals, tensor: Tensor) -> Reals | None:
-    """The real values of a quantized tensor's codes; None where a value lies in the middle of two codes."""
+    """Return the real values of a quantized tensor's codes; None if a value lies in the middle of two codes."""
     if tensor.dtype not in CODES or tensor.per_tensor is None:
         return None
     scale, zero_point = tensor.per_tensor
@@ -172,19 +174,19 @@ def _rounded(values: Reals, tensor: Tensor) -> Reals | None:
     return _real(codes, tensor.per_tensor)
 
 
-def _real(codes: Reals, own: Scale) -> Reals:
-    scale, zero_point = own
+def _real(codes: Reals, quantization: ScaleAndZeroPoint) -> Reals:
+    scale, zero_point = quantization
     return np.asarray((codes - zero_point) * scale)
 
 
 def _fold(draft: Draft, start: Tensor, chain: _Chain) -> None:
-    """Take the chain out; the input gets the quantization of what it made."""
-    made = draft.tensors[chain.last].quantization
-    assert made is not None
-    assert made.per_tensor is not None
+    """Remove the chain, and give the input the quantization of its result."""
+    result = draft.tensors[chain.last].quantization
+    assert result is not None
+    assert result.per_tensor is not None
     unsigned = start.dtype is DType.UINT8
-    shifted = (made.per_tensor[1] + (128 if unsigned else 0),)
-    quantization = replace(made, zero_points=shifted, minimum=(), maximum=())
+    shifted = (result.per_tensor[1] + (128 if unsigned else 0),)
+    quantization = replace(result, zero_points=shifted, minimum=(), maximum=())
     draft.tensors[start.index] = replace(start, quantization=quantization)
     if unsigned:
         draft.replace(chain.operators[-1], draft.make("QUANTIZE", [start.index], [chain.last]))

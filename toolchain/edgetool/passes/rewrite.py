@@ -1,7 +1,4 @@
-"""What a rewrite is: a rule that turns one operator into an equal graph of others, built step by step.
-
-Builds what takes the place of an operator, one step after the other.
-"""
+"""Rewrite rules, each of which replaces one operator by an equal graph, and the builder of the new operators."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ from edgetool.target.types import Runtime
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What rules may know besides the graph: the runtime that the result is for, and what the user allows."""
+    """The input of rules besides the graph: the runtime that the result is for, and what the user allows."""
 
     runtime: Runtime
     allow_approximation: bool = False
 
-    def legal(self, draft: Draft, operator: Operator) -> bool:
-        """Whether the runtime has the operator for tensors of these types, ranks and scales."""
+    def is_supported(self, draft: Draft, operator: Operator) -> bool:
+        """Whether the runtime supports the operator for tensors of these types, ranks and scales."""
         return supports(operator, draft, self.runtime)
 
 
@@ -33,8 +30,8 @@ class Context:
 class Applied:
     """A rewrite that took place.
 
-    operator_label: what the operator was ("TILE"); tensor_names: of its outputs, then of its inputs, which tell its
-    layer; error: the largest difference that an approximation makes, None for what is exact.
+    operator_label: the replaced operator ("TILE"); tensor_names: of its outputs, then of its inputs, which identify its
+    layer; error: the maximum difference of an approximation, None if the rewrite is exact.
     """
 
     rewrite: str
@@ -43,45 +40,44 @@ class Applied:
     error: float | None = None
 
 
-# Changes the draft and tells what it did; None where it does not apply, with the draft as it was.
-Apply = Callable[[Draft, Operator, Context], Applied | None]
+# Changes the draft and returns the record; returns None, with the draft unchanged, if the rule does not apply.
+ApplyRewrite = Callable[[Draft, Operator, Context], Applied | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """A rule.
 
-    name: of this kind of rewrite, short and unique; says: what became of the operators and why, as the rest of a
-    sentence that starts with them ("became CONCATENATION: TensorFlow Lite Micro has no TILE"), "" for what is mere
-    tidying and not worth telling.
-    codes: the operators that it looks at; none for all of them.
-    wanted: it applies to legal operators too, because what it leaves out is never of use.
+    name: of this kind of rewrite, short and unique. summary: what happened to the operators and why, as the rest of a
+    sentence that starts with them ("became CONCATENATION: TensorFlow Lite Micro has no TILE"), "" for mere tidying that
+    is not reported. codes: the operators that it applies to; empty for all of them. always: it applies to supported
+    operators too, because what it removes is never of use.
     """
 
     name: str
-    says: str
-    apply: Apply
+    summary: str
+    apply: ApplyRewrite
     codes: frozenset[str] = field(default=frozenset())
-    wanted: bool = False
+    always: bool = False
 
 
 def applied(rewrite: str, draft: Draft, operator: Operator, error: float | None = None) -> Applied:
-    """The record of a rewrite of that operator."""
+    """Return the record of a rewrite of that operator."""
     tensors = [tensor for tensor in (*operator.outputs, *operator.inputs) if tensor >= 0]
     return Applied(rewrite, operator.label, tuple(draft.tensors[tensor].name for tensor in tensors), error)
 
 
-class Steps:
-    """New operators in the place of one. Nothing changes in the graph until `finish`."""
+class OperatorBuilder:
+    """Builds the operators that replace one. The graph does not change until `finish`."""
 
     def __init__(self, draft: Draft, operator: Operator) -> None:
         self.draft = draft
         self.operator = operator
-        self.made: list[Operator] = []
+        self.operators: list[Operator] = []
         names = [draft.tensors[tensor].name for tensor in (*operator.outputs, *operator.inputs) if tensor >= 0]
         self._name = next(filter(None, names), operator.label)
 
-    def step(
+    def add(
         self,
         code: str,
         inputs: Sequence[int],
@@ -92,15 +88,15 @@ class Steps:
         version: int = 1,
         **option_fields: OptionValue,
     ) -> int:
-        """The new tensor that an operator makes of `inputs`: with the type and scale of the tensor `like`.
+        """Add an operator; return its output, which has the type and scale of the tensor `like`.
 
-        With `dtype`, it is of that type and has no scale.
+        With `dtype`, the output has that type and no scale.
         """
-        of = self.draft.tensors[like]
-        scale = of.quantization if dtype is None else None
-        return self.typed(code, inputs, shape, dtype or of.dtype, scale, version=version, **option_fields)
+        source = self.draft.tensors[like]
+        scale = source.quantization if dtype is None else None
+        return self.add_typed(code, inputs, shape, dtype or source.dtype, scale, version=version, **option_fields)
 
-    def typed(
+    def add_typed(
         self,
         code: str,
         inputs: Sequence[int],
@@ -111,86 +107,97 @@ class Steps:
         version: int = 1,
         **option_fields: OptionValue,
     ) -> int:
-        """The new tensor that an operator makes of `inputs`, with a type and scale of its own."""
-        made = self.draft.tensor(f"{self._name}/{code.lower()}", shape, dtype, quantization)
-        self.made.append(self.draft.make(code, inputs, [made], version, **option_fields))
-        return made
+        """Add an operator; return its output, which has this type and scale."""
+        output = self.draft.tensor(f"{self._name}/{code.lower()}", shape, dtype, quantization)
+        self.operators.append(self.draft.make(code, inputs, [output], version, **option_fields))
+        return output
 
-    def again(self, inputs: Sequence[int], quantization: Quantization | None = None) -> list[int]:
-        """New tensors that the operator itself makes of other inputs: in that scale, without one in its own."""
-        outputs = [self.draft.tensors[output] for output in self.operator.outputs]
-        made = [
+    def repeat(self, inputs: Sequence[int], quantization: Quantization | None = None) -> list[int]:
+        """Add the replaced operator itself with other inputs; return its outputs, in that scale if one is given."""
+        old_outputs = [self.draft.tensors[output] for output in self.operator.outputs]
+        outputs = [
             self.draft.tensor(f"{output.name}/{self.operator.code.lower()}", output.shape, output.dtype, scale)
-            for output in outputs
+            for output in old_outputs
             for scale in [quantization or output.quantization]
         ]
-        self.made.append(self.draft.copy(self.operator, inputs, made))
-        return made
+        self.operators.append(self.draft.copy(self.operator, inputs, outputs))
+        return outputs
 
     def constant(self, values: npt.ArrayLike, quantization: Quantization | None = None) -> int:
-        """A constant; integers that come without a type are int32."""
-        given = np.asarray(values)
-        dtype = DType.INT32 if given.dtype == np.int64 and not isinstance(values, np.ndarray) else None
-        return self.draft.constant(f"{self._name}/constant", given, quantization, dtype)
+        """Return a new constant; Python integers become int32."""
+        array = np.asarray(values)
+        dtype = DType.INT32 if array.dtype == np.int64 and not isinstance(values, np.ndarray) else None
+        return self.draft.constant(f"{self._name}/constant", array, quantization, dtype)
 
     def reshape(self, tensor: int, shape: Sequence[int]) -> int:
-        """The tensor in that shape: itself where it has it, or one that a RESHAPE before this place has made of it."""
+        """Return the tensor in that shape: itself, the result of an earlier RESHAPE, or that of a new one."""
         sizes = tuple(int(size) for size in shape)
         if self.draft.tensors[tensor].shape == sizes:
             return tensor
-        if (known := self._known(tensor, sizes)) is not None:
-            return known
-        return self.step("RESHAPE", self._reshape_inputs(tensor, sizes), sizes, like=tensor, new_shape=sizes)
+        if (existing := self._existing_reshape(tensor, sizes)) is not None:
+            return existing
+        return self.add("RESHAPE", self._reshape_inputs(tensor, sizes), sizes, like=tensor, new_shape=sizes)
 
     def cast(self, tensor: int, dtype: DType) -> int:
-        """The tensor's values in another type, without a scale."""
-        of = self.draft.tensors[tensor]
-        given, made = of.dtype.name, dtype.name
-        return self.step("CAST", [tensor], of.shape, like=tensor, dtype=dtype, in_data_type=given, out_data_type=made)
+        """Return the tensor's values in another type, without a scale."""
+        source = self.draft.tensors[tensor]
+        old, new = source.dtype.name, dtype.name
+        return self.add("CAST", [tensor], source.shape, like=tensor, dtype=dtype, in_data_type=old, out_data_type=new)
 
-    def _known(self, tensor: int, shape: tuple[int, ...]) -> int | None:
-        """A tensor of that shape that holds the same: what this one was made of, or what was made of it."""
+    def _existing_reshape(self, tensor: int, shape: tuple[int, ...]) -> int | None:
+        """Return a tensor of that shape with the same contents, from which this one was reshaped or vice versa."""
         draft = self.draft
         if draft.tensors[tensor].is_variable:
             return None
         before = draft.producer(tensor)
         source = before.inputs[0] if before is not None and before.code == "RESHAPE" and before.inputs else -1
-        if source >= 0 and self._same(source, tensor, shape):
+        if source >= 0 and self._is_reshaped(source, tensor, shape):
             return source
         for reader in draft.consumers(tensor):
             is_reshape = reader.code == "RESHAPE" and reader.inputs[0] == tensor and len(reader.outputs) == 1
-            if is_reshape and self._same(reader.outputs[0], tensor, shape) and draft.is_before(reader, self.operator):
+            if (
+                is_reshape
+                and self._is_reshaped(reader.outputs[0], tensor, shape)
+                and draft.is_before(reader, self.operator)
+            ):
                 return reader.outputs[0]
         return None
 
-    def _same(self, other: int, tensor: int, shape: tuple[int, ...]) -> bool:
-        it, this = self.draft.tensors[other], self.draft.tensors[tensor]
-        return it.shape == shape and it.quantization == this.quantization and not it.is_variable
+    def _is_reshaped(self, candidate: int, tensor: int, shape: tuple[int, ...]) -> bool:
+        other = self.draft.tensors[candidate]
+        same_scale = other.quantization == self.draft.tensors[tensor].quantization
+        return other.shape == shape and same_scale and not other.is_variable
 
     def _reshape_inputs(self, tensor: int, shape: tuple[int, ...]) -> list[int]:
-        """A scalar's shape is in the options alone: no file holds a constant without elements."""
+        """Return the inputs of a RESHAPE; a scalar's shape is only in the options, because constants are
+        never empty.
+        """
         return [tensor, self.constant(list(shape))] if shape else [tensor]
 
+    def is_supported(self, context: Context) -> bool:
+        """Whether the runtime supports all new operators."""
+        return all(context.is_supported(self.draft, operator) for operator in self.operators)
+
     def finish(self, rewrite: str, *results: int, error: float | None = None) -> Applied:
-        """Put the steps in the operator's place; `results` are what its outputs are now, each of the same size.
+        """Replace the operator; `results` are the tensors that replace its outputs, each of the same size.
 
         An output keeps its index, name and scale.
         """
         for result, output in zip(results, self.operator.outputs, strict=True):
-            wanted = self.draft.tensors[output].shape
+            shape = self.draft.tensors[output].shape
             source = self.draft.tensors[result]
-            maker = next((i for i, step in enumerate(self.made) if result in step.outputs), None)
-            if source.shape != wanted or maker is None:
-                inputs = self._reshape_inputs(result, wanted)
-                self.made.append(self.draft.make("RESHAPE", inputs, [output], new_shape=wanted))
+            is_new = any(result in new.outputs for new in self.operators)
+            if source.shape != shape or not is_new:
+                inputs = self._reshape_inputs(result, shape)
+                self.operators.append(self.draft.make("RESHAPE", inputs, [output], new_shape=shape))
                 continue
-            for i, step in enumerate(self.made):
+            for i, new in enumerate(self.operators):
                 swap = {result: output}
-                self.made[i] = replace(
-                    step,
-                    inputs=tuple(swap.get(tensor, tensor) for tensor in step.inputs),
-                    outputs=tuple(swap.get(tensor, tensor) for tensor in step.outputs),
+                self.operators[i] = replace(
+                    new,
+                    inputs=tuple(swap.get(tensor, tensor) for tensor in new.inputs),
+                    outputs=tuple(swap.get(tensor, tensor) for tensor in new.outputs),
                 )
         record = applied(rewrite, self.draft, self.operator, error)
-        self.draft.replace(self.operator, *self.made)
+        self.draft.replace(self.operator, *self.operators)
         return record

@@ -1,8 +1,6 @@
-"""SELECT, REDUCE_ANY, ONE_HOT, BUCKETIZE and TOPK_V2, which TFLM lacks, by comparisons and choices that it has.
+"""SELECT, REDUCE_ANY, ONE_HOT, BUCKETIZE and TOPK_V2, which TFLM does not support, by comparisons and SELECT_V2.
 
-SELECT, REDUCE_ANY, ONE_HOT and BUCKETIZE, which TensorFlow Lite Micro lacks, by comparisons and choices it has.
-
-TOPK_V2, which TensorFlow Lite Micro lacks: an element's place is the number of elements that come before it.
+In TOPK_V2, the position of an element is the number of elements that come before it.
 """
 
 from __future__ import annotations
@@ -14,54 +12,58 @@ import numpy as np
 from edgetool.model.draft import STORED, Array, Draft
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.elementwise import dequantized, is_quantized, quantized
-from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps
+from edgetool.passes.rewrite import Applied, Context, OperatorBuilder, Rewrite
 
 MAX_DIMENSIONS = 4  # of comparisons whose inputs differ in shape
 INTEGERS = frozenset({DType.INT32})
 
 
 def _select(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """SELECT_V2; its condition may be as long as the outermost axis, or the one value for all."""
+    """Use SELECT_V2; the condition may have the length of the outermost axis, or one value for all."""
     condition, chosen, other = operator.inputs
     rank = len(draft.tensors[chosen].shape)
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     size = draft.tensors[condition].shape
     if len(size) == 1 and rank > 1 and draft.tensors[condition].shape != draft.tensors[chosen].shape:
-        condition = steps.reshape(condition, (*size, *(1,) * (rank - 1)))
+        condition = builder.reshape(condition, (*size, *(1,) * (rank - 1)))
     shape = draft.tensors[operator.outputs[0]].shape
-    result = steps.step("SELECT_V2", [condition, chosen, other], shape, like=operator.outputs[0])
-    if not all(context.legal(draft, made) for made in steps.made):
+    result = builder.add("SELECT_V2", [condition, chosen, other], shape, like=operator.outputs[0])
+    if not builder.is_supported(context):
         return None
-    return steps.finish("select-v2", result)
+    return builder.finish("select-v2", result)
 
 
 def _select_integers(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """other + (chosen - other) * condition, the condition being 0 or 1: wrapping around keeps it exact."""
+    """Return other + (chosen - other) * condition, with a condition of 0 or 1: exact, because integers wrap around."""
     condition, chosen, other = operator.inputs
     output = draft.tensors[operator.outputs[0]]
     shapes = [draft.tensors[tensor].shape for tensor in operator.inputs]
     if output.dtype not in INTEGERS or any(shape not in ((), output.shape) for shape in shapes):
         return None
-    steps = Steps(draft, operator)
-    zero_or_one = steps.cast(condition, output.dtype)
-    difference = _known_difference(draft, chosen, other)
+    builder = OperatorBuilder(draft, operator)
+    zero_or_one = builder.cast(condition, output.dtype)
+    difference = _constant_difference(draft, chosen, other)
     if difference is None:
-        difference = steps.step("SUB", [chosen, other], _broadcast(shapes[1:]), like=operator.outputs[0])
+        difference = builder.add("SUB", [chosen, other], _broadcast(shapes[1:]), like=operator.outputs[0])
     shape = _broadcast([shapes[0], draft.tensors[difference].shape])
-    added = steps.step("MUL", [zero_or_one, difference], shape, like=operator.outputs[0])
-    result = steps.step("ADD", [other, added], output.shape, like=operator.outputs[0])
-    if not all(context.legal(draft, made) for made in steps.made):
+    added = builder.add("MUL", [zero_or_one, difference], shape, like=operator.outputs[0])
+    result = builder.add("ADD", [other, added], output.shape, like=operator.outputs[0])
+    if not builder.is_supported(context):
         return None
-    return steps.finish("select-integers", result)
+    return builder.finish("select-integers", result)
 
 
-def _known_difference(draft: Draft, chosen: int, other: int) -> int | None:
-    """The constant by which `chosen` was made from `other`, as an index that counts from the end is."""
-    made = draft.producer(chosen)
-    plain = made is not None and made.options is not None and made.options["fused_activation_function"] == "NONE"
-    if made is None or made.code != "ADD" or not plain or other not in made.inputs:
+def _constant_difference(draft: Draft, chosen: int, other: int) -> int | None:
+    """Return the constant that was added to `other` to get `chosen`, as for an index that counts from the end."""
+    producer = draft.producer(chosen)
+    plain = (
+        producer is not None
+        and producer.options is not None
+        and producer.options["fused_activation_function"] == "NONE"
+    )
+    if producer is None or producer.code != "ADD" or not plain or other not in producer.inputs:
         return None
-    (added,) = [tensor for tensor in made.inputs if tensor != other] or (other,)
+    (added,) = [tensor for tensor in producer.inputs if tensor != other] or (other,)
     return added if draft.values(added) is not None and draft.tensors[added].shape == () else None
 
 
@@ -70,83 +72,88 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _reduce_any(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Some are true when not all are false."""
+    """Use that some are true if not all are false."""
     source, axes = operator.inputs
     shape, result = (draft.tensors[tensor].shape for tensor in (source, operator.outputs[0]))
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     keep = bool(operator.options["keep_dims"]) if operator.options else False
-    inverted = steps.step("LOGICAL_NOT", [source], shape, like=source)
-    none = steps.step("REDUCE_ALL", [inverted, axes], result, like=source, keep_dims=keep)
-    some = steps.step("LOGICAL_NOT", [none], result, like=source)
-    if not all(context.legal(draft, made) for made in steps.made):
+    inverted = builder.add("LOGICAL_NOT", [source], shape, like=source)
+    none = builder.add("REDUCE_ALL", [inverted, axes], result, like=source, keep_dims=keep)
+    some = builder.add("LOGICAL_NOT", [none], result, like=source)
+    if not builder.is_supported(context):
         return None
-    return steps.finish("reduce-any", some)
+    return builder.finish("reduce-any", some)
 
 
 def _one_hot(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Each index compared with 0, 1, ...: where they are equal the one value, else the other.
+    """Compare each index with 0, 1, ..., and select the on or off value.
 
-    The values are taken by what they mean: converters give them scales of their own.
+    The values are converted to the scale of the output, because converters give them separate scales.
     """
     indices, depth, on, off = operator.inputs
     output = draft.tensors[operator.outputs[0]]
-    count, values = draft.values(depth), [_meant(draft, tensor, output) for tensor in (on, off)]
+    count, values = draft.values(depth), [_in_scale_of(draft, tensor, output) for tensor in (on, off)]
     if count is None or operator.options is None or any(value is None for value in values):
         return None
-    steps = Steps(draft, operator)
-    indices = _as_int32(steps, indices)
+    builder = OperatorBuilder(draft, operator)
+    indices = _as_int32(builder, indices)
     shape = draft.tensors[indices].shape
     axis = operator.options.integer("axis") % len(output.shape)
     outer, inner = prod(shape[:axis]), prod(shape[axis:])
     classes = np.arange(int(count.reshape(-1)[0]), dtype=np.int32).reshape(1, -1, 1)
     merged = (outer, classes.size, inner)
-    inputs = [steps.reshape(indices, (outer, 1, inner)), steps.constant(classes)]
-    is_class = steps.step("EQUAL", inputs, merged, like=indices, dtype=DType.BOOL)
+    inputs = [builder.reshape(indices, (outer, 1, inner)), builder.constant(classes)]
+    is_class = builder.add("EQUAL", inputs, merged, like=indices, dtype=DType.BOOL)
     chosen = [
-        steps.draft.constant("one_hot/value", np.asarray(value), output.quantization, output.dtype) for value in values
+        builder.draft.constant("one_hot/value", np.asarray(value), output.quantization, output.dtype)
+        for value in values
     ]
-    result = steps.step("SELECT_V2", [is_class, *chosen], merged, like=operator.outputs[0])
-    if not all(context.legal(draft, made) for made in steps.made):
+    result = builder.add("SELECT_V2", [is_class, *chosen], merged, like=operator.outputs[0])
+    if not builder.is_supported(context):
         return None
-    return steps.finish("one-hot", result)
+    return builder.finish("one-hot", result)
 
 
-def _meant(draft: Draft, tensor: int, output: Tensor) -> Array | None:
-    """A constant of one element in the type and scale of the result."""
-    value, own = draft.values(tensor), draft.tensors[tensor]
-    if value is None or own.per_tensor == output.per_tensor or not (is_quantized(own) and is_quantized(output)):
+def _in_scale_of(draft: Draft, tensor: int, output: Tensor) -> Array | None:
+    """Return a constant of one element in the type and scale of the result."""
+    value, value_tensor = draft.values(tensor), draft.tensors[tensor]
+    if (
+        value is None
+        or value_tensor.per_tensor == output.per_tensor
+        or not (is_quantized(value_tensor) and is_quantized(output))
+    ):
         return value
-    return quantized(dequantized(value, own), output).astype(value.dtype)
+    return quantized(dequantized(value, value_tensor), output).astype(value.dtype)
 
 
-def _as_int32(steps: Steps, indices: int) -> int:
-    """The indices before they were made int64, which are too large for a class where int32 cannot hold them."""
-    draft = steps.draft
+def _as_int32(builder: OperatorBuilder, indices: int) -> int:
+    """Return the indices before a cast to int64; those that int32 cannot represent are too large for a class anyway."""
+    draft = builder.draft
     cast = draft.producer(indices)
     if draft.tensors[indices].dtype is not DType.INT64 or cast is None or cast.code != "CAST" or len(cast.inputs) != 1:
         return indices
     (source,) = cast.inputs
-    return source if draft.tensors[source].dtype is DType.INT32 else steps.cast(source, DType.INT32)
+    return source if draft.tensors[source].dtype is DType.INT32 else builder.cast(source, DType.INT32)
 
 
 def _bucketize(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """How many boundaries are not above the value: comparisons, added up as floats."""
+    """Count the boundaries that are not above the value: comparisons, summed as floats."""
     source = operator.inputs[0]
     boundaries = operator.options["boundaries"] if operator.options else None
     if not isinstance(boundaries, tuple) or not boundaries or draft.tensors[source].dtype is not DType.FLOAT32:
         return None
     count = draft.tensors[source].element_count
     grid = (count, len(boundaries))
-    steps = Steps(draft, operator)
-    limits = steps.constant(np.array([boundaries], np.float32))
-    above = steps.step(
-        "GREATER_EQUAL", [steps.reshape(source, (count, 1)), limits], grid, like=source, dtype=DType.BOOL
+    builder = OperatorBuilder(draft, operator)
+    limits = builder.constant(np.array([boundaries], np.float32))
+    above = builder.add(
+        "GREATER_EQUAL", [builder.reshape(source, (count, 1)), limits], grid, like=source, dtype=DType.BOOL
     )
-    total = steps.step("SUM", [steps.cast(above, DType.FLOAT32), steps.constant([1])], (count,), like=source)
-    result = steps.cast(total, DType.INT32)
-    if not all(context.legal(draft, made) for made in steps.made):
+    total = builder.add("SUM", [builder.cast(above, DType.FLOAT32), builder.constant([1])], (count,), like=source)
+    result = builder.cast(total, DType.INT32)
+    if not builder.is_supported(context):
         return None
-    return steps.finish("bucketize", result)
+    return builder.finish("bucketize", result)
 
 
 CHOICE_RULES = (
@@ -188,35 +195,35 @@ RANKED = frozenset({DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.U
 
 
 def _top_k(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """Compare all pairs; equal elements keep their order, as TOPK_V2 has it."""
+    """Compare all pairs; equal elements keep their order, as in TOPK_V2."""
     source = operator.inputs[0]
     tensor, k = draft.tensors[source], draft.values(operator.inputs[1])
     size, rows = tensor.shape[-1], prod(tensor.shape[:-1])
     if k is None or tensor.dtype not in RANKED or rows * size * size > MAX_PAIRS:
         return None
     count = int(k.reshape(-1)[0])
-    steps = Steps(draft, operator)
-    across = steps.reshape(source, (rows, 1, size))
+    builder = OperatorBuilder(draft, operator)
+    across = builder.reshape(source, (rows, 1, size))
     pairs = (rows, size, size)
-    inputs = [across, steps.reshape(source, (rows, size, 1))]
-    above = steps.step("GREATER", inputs, pairs, like=source, dtype=DType.BOOL)
-    equal = steps.step("EQUAL", inputs, pairs, like=source, dtype=DType.BOOL)
-    earlier = steps.constant(np.tri(size, k=-1, dtype=np.bool_).reshape(1, size, size))
-    tied = steps.step("LOGICAL_AND", [equal, earlier], pairs, like=equal)
-    before = steps.cast(steps.step("LOGICAL_OR", [above, tied], pairs, like=above), DType.FLOAT32)
-    places = steps.step("SUM", [before, steps.constant([2])], (rows, size), like=before)
-    order = steps.constant(np.arange(count, dtype=np.float32).reshape(1, count, 1))
+    inputs = [across, builder.reshape(source, (rows, size, 1))]
+    above = builder.add("GREATER", inputs, pairs, like=source, dtype=DType.BOOL)
+    equal = builder.add("EQUAL", inputs, pairs, like=source, dtype=DType.BOOL)
+    earlier = builder.constant(np.tri(size, k=-1, dtype=np.bool_).reshape(1, size, size))
+    tied = builder.add("LOGICAL_AND", [equal, earlier], pairs, like=equal)
+    before = builder.cast(builder.add("LOGICAL_OR", [above, tied], pairs, like=above), DType.FLOAT32)
+    places = builder.add("SUM", [before, builder.constant([2])], (rows, size), like=before)
+    order = builder.constant(np.arange(count, dtype=np.float32).reshape(1, count, 1))
     grid = (rows, count, size)
-    is_there = steps.step("EQUAL", [steps.reshape(places, (rows, 1, size)), order], grid, like=above)
+    is_there = builder.add("EQUAL", [builder.reshape(places, (rows, 1, size)), order], grid, like=above)
     lowest = -np.inf if tensor.dtype is DType.FLOAT32 else np.iinfo(STORED[tensor.dtype]).min
     nothing = draft.constant("top_k/lowest", np.asarray(lowest, STORED[tensor.dtype]), tensor.quantization)
-    chosen = steps.step("SELECT_V2", [is_there, across, nothing], grid, like=source)
-    values = steps.step("REDUCE_MAX", [chosen, steps.constant([2])], (rows, count), like=source)
-    found = [steps.cast(is_there, DType.FLOAT32), steps.constant([2])]
-    indices = steps.step("ARG_MAX", found, (rows, count), like=source, dtype=DType.INT32, output_type="INT32")
-    if not all(context.legal(draft, made) for made in steps.made):
+    chosen = builder.add("SELECT_V2", [is_there, across, nothing], grid, like=source)
+    values = builder.add("REDUCE_MAX", [chosen, builder.constant([2])], (rows, count), like=source)
+    matches = [builder.cast(is_there, DType.FLOAT32), builder.constant([2])]
+    indices = builder.add("ARG_MAX", matches, (rows, count), like=source, dtype=DType.INT32, output_type="INT32")
+    if not builder.is_supported(context):
         return None
-    return steps.finish("top-k", values, indices)
+    return builder.finish("top-k", values, indices)
 
 
 RANKING_RULES = (

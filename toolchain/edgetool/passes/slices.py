@@ -1,4 +1,6 @@
-"""STRIDED_SLICE and UNPACK of ranks and types that their kernels lack, by those that take them."""
+"""STRIDED_SLICE and UNPACK of ranks and types that their kernels do not support, by SLICE or a simpler
+STRIDED_SLICE.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ from dataclasses import dataclass
 
 from edgetool.model.draft import Draft
 from edgetool.model.types import Operator
-from edgetool.passes.rewrite import Applied, Context, Rewrite, Steps
+from edgetool.passes.rewrite import Applied, Context, OperatorBuilder, Rewrite
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """What is taken of one axis: `count` elements from `start` on, `step` apart, which may be negative; 1 for one."""
+class AxisSlice:
+    """The slice of one axis: `count` elements from `start`, `step` apart, which may be negative; step is 1 for one
+    element.
+    """
 
     size: int
     start: int
@@ -21,63 +25,65 @@ class Cut:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it takes all, as it is."""
+        """Whether it selects all elements in order."""
         return (self.start, self.step, self.count) == (0, 1, self.size)
 
 
-def merged(cuts: Sequence[Cut]) -> list[Cut]:
-    """The same cut of a view with fewer axes: one that is taken whole is part of the axis before it.
+def merge_slices(slices: Sequence[AxisSlice]) -> list[AxisSlice]:
+    """Return the same slice of a view with fewer axes: an axis that is selected entirely is merged with the one before
+    it.
 
-    Axes of one element are left out. The axis before must be cut without steps; there is always one axis.
+    Axes of one element are left out. The axis before must be sliced with step 1; there is always at least one axis.
     """
-    result: list[Cut] = []
-    for cut in cuts:
-        if cut.size == 1 and cut.is_whole:
+    result: list[AxisSlice] = []
+    for part in slices:
+        if part.size == 1 and part.is_whole:
             continue
         last = result[-1] if result else None
-        if last is not None and cut.is_whole and last.step == 1:
-            result[-1] = Cut(last.size * cut.size, last.start * cut.size, 1, last.count * cut.size)
+        if last is not None and part.is_whole and last.step == 1:
+            result[-1] = AxisSlice(last.size * part.size, last.start * part.size, 1, last.count * part.size)
         else:
-            result.append(cut)
-    return result or [Cut(1, 0, 1, 1)]
+            result.append(part)
+    return result or [AxisSlice(1, 0, 1, 1)]
 
 
-def slice_of(steps: Steps, tensor: int, cuts: Sequence[Cut], wanted: Sequence[int], context: Context) -> int | None:
-    """The cut of a tensor as a tensor of the wanted shape, by the fewest operators that the runtime has.
+def add_slice(
+    builder: OperatorBuilder, tensor: int, slices: Sequence[AxisSlice], shape: Sequence[int], context: Context
+) -> int | None:
+    """Return the slice of a tensor in this shape, by the fewest operators that the runtime supports; None if there is
+    none.
 
-    The tensor may be cut in its own shape, without axes of one element, or with as few axes as possible.
+    The tensor may be sliced in its original shape, without axes of one element, or with as few axes as possible.
     """
-    small = [cut for cut in cuts if not (cut.size == 1 and cut.is_whole)] or [Cut(1, 0, 1, 1)]
+    without_ones = [part for part in slices if not (part.size == 1 and part.is_whole)] or [AxisSlice(1, 0, 1, 1)]
     best: list[Operator] | None = None
     result = None
-    for view in (list(cuts), small, merged(cuts)):
-        trial = Steps(steps.draft, steps.operator)
-        made = trial.reshape(_one_cut(trial, trial.reshape(tensor, [cut.size for cut in view]), view), wanted)
-        if all(context.legal(steps.draft, step) for step in trial.made) and (
-            best is None or len(trial.made) < len(best)
-        ):
-            best, result = trial.made, made
-    steps.made += best or ()
+    for view in (list(slices), without_ones, merge_slices(slices)):
+        trial = OperatorBuilder(builder.draft, builder.operator)
+        output = trial.reshape(_add_one_slice(trial, trial.reshape(tensor, [part.size for part in view]), view), shape)
+        if trial.is_supported(context) and (best is None or len(trial.operators) < len(best)):
+            best, result = trial.operators, output
+    builder.operators += best or ()
     return result
 
 
-def _one_cut(steps: Steps, tensor: int, cuts: Sequence[Cut]) -> int:
-    """SLICE where it has no steps, else STRIDED_SLICE."""
-    shape = [cut.count for cut in cuts]
-    starts = steps.constant([cut.start for cut in cuts])
-    if all(cut.step == 1 for cut in cuts):
-        return steps.step("SLICE", [tensor, starts, steps.constant(shape)], shape, like=tensor, version=2)
-    ends = [cut.start + cut.step * (cut.count - 1) + (1 if cut.step > 0 else -1) for cut in cuts]
+def _add_one_slice(builder: OperatorBuilder, tensor: int, slices: Sequence[AxisSlice]) -> int:
+    """Add SLICE if all steps are 1, otherwise STRIDED_SLICE."""
+    shape = [part.count for part in slices]
+    starts = builder.constant([part.start for part in slices])
+    if all(part.step == 1 for part in slices):
+        return builder.add("SLICE", [tensor, starts, builder.constant(shape)], shape, like=tensor, version=2)
+    ends = [part.start + part.step * (part.count - 1) + (1 if part.step > 0 else -1) for part in slices]
     end_mask = sum(1 << axis for axis, end in enumerate(ends) if end < 0)  # -1 would count from the end
-    strides = steps.constant([cut.step for cut in cuts])
-    inputs = [tensor, starts, steps.constant(ends), strides]
-    return steps.step("STRIDED_SLICE", inputs, shape, like=tensor, version=2, end_mask=end_mask)
+    strides = builder.constant([part.step for part in slices])
+    inputs = [tensor, starts, builder.constant(ends), strides]
+    return builder.add("STRIDED_SLICE", inputs, shape, like=tensor, version=2, end_mask=end_mask)
 
 
-def cuts_of(draft: Draft, operator: Operator) -> list[Cut] | None:
-    """What a STRIDED_SLICE takes of each axis of its input; None where that is not known before it runs.
+def axis_slices(draft: Draft, operator: Operator) -> list[AxisSlice] | None:
+    """Return the slice of each axis by a STRIDED_SLICE; None if that is unknown before it runs.
 
-    Source: strided_slice_logic.h (TensorFlow Lite). New axes are of size 1 and belong to the output alone.
+    Source: strided_slice_logic.h (TensorFlow Lite). New axes have size 1 and belong only to the output.
     """
     options = operator.options
     begin, end, strides = (draft.values(tensor) for tensor in operator.inputs[1:4])
@@ -86,50 +92,54 @@ def cuts_of(draft: Draft, operator: Operator) -> list[Cut] | None:
     shape = draft.tensors[operator.inputs[0]].shape
     new_axes, ellipsis = options.integer("new_axis_mask"), options.integer("ellipsis_mask")
     spec = range(len(begin))
-    taken = sum(1 for i in spec if not ellipsis >> i & 1 and not new_axes >> i & 1)
-    cuts: list[Cut] = []
+    slice_count = sum(1 for i in spec if not ellipsis >> i & 1 and not new_axes >> i & 1)
+    slices: list[AxisSlice] = []
     for i in spec:
         if ellipsis >> i & 1:
-            cuts += [Cut(size, 0, 1, size) for size in shape[len(cuts) : len(cuts) + len(shape) - taken]]
+            slices += [
+                AxisSlice(size, 0, 1, size) for size in shape[len(slices) : len(slices) + len(shape) - slice_count]
+            ]
         elif not new_axes >> i & 1:
             masks = (options.integer(f"{name}_mask") >> i & 1 for name in ("begin", "end", "shrink_axis"))
-            cuts.append(_cut(shape[len(cuts)], int(begin[i]), int(end[i]), int(strides[i]), *map(bool, masks)))
-    return [*cuts, *(Cut(size, 0, 1, size) for size in shape[len(cuts) :])]
+            slices.append(
+                _axis_slice(shape[len(slices)], int(begin[i]), int(end[i]), int(strides[i]), *map(bool, masks))
+            )
+    return [*slices, *(AxisSlice(size, 0, 1, size) for size in shape[len(slices) :])]
 
 
-def _cut(size: int, begin: int, end: int, step: int, from_begin: bool, to_end: bool, shrink: bool) -> Cut:
-    """Python's own slice, where a mask stands for a bound left out; one element where the axis is dropped."""
+def _axis_slice(size: int, begin: int, end: int, step: int, from_begin: bool, to_end: bool, shrink: bool) -> AxisSlice:
+    """Return Python's slice, where a mask stands for an omitted bound; one element if the axis is dropped."""
     if shrink:
-        return Cut(size, 0 if from_begin else begin % size, 1, 1)
+        return AxisSlice(size, 0 if from_begin else begin % size, 1, 1)
     start, stop, step = slice(None if from_begin else begin, None if to_end else end, step).indices(size)
     count = len(range(start, stop, step))
-    return Cut(size, start, step if count > 1 else 1, count)
+    return AxisSlice(size, start, step if count > 1 else 1, count)
 
 
 def _strided_slice(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    cuts = cuts_of(draft, operator)
-    wanted = draft.tensors[operator.outputs[0]].shape
-    if cuts is None or 0 in wanted:
+    slices = axis_slices(draft, operator)
+    shape = draft.tensors[operator.outputs[0]].shape
+    if slices is None or 0 in shape:
         return None
-    steps = Steps(draft, operator)
-    result = slice_of(steps, operator.inputs[0], cuts, wanted, context)
-    return None if result is None else steps.finish("slice", result)
+    builder = OperatorBuilder(draft, operator)
+    result = add_slice(builder, operator.inputs[0], slices, shape, context)
+    return None if result is None else builder.finish("slice", result)
 
 
 def _unpack(draft: Draft, operator: Operator, context: Context) -> Applied | None:
-    """A slice for each output."""
+    """Use one slice per output."""
     shape = draft.tensors[operator.inputs[0]].shape
     axis = operator.options.integer("axis") % len(shape) if operator.options else 0
-    steps = Steps(draft, operator)
+    builder = OperatorBuilder(draft, operator)
     results = []
     for place, output in enumerate(operator.outputs):
-        cuts = [Cut(size, 0, 1, size) for size in shape]
-        cuts[axis] = Cut(shape[axis], place, 1, 1)
-        result = slice_of(steps, operator.inputs[0], cuts, draft.tensors[output].shape, context)
+        slices = [AxisSlice(size, 0, 1, size) for size in shape]
+        slices[axis] = AxisSlice(shape[axis], place, 1, 1)
+        result = add_slice(builder, operator.inputs[0], slices, draft.tensors[output].shape, context)
         if result is None:
             return None
         results.append(result)
-    return steps.finish("unpack", *results)
+    return builder.finish("unpack", *results)
 
 
 RULES = (

@@ -8,7 +8,7 @@ from math import prod
 from edgetool.model.draft import Draft
 from edgetool.model.schema import OPTION_TABLES, table
 from edgetool.model.types import DType, Operator, Tensor
-from edgetool.passes.slices import cuts_of
+from edgetool.passes.slices import axis_slices
 
 # How many inputs and outputs there are, at least and at most.
 MANY = 1 << 30
@@ -145,7 +145,7 @@ def _sliced(draft: Draft, operator: Operator, inputs: list[Tensor], output: Tens
         return False
     if of_input - has_ellipsis > len(inputs[0].shape):
         return False
-    cuts = cuts_of(draft, operator)
+    cuts = axis_slices(draft, operator)
     count = 1
     for cut in cuts or ():
         count *= cut.count

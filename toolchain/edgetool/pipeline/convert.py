@@ -30,7 +30,7 @@ from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.legality import Illegal, illegal_operators
-from edgetool.passes.ends import leftover_ends, readable_inputs, trim_ends
+from edgetool.passes.ends import conversions_at_ends, readable_inputs, trim_ends
 from edgetool.passes.legalize import legalize
 from edgetool.passes.rescaling import fold_rescaling
 from edgetool.pipeline.delivery import (
@@ -462,7 +462,7 @@ def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Fi
     Raises UsageError if no end has that type, and none of these operators is there to take out.
     """
     if io is None:
-        left = [f"{text}; --io int8 leaves that to the firmware" for text in leftover_ends(source.model)]
+        left = [f"{text}; --io int8 leaves that to the firmware" for text in conversions_at_ends(source.model)]
         return source, tuple(Finding("leftover-conversion", "note", text) for text in left)
     model, notes = trim_ends(source.model, io)
     types = [model.main.tensors[index].dtype.name.lower() for index in (*model.main.inputs, *model.main.outputs)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from edgetool.estimate.constraints import Limit, Situation, advice, constraints_of, verdict_text
+from edgetool.estimate.constraints import AdviceContext, Limit, advice, constraints_of, verdict_text
 from edgetool.estimate.energy import energy_uj, given_power, interval_findings, interval_utilization, measured_latency
 from edgetool.estimate.memory_speed import (
     Bandwidth,
@@ -81,7 +81,7 @@ def estimate_info(
     run_on_target = measured is not None and measured.on_target
     energy = energy_uj(measured_latency(measured.latency_ms) if measured and run_on_target else latency, power)
     tradeoffs = precision_tradeoffs(model, plan, estimate, target, model_bytes=model_bytes)
-    situation = Situation(estimate, target, bandwidth, arena_bytes, tradeoffs.own, tradeoffs)
+    situation = AdviceContext(estimate, target, bandwidth, arena_bytes, tradeoffs.current, tradeoffs)
     shown_ms = measured.latency_ms if measured is not None and run_on_target else latency.value if latency else None
     findings = [*placement_findings(target, load_placement_effects(), arena_bytes)]
     if bandwidth is not None:
@@ -129,7 +129,7 @@ def estimate_info(
 
 
 def _measured(
-    run: MeasuredRun, estimate: Estimate, situation: Situation
+    run: MeasuredRun, estimate: Estimate, situation: AdviceContext
 ) -> tuple[doc.MeasuredInfo | None, tuple[Finding, ...]]:
     """The run beside the estimate; None for a model that moves nothing."""
     achieved = estimated_bandwidth(estimate, run.latency_ms)
@@ -186,7 +186,7 @@ def _clock_findings(target: Target, *, own_power: bool) -> tuple[Finding, ...]:
     return (Finding("clock-given", "warning", text, target.name),)
 
 
-def _verdict(bandwidth: Bandwidth | None, situation: Situation) -> doc.VerdictInfo:
+def _verdict(bandwidth: Bandwidth | None, situation: AdviceContext) -> doc.VerdictInfo:
     """The verdict on an estimated or a real run, and the advice that goes by it."""
     said = advice(replace(situation, bandwidth=bandwidth))
     if bandwidth is None:

@@ -32,7 +32,7 @@ from edgetool.codegen.tflm.profile import profile_source
 from edgetool.codegen.tflm.runner import ops_header, runner_header, runner_source
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.finding import Finding
-from edgetool.memory.lifetimes import carried_state
+from edgetool.memory.lifetimes import recurrent_state
 from edgetool.memory.planner import Plan
 from edgetool.memory.problem import LayoutProblem
 from edgetool.memory.sharing.plan import SharedLayout
@@ -317,7 +317,7 @@ def header_spec(
         outputs=_io(source.model, main.outputs, offsets),
         uncalibrated=uncalibrated,
         notes=(COMPILED,) if offsets and keeps_own_plan(source.model) else (),
-        state=carried_state(source.model),
+        state=recurrent_state(source.model),
     )
 
 

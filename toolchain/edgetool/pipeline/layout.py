@@ -13,9 +13,9 @@ from edgetool import __version__
 from edgetool.errors import EdgetoolError, InvalidModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.bound import lower_bound
-from edgetool.memory.checker import require_sound
+from edgetool.memory.checker import require_valid
 from edgetool.memory.instances.read import check_capacity, check_pins, naive_bytes, read_instance, write_answer
-from edgetool.memory.instances.types import Instance
+from edgetool.memory.instances.types import InstanceFile
 from edgetool.memory.layout.solve import LayoutStrategy, solve
 from edgetool.memory.problem import Effort, Layout, LayoutProblem
 from edgetool.memory.sharing.plan import shared_offsets
@@ -32,7 +32,7 @@ DEFAULT_SECONDS = 60.0
 FORMS = "a CSV (id,lower,upper,size) or a graph as JSON"
 
 
-def open_instance(path: Path, *, constants_in_ram: bool = False) -> Instance:
+def open_instance(path: Path, *, constants_in_ram: bool = False) -> InstanceFile:
     """The instance that a file states. Raises UsageError (path) and InvalidModelError (contents)."""
     return _read(path, _bytes(path), constants_in_ram=constants_in_ram)
 
@@ -101,7 +101,7 @@ def _bytes(path: Path) -> bytes:
     return read_file(path, what=FORMS)
 
 
-def _read(path: Path, blob: bytes, *, constants_in_ram: bool) -> Instance:
+def _read(path: Path, blob: bytes, *, constants_in_ram: bool) -> InstanceFile:
     if blob[4:8] == b"TFL3":
         raise InvalidModelError("is a .tflite, not an instance", where=str(path), fix="use edgetool plan")
     try:
@@ -134,7 +134,7 @@ class _Found:
 
 
 def _search(
-    instance: Instance,
+    instance: InstanceFile,
     capacity: int | None,
     strategy: LayoutStrategy,
     sharing: Algorithm | None,
@@ -159,7 +159,7 @@ def _search(
         effort = deadline.effort(seed)
         if sharing is None:
             layout = solve(problem, effort, strategy=strategy, capacity=capacity, improved=improved)
-            return _Found(require_sound(problem, layout), None, deadline.interrupted)
+            return _Found(require_valid(problem, layout), None, deadline.interrupted)
         layout, groups = _share(problem, sharing, effort)
         return _Found(layout, groups, deadline.interrupted)
 
@@ -170,7 +170,7 @@ def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[
     placed = zip(shared.offsets, problem.buffers, strict=True)
     end = max((offset + buffer.aligned_bytes for offset, buffer in placed), default=0)
     # The checker knows of bounds of layouts alone.
-    require_sound(problem, Layout(shared.offsets, end, 0, "none"))
+    require_valid(problem, Layout(shared.offsets, end, 0, "none"))
     if any(buffer.aligned_bytes % buffer.alignment for buffer in problem.buffers):
         # Sizes were rounded up to their alignment: the bound of sharing is that of larger buffers.
         bound = lower_bound(problem)
@@ -179,7 +179,7 @@ def _share(problem: LayoutProblem, sharing: Algorithm, effort: Effort) -> tuple[
     return Layout(shared.offsets, end, shared.lower_bound, proof), shared.groups
 
 
-def _info(instance: Instance, found: _Found, way: str, capacity: int | None) -> LayoutInfo:
+def _info(instance: InstanceFile, found: _Found, way: str, capacity: int | None) -> LayoutInfo:
     layout, buffers = found.layout, instance.problem.buffers
     naive = naive_bytes(instance.problem)
     shared = None

@@ -1,1 +1,3 @@
-"""Layout problems as text: MiniMalloc's CSV and a JSON form of a graph, read and answered."""
+"""Layout problems as text: MiniMalloc's CSV and a JSON form of a graph, with the layout written back in the
+same form.
+"""

@@ -5,9 +5,10 @@
      "inputs": ["x"], "outputs": ["y"], "order": ["conv", ...], "alignment": 4}
 
 Tensors may also be an object of name: size or name: entry. An entry may have alignment, offset (a pin), constant and
-alias. Tensors and operators are named, or counted from 0. Nothing else is taken, so that a slip is told.
+alias. Tensors and operators are referred to by name, or by index from 0. Any other key is an error, so that misspelled
+keys are detected.
 
-When a graph's operators run, and when its tensors are alive.
+The lifetimes follow from the execution order: that of "order", or else of the list, sorted topologically.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from edgetool.memory.instances.types import (
     MAX_NAME_SHOWN,
     MAX_NUMBER,
     MAX_ROWS,
-    Graph,
     GraphOperator,
     GraphTensor,
-    Instance,
+    InstanceFile,
+    TensorGraph,
     invalid,
 )
 from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
@@ -33,12 +34,12 @@ from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
 MAX_CYCLE_SHOWN = 20
 
 
-def graph_instance(graph: Graph, *, constants_in_ram: bool = False) -> Instance:
-    """The graph's tensors as buffers, in their order, with the lifetimes that its order of operators gives them.
+def graph_instance(graph: TensorGraph, *, constants_in_ram: bool = False) -> InstanceFile:
+    """Return the graph's tensors as buffers, in their order, with the lifetimes that follow from the execution order.
 
-    Inputs are alive from before the first operator to their last reader, outputs to the end. A tensor that no operator
-    touches needs no memory. Constants need none either, unless constants_in_ram: then each use is a buffer of its own,
-    alive only at its operator. Raises InvalidModelError for a wrong count of a constant's offsets.
+    Inputs are live from before the first operator to their last reader, outputs to the end. A tensor that no operator
+    uses needs no memory. Constants do not either, unless constants_in_ram is set: then each use is a separate buffer,
+    live only at its operator. Raises InvalidModelError for a wrong number of offsets of a constant.
     """
     readers: list[list[int]] = [[] for _ in graph.tensors]
     writer: dict[int, int] = dict.fromkeys(graph.inputs, -1)
@@ -47,26 +48,26 @@ def graph_instance(graph: Graph, *, constants_in_ram: bool = False) -> Instance:
             readers[i].append(position)
         for i in operator.writes:
             writer[i] = position
-    wanted = set(graph.outputs)
+    outputs = set(graph.outputs)
     end = len(graph.operators) - 1
     buffers: list[Buffer] = []
     for i, tensor in enumerate(graph.tensors):
         if tensor.constant:
             if constants_in_ram:
-                buffers += _uses(graph, i, readers[i])
+                buffers += _constant_uses(graph, i, readers[i])
         elif i in writer:
-            last = max([writer[i], *readers[i][-1:], *([end] if i in wanted else [])])
+            last = max([writer[i], *readers[i][-1:], *([end] if i in outputs else [])])
             pin = tensor.offsets[0] if tensor.offsets else None
             buffers.append(_buffer(tensor, i, tensor.name, Lifetime(writer[i], last), pin))
-    return Instance(LayoutProblem(tuple(buffers)), graph)
+    return InstanceFile(LayoutProblem(tuple(buffers)), graph)
 
 
-def _uses(graph: Graph, index: int, readers: list[int]) -> list[Buffer]:
+def _constant_uses(graph: TensorGraph, index: int, readers: list[int]) -> list[Buffer]:
     tensor = graph.tensors[index]
     pins = tensor.offsets * len(readers) if len(tensor.offsets) == 1 else tensor.offsets
     if pins and len(pins) != len(readers):
         raise invalid(
-            f"tensor {index} ({_named(tensor)}) has {len(pins)} offsets for {len(readers)} uses",
+            f"tensor {index} ({_quoted_name(tensor)}) has {len(pins)} offsets for {len(readers)} uses",
             "specify one offset for each operator that reads it, in execution order",
         )
     uses = []
@@ -83,55 +84,58 @@ def _buffer(
     return Buffer(0, index, name, tensor.size, lifetime, operator, tensor.alignment, 1, pin, tensor.alias)
 
 
-def check_use(
+def check_dataflow(
     tensors: Sequence[GraphTensor], operators: Sequence[GraphOperator], inputs: Sequence[int], outputs: Sequence[int]
 ) -> None:
-    """Every tensor is written once at most: from outside, or by one operator, and never if it is constant.
+    """Check that every tensor is written at most once, as an input or by one operator, and never if it is constant.
 
-    What is read or wanted is written. Raises InvalidModelError naming tensor and operators.
+    Tensors that are read, and outputs, must be written. Raises InvalidModelError naming tensor and operators.
     """
     writer: dict[int, str] = {}
     for i in inputs:
         if tensors[i].constant:
-            raise invalid(f"tensor {i} ({_named(tensors[i])}) is both constant and an input", "remove one of the two")
+            raise invalid(
+                f"tensor {i} ({_quoted_name(tensors[i])}) is both constant and an input", "remove one of the two"
+            )
         writer[i] = "as an input of the graph"
     for operator in operators:
         for i in operator.writes:
             if tensors[i].constant:
                 raise invalid(
-                    f"tensor {i} ({_named(tensors[i])}) is constant, but {operator.told} writes it",
+                    f"tensor {i} ({_quoted_name(tensors[i])}) is constant, but {operator.label} writes it",
                     "remove the tensor from the operator's outputs",
                 )
             if i in writer:
                 raise invalid(
-                    f"tensor {i} ({_named(tensors[i])}) is written twice: {writer[i]} and by {operator.told}",
+                    f"tensor {i} ({_quoted_name(tensors[i])}) is written twice: {writer[i]} and by {operator.label}",
                     "make one of the two write to a different tensor",
                 )
-            writer[i] = f"by {operator.told}"
+            writer[i] = f"by {operator.label}"
     for operator in operators:
         for i in operator.reads:
             if i not in writer and not tensors[i].constant:
                 raise invalid(
-                    f"tensor {i} ({_named(tensors[i])}) is read by {operator.told}, but never written",
+                    f"tensor {i} ({_quoted_name(tensors[i])}) is read by {operator.label}, but never written",
                     "add it to the inputs, or make it constant",
                 )
     for i in outputs:
         if i not in writer and not tensors[i].constant:
             raise invalid(
-                f"tensor {i} ({_named(tensors[i])}) is an output, but never written",
+                f"tensor {i} ({_quoted_name(tensors[i])}) is an output, but never written",
                 "add it to the outputs of an operator",
             )
 
 
-def run_order(
+def execution_order(
     tensors: Sequence[GraphTensor],
     operators: Sequence[GraphOperator],
     inputs: Sequence[int],
     given: Sequence[int] | None,
 ) -> tuple[int, ...]:
-    """The given order, checked; without one, the first of the list that can run, then the first of the rest, and so on.
+    """Return the given order, checked, or else the topological order that always runs the first operator that can run.
 
-    Raises InvalidModelError for a given order that is none or reads what is not written yet, and for a cycle.
+    Raises InvalidModelError for a given order that is incomplete or reads a tensor before it is written, and for a
+    cycle.
     """
     writer = {i: index for index, operator in enumerate(operators) for i in operator.writes}
     needs = [{writer[i] for i in operator.reads if i in writer} for operator in operators]
@@ -155,8 +159,10 @@ def run_order(
                 heappush(ready, follower)
     if len(order) < len(operators):
         cycle = _cycle(needs, set(range(len(operators))) - set(order))
-        shown = " -> ".join(operators[i].told for i in cycle[:MAX_CYCLE_SHOWN])
-        more = f" -> ... ({len(cycle):,} in all)" if len(cycle) > MAX_CYCLE_SHOWN else f" -> {operators[cycle[0]].told}"
+        shown = " -> ".join(operators[i].label for i in cycle[:MAX_CYCLE_SHOWN])
+        more = (
+            f" -> ... ({len(cycle):,} in all)" if len(cycle) > MAX_CYCLE_SHOWN else f" -> {operators[cycle[0]].label}"
+        )
         raise invalid(
             f"the operators form a cycle: {shown}{more}", "break the cycle: none of its operators can run first"
         )
@@ -169,21 +175,21 @@ def _check_order(
     missing = sorted(set(range(len(operators))) - set(given))
     if missing:
         raise invalid(
-            f"the order does not include {operators[missing[0]].told}", f"list all {len(operators):,} operators"
+            f"the order does not include {operators[missing[0]].label}", f"list all {len(operators):,} operators"
         )
     place = {index: position for position, index in enumerate(given)}
     for index in given:
         for i in operators[index].reads:
             if i in writer and place[writer[i]] >= place[index]:
                 raise invalid(
-                    f"in the order, {operators[index].told} reads tensor {i} ({_named(tensors[i])}) before "
-                    f"{operators[writer[i]].told} writes it",
+                    f"in the order, {operators[index].label} reads tensor {i} ({_quoted_name(tensors[i])}) before "
+                    f"{operators[writer[i]].label} writes it",
                     "change the order, or remove it",
                 )
 
 
 def _cycle(needs: Sequence[set[int]], stuck: set[int]) -> list[int]:
-    """One cycle among operators that wait for each other, writers before readers."""
+    """Return one cycle among operators that wait for each other, writers before readers."""
     seen: dict[int, int] = {}
     path: list[int] = []
     at = min(stuck)
@@ -196,29 +202,29 @@ def _cycle(needs: Sequence[set[int]], stuck: set[int]) -> list[int]:
     return cycle[start:] + cycle[:start]
 
 
-def _named(tensor: GraphTensor) -> str:
+def _quoted_name(tensor: GraphTensor) -> str:
     return f"{tensor.name[:MAX_NAME_SHOWN]!a}"
 
 
 TOP = ("tensors", "operators", "inputs", "outputs", "order", "alignment")
 TENSOR = ("name", "size", "alignment", "offset", "constant", "alias")
 OPERATOR = ("name", "inputs", "outputs")
-# Python's objects take twenty times the room of an empty list's two characters.
+# A Python object needs twenty times the memory of the two characters of an empty list.
 MAX_VALUES = 16 * MAX_ROWS
 EXAMPLE = 'start with {"tensors": [{"name": "x", "size": 784}], "operators": [{"inputs": ["x"], "outputs": []}]}'
 
 
-def read_graph(text: str) -> Graph:
-    """The graph that a JSON text states, its operators in the order in which they run.
+def read_graph(text: str) -> TensorGraph:
+    """Return the graph of a JSON text, with its operators in execution order.
 
-    That is "order" where it is given; else the order of the list, in which an operator that stands before the writer
-    of what it reads waits for it. Without "inputs", inputs are what nothing writes; without "outputs", outputs are what
-    is written and not read. Raises InvalidModelError naming the tensor or operator.
+    This is "order" if the document has it, else the order of the list, in which an operator listed before the writer of
+    one of its inputs runs later. Without "inputs", inputs are the tensors that no operator writes; without "outputs",
+    outputs are those that are written but not read. Raises InvalidModelError naming the tensor or operator.
     """
     document = _object(_json(text), "the graph", TOP)
     if "tensors" not in document or "operators" not in document:
         raise invalid("the graph has no tensors or no operators", EXAMPLE)
-    default = _whole(document.get("alignment", 1), "alignment", 1, MAX_ALIGNMENT)
+    default = _integer(document.get("alignment", 1), "alignment", 1, MAX_ALIGNMENT)
     tensors = _tensors(document["tensors"], default)
     names = _indices([tensor.name for tensor in tensors], "tensor")
     operators = _operators(document["operators"], names)
@@ -231,13 +237,13 @@ def read_graph(text: str) -> Graph:
     outputs = tuple(sorted(written - read))
     if "outputs" in document:
         outputs = _references(document["outputs"], "outputs", "tensor", names)
-    check_use(tensors, operators, inputs, outputs)
+    check_dataflow(tensors, operators, inputs, outputs)
     places = _indices([operator.name for operator in operators], "operator")
     given = None
     if "order" in document:
         given = _references(document["order"], "order", "operator", places)
-    order = run_order(tensors, operators, inputs, given)
-    return Graph(tensors, tuple(operators[i] for i in order), inputs, outputs, document)
+    order = execution_order(tensors, operators, inputs, given)
+    return TensorGraph(tensors, tuple(operators[i] for i in order), inputs, outputs, document)
 
 
 def _json(text: str) -> Any:
@@ -249,17 +255,17 @@ def _json(text: str) -> Any:
         raise invalid(f"line {error.lineno} is not valid JSON: {error.msg} at column {error.colno}", EXAMPLE) from None
     except RecursionError:
         raise invalid("is nested too deeply", EXAMPLE) from None
-    except ValueError:  # int() takes so many digits and no more
+    except ValueError:  # int() limits the number of digits
         raise invalid("contains a number with thousands of digits", "specify sizes in bytes") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise invalid(f"has the key {_shown(key)} twice in one object", "remove one")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _no_number(name: str) -> Any:
@@ -270,10 +276,10 @@ def _tensors(value: Any, default: int) -> tuple[GraphTensor, ...]:
     if isinstance(value, dict):
         entries = []
         for name, entry in value.items():
-            stated = entry if isinstance(entry, dict) else {"size": entry}
-            if "name" in stated:
+            entry_value = entry if isinstance(entry, dict) else {"size": entry}
+            if "name" in entry_value:
                 raise invalid(f"tensor {_shown(name)} has two names", 'remove its key "name"')
-            entries.append({"name": name, **stated})
+            entries.append({"name": name, **entry_value})
     else:
         entries = _list(value, "tensors")
     return tuple(_tensor(entry, i, default) for i, entry in enumerate(entries))
@@ -300,9 +306,9 @@ def _tensor(value: Any, index: int, default: int) -> GraphTensor:
         offsets = offset
     return GraphTensor(
         name=name,
-        size=_whole(entry["size"], f"{where}: size", 0, MAX_NUMBER),
-        alignment=_whole(entry.get("alignment", default), f"{where}: alignment", 1, MAX_ALIGNMENT),
-        offsets=tuple(_whole(item, f"{where}: offset", 0, MAX_NUMBER) for item in offsets),
+        size=_integer(entry["size"], f"{where}: size", 0, MAX_NUMBER),
+        alignment=_integer(entry.get("alignment", default), f"{where}: alignment", 1, MAX_ALIGNMENT),
+        offsets=tuple(_integer(item, f"{where}: offset", 0, MAX_NUMBER) for item in offsets),
         constant=constant,
         alias=alias,
     )
@@ -323,16 +329,16 @@ def _operators(value: Any, names: dict[str, int]) -> tuple[GraphOperator, ...]:
 
 
 def _references(value: Any, where: str, kind: str, names: dict[str, int], *, repeated: bool = False) -> tuple[int, ...]:
-    """Tensors or operators by name or index, each once unless repeated."""
-    found: dict[int, None] = {}
+    """Return tensors or operators given by name or index; duplicates are an error unless repeated is set."""
+    indices: dict[int, None] = {}
     for item in _list(value, where):
         index = names.get(item, -1) if isinstance(item, str) else item
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
             raise invalid(f"{where}: there is no {kind} {_shown(item)}", f"name one of the {len(names):,} {kind}s")
-        if index in found and not repeated:
+        if index in indices and not repeated:
             raise invalid(f"{where}: {kind} {_shown(item)} is listed twice", "remove one")
-        found[index] = None
-    return tuple(found)
+        indices[index] = None
+    return tuple(indices)
 
 
 def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
@@ -343,12 +349,12 @@ def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
     return indices
 
 
-def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
+def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise invalid(f"{where} is {_shown(value)}, not an object", EXAMPLE)
     for key in value:
-        if key not in known:
-            raise invalid(f"{where} has an unknown key {_shown(key)}", f"the keys are {', '.join(known)}")
+        if key not in keys:
+            raise invalid(f"{where} has an unknown key {_shown(key)}", f"the keys are {', '.join(keys)}")
     return value
 
 
@@ -360,15 +366,15 @@ def _list(value: Any, where: str) -> list[Any]:
     return value
 
 
-def _whole(value: Any, where: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        power = f"2**{most.bit_length() - 1}"
-        raise invalid(f"{where} is {_shown(value)}, not an integer from {least} to {power}")
+def _integer(value: Any, where: str, minimum: int, maximum: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        power = f"2**{maximum.bit_length() - 1}"
+        raise invalid(f"{where} is {_shown(value)}, not an integer from {minimum} to {power}")
     return value
 
 
 def _shown(value: Any) -> str:
-    """A value of the file in a message, short and in ASCII."""
+    """Return a value of the file for a message, short and in ASCII."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, int) and abs(value) > MAX_NUMBER * 4:

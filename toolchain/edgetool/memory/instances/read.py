@@ -1,11 +1,10 @@
-"""An instance from its text, and the answer as text.
+"""Read an instance from text, check its pins and capacity, and write the layout back as the same text.
 
-MiniMalloc's CSV: id, lower, upper, size; optional alignment, offset (a pin), and alias, which is our own.
+MiniMalloc's CSV has the columns id, lower, upper and size, and optionally alignment, offset (a pin), and alias, which
+is our extension. Its lifetimes are half-open: a buffer with lower 3 and upper 5 is live at the times 3 and 4. Columns
+may be in any order; cells of optional columns may be empty. The answer is the same text with every offset filled in.
 
-Lifetimes are half-open there: a buffer with lower 3 and upper 5 is alive at the times 3 and 4. Columns may stand in any
-order; cells of optional columns may be empty. The answer is the same text with every offset filled in.
-
-What makes an instance impossible: pins that collide or cannot be, and a capacity below what is alive at once.
+An instance is impossible if its pins conflict, or if the capacity is less than the live bytes of some moment.
 """
 
 from __future__ import annotations
@@ -28,60 +27,68 @@ from edgetool.memory.instances.types import (
     MAX_NUMBER,
     MAX_ROWS,
     MAX_TOTAL_BYTES,
-    Graph,
-    Instance,
-    Table,
+    CsvTable,
+    InstanceFile,
+    TensorGraph,
     invalid,
 )
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime, aligned
 
 MAX_PROBLEMS_SHOWN = 10_000
 LARGEST_SHOWN = 8
-# Of the fullest moments: padding may make another than the very fullest impossible.
+# The number of moments examined, the fullest first: padding can make another than the fullest impossible.
 MOMENTS_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One piece of memory: a buffer, or all of an alias as one, with the buffers' indices."""
+class MergedBuffer:
+    """A buffer, or all buffers of one alias as one, with the indices of its members."""
 
     buffer: Buffer
     members: tuple[int, ...]
 
 
-def pieces_of(problem: LayoutProblem) -> tuple[Piece, ...]:
-    """The pieces of memory, in the order of their first buffers; an alias' pin is the first of its members'."""
+def merged_buffers(problem: LayoutProblem) -> tuple[MergedBuffer, ...]:
+    """Return the merged buffers, in the order of their first members; the pin of an alias is the first among its
+    members.
+    """
     groups: dict[object, list[int]] = {}
     for i, buffer in enumerate(problem.buffers):
         groups.setdefault(i if buffer.alias is None else buffer.alias, []).append(i)
-    return tuple(Piece(_merged([problem.buffers[i] for i in members]), tuple(members)) for members in groups.values())
+    return tuple(
+        MergedBuffer(_merged([problem.buffers[i] for i in members]), tuple(members)) for members in groups.values()
+    )
 
 
 def naive_bytes(problem: LayoutProblem) -> int:
-    """The sum of all pieces: the memory without any reuse."""
-    return sum(piece.buffer.aligned_bytes for piece in pieces_of(problem))
+    """Return the sum of all merged buffers: the memory without any reuse."""
+    return sum(item.buffer.aligned_bytes for item in merged_buffers(problem))
 
 
-def check_pins(instance: Instance, capacity: int | None = None) -> None:
-    """Raise InvalidModelError, every row named, for pins that collide, are unaligned or end above the capacity.
+def check_pins(instance: InstanceFile, capacity: int | None = None) -> None:
+    """Raise InvalidModelError, naming every row, for pins that conflict, are unaligned or end above the capacity.
 
     Also for members of one alias with different pins, and for sizes that sum to 2**63 or more.
     """
-    pieces = pieces_of(instance.problem)
-    if sum(piece.buffer.aligned_bytes for piece in pieces) > MAX_TOTAL_BYTES:
+    merged = merged_buffers(instance.problem)
+    if sum(item.buffer.aligned_bytes for item in merged) > MAX_TOTAL_BYTES:
         raise invalid("the sizes add up to 2**63 bytes or more", "use a larger unit for sizes")
     problems = _different_pins(instance)
-    pinned = [piece for piece in pieces if piece.buffer.pinned is not None]
-    problem = LayoutProblem(tuple(piece.buffer for piece in pinned))
-    offsets = tuple(piece.buffer.pinned or 0 for piece in pinned)
+    pinned = [item for item in merged if item.buffer.pinned is not None]
+    problem = LayoutProblem(tuple(item.buffer for item in pinned))
+    offsets = tuple(item.buffer.pinned or 0 for item in pinned)
     top = 0
-    for piece, offset in zip(pinned, offsets, strict=True):
-        end = offset + piece.buffer.aligned_bytes if piece.buffer.size_bytes else 0
+    for item, offset in zip(pinned, offsets, strict=True):
+        end = offset + item.buffer.aligned_bytes if item.buffer.size_bytes else 0
         top = max(top, end)
         if capacity is not None and end > capacity:
-            problems.append(f"{_told(instance, piece)} is pinned to end at {end:,}, above the capacity of {capacity:,}")
+            problems.append(
+                f"{_describe(instance, item)} is pinned to end at {end:,}, above the capacity of {capacity:,}"
+            )
     violations = check_layout(problem, Layout(offsets, top, 0, "none"))
-    problems += [_violation(instance, violation, [pinned[i] for i in violation.buffers]) for violation in violations]
+    problems += [
+        _violation_text(instance, violation, [pinned[i] for i in violation.buffers]) for violation in violations
+    ]
     if problems:
         fix = "change or remove these offsets"
         if len(problems) == 1:
@@ -93,35 +100,37 @@ def check_pins(instance: Instance, capacity: int | None = None) -> None:
         raise invalid(f"has {count} conflicts between pinned offsets", fix, tuple(shown))
 
 
-def check_capacity(instance: Instance, capacity: int) -> None:
-    """Raise FailedCheckError when one moment needs more than the capacity; its details name what is alive then.
+def check_capacity(instance: InstanceFile, capacity: int) -> None:
+    """Raise FailedCheckError if one moment needs more than the capacity; its details list the buffers live then.
 
-    Where all offsets are multiples of a grain, all that is alive but the highest takes up a multiple of it.
+    If all offsets are multiples of a grain, all live buffers but the highest occupy a multiple of it.
     """
-    pieces = [piece for piece in pieces_of(instance.problem) if piece.buffer.size_bytes]
-    grain = gcd(*(piece.buffer.alignment for piece in pieces), *(piece.buffer.pinned or 0 for piece in pieces)) or 1
-    padded = LayoutProblem(tuple(_padded(piece.buffer, grain) for piece in pieces))
+    merged = [item for item in merged_buffers(instance.problem) if item.buffer.size_bytes]
+    grain = gcd(*(item.buffer.alignment for item in merged), *(item.buffer.pinned or 0 for item in merged)) or 1
+    padded = LayoutProblem(tuple(_padded(item.buffer, grain) for item in merged))
     moments = sorted(live_bytes(padded), key=lambda item: -item[1])[:MOMENTS_LOOKED_AT]
-    for position, most in moments:
-        if most <= capacity:
+    for position, maximum in moments:
+        if maximum <= capacity:
             return
         moment = Lifetime(position, position)
-        alive = [piece for piece in pieces if piece.buffer.lifetime.overlaps(moment)]
-        needed = most - max(-piece.buffer.aligned_bytes % grain for piece in alive)
+        alive = [item for item in merged if item.buffer.lifetime.overlaps(moment)]
+        needed = maximum - max(-item.buffer.aligned_bytes % grain for item in alive)
         if needed > capacity:
-            raise _impossible(instance, capacity, position, needed, alive)
+            raise _capacity_error(instance, capacity, position, needed, alive)
 
 
 def _padded(buffer: Buffer, grain: int) -> Buffer:
     return replace(buffer, size_bytes=aligned(buffer.aligned_bytes, grain), granule=1)
 
 
-def _impossible(instance: Instance, capacity: int, position: int, needed: int, alive: list[Piece]) -> FailedCheckError:
-    alive.sort(key=lambda piece: -piece.buffer.aligned_bytes)
-    lines = [f"{piece.buffer.aligned_bytes:,} B  {_told(instance, piece)}" for piece in alive[:LARGEST_SHOWN]]
+def _capacity_error(
+    instance: InstanceFile, capacity: int, position: int, needed: int, alive: list[MergedBuffer]
+) -> FailedCheckError:
+    alive.sort(key=lambda item: -item.buffer.aligned_bytes)
+    lines = [f"{item.buffer.aligned_bytes:,} B  {_describe(instance, item)}" for item in alive[:LARGEST_SHOWN]]
     if rest := alive[LARGEST_SHOWN:]:
-        lines.append(f"{sum(piece.buffer.aligned_bytes for piece in rest):,} B  in {len(rest):,} more")
-    padding = needed - sum(piece.buffer.aligned_bytes for piece in alive)
+        lines.append(f"{sum(item.buffer.aligned_bytes for item in rest):,} B  in {len(rest):,} more")
+    padding = needed - sum(item.buffer.aligned_bytes for item in alive)
     gaps = f", including {padding:,} B of alignment padding" if padding else ""
     return FailedCheckError(
         f"no layout fits within the capacity of {capacity:,} B: {needed:,} B are live {instance.moment(position)}"
@@ -147,8 +156,8 @@ def _merged(buffers: list[Buffer]) -> Buffer:
     )
 
 
-def _different_pins(instance: Instance) -> list[str]:
-    """Members of one alias that are pinned to another place than its first pinned one."""
+def _different_pins(instance: InstanceFile) -> list[str]:
+    """Return the members of one alias that are pinned to another offset than its first pinned one."""
     first: dict[str, int] = {}
     problems = []
     for i, buffer in enumerate(instance.problem.buffers):
@@ -157,29 +166,29 @@ def _different_pins(instance: Instance) -> list[str]:
         other = first.setdefault(buffer.alias, i)
         pin = instance.problem.buffers[other].pinned
         if pin != buffer.pinned:
-            text = f"{instance.told(other)} and {instance.told(i)} share the alias {buffer.alias[:40]!a}"
+            text = f"{instance.describe(other)} and {instance.describe(i)} share the alias {buffer.alias[:40]!a}"
             problems.append(f"{text}, but are pinned to {pin:,} and {buffer.pinned:,}")
     return problems
 
 
-def _violation(instance: Instance, violation: Violation, pieces: list[Piece]) -> str:
-    if not pieces:
+def _violation_text(instance: InstanceFile, violation: Violation, merged: list[MergedBuffer]) -> str:
+    if not merged:
         return violation.message
-    told = " and ".join(_told(instance, piece) for piece in pieces)
-    buffers = [piece.buffer for piece in pieces]
+    names = " and ".join(_describe(instance, item) for item in merged)
+    buffers = [item.buffer for item in merged]
     spans = " and ".join(f"{b.pinned or 0:,} to {(b.pinned or 0) + b.aligned_bytes:,}" for b in buffers)
     if violation.rule == "overlap":
         both = max(buffer.lifetime.first for buffer in buffers)
-        return f"{told} overlap (bytes {spans}) {instance.moment(both)}"
+        return f"{names} overlap (bytes {spans}) {instance.moment(both)}"
     if violation.rule == "alignment":
-        return f"{told} is at {buffers[0].pinned:,}, which is not a multiple of its alignment {buffers[0].alignment:,}"
-    return f"{told}: {violation.message}"
+        return f"{names} is at {buffers[0].pinned:,}, which is not a multiple of its alignment {buffers[0].alignment:,}"
+    return f"{names}: {violation.message}"
 
 
-def _told(instance: Instance, piece: Piece) -> str:
-    told = instance.told(piece.members[0])
-    others = len(piece.members) - 1
-    return f"{told} and {others:,} more with the same alias" if others else told
+def _describe(instance: InstanceFile, item: MergedBuffer) -> str:
+    description = instance.describe(item.members[0])
+    others = len(item.members) - 1
+    return f"{description} and {others:,} more with the same alias" if others else description
 
 
 REQUIRED = ("id", "lower", "upper", "size")
@@ -187,11 +196,11 @@ OPTIONAL = ("alignment", "offset", "alias")
 EXAMPLE = "start with the header id,lower,upper,size"
 MAX_SHOWN = 40
 
-_whole = re.compile(r"[ \t]*(-?[0-9]{1,19})[ \t]*").fullmatch
+_integer = re.compile(r"[ \t]*(-?[0-9]{1,19})[ \t]*").fullmatch
 
 
-def read_csv(text: str) -> Instance:
-    """The instance that a CSV states. Raises InvalidModelError naming row and column."""
+def read_csv(text: str) -> InstanceFile:
+    """Return the instance of a CSV. Raises InvalidModelError naming row and column."""
     table = _table(text)
     at = {name: column for column, name in enumerate(table.header)}
     where = [at.get(name, -1) for name in (*REQUIRED, *OPTIONAL)]
@@ -223,16 +232,16 @@ def read_csv(text: str) -> Instance:
                 alias=alias.strip() or None,
             )
         )
-    return Instance(LayoutProblem(tuple(buffers)), table)
+    return InstanceFile(LayoutProblem(tuple(buffers)), table)
 
 
-def write_csv(table: Table, layout: Layout) -> str:
-    """The table's text with the layout's offset in every row; the column is the last if there was none."""
+def write_csv(table: CsvTable, layout: Layout) -> str:
+    """Return the table's text with the layout's offset in every row, in a new last column if there was none."""
     header = table.header
     if "offset" not in header:
         header = (*header, "offset")
     column = header.index("offset")
-    lines = _Lines()
+    lines = _LineBuffer()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(header)
     for cells, offset in zip(table.cells, layout.offsets, strict=True):
@@ -240,18 +249,18 @@ def write_csv(table: Table, layout: Layout) -> str:
     return "".join(lines.written)
 
 
-class _Lines:
-    """What csv writes to."""
+class _LineBuffer:
+    """The file object that the csv writer writes to."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
 
     def write(self, text: str) -> None:
-        """Keep the text."""
+        """Store the text."""
         self.written.append(text)
 
 
-def _table(text: str) -> Table:
+def _table(text: str) -> CsvTable:
     if text.count("\n") > MAX_ROWS + 1:
         raise invalid(f"has more than {MAX_ROWS:,} rows", "split it and lay out the parts separately")
     if "\0" in text:
@@ -260,7 +269,7 @@ def _table(text: str) -> Table:
     _, names = next(rows, (1, []))
     header = tuple(name.strip() for name in names)
     _check_header(header)
-    kept = []
+    cells_by_row = []
     numbers = []
     for number, cells in rows:
         if len(cells) != len(header):
@@ -268,13 +277,13 @@ def _table(text: str) -> Table:
                 f"row {number} has {_count(len(cells), 'cell')}, but the header has {len(header)}",
                 "cells may be empty, but the commas are required",
             )
-        kept.append(tuple(cells))
+        cells_by_row.append(tuple(cells))
         numbers.append(number)
-    return Table(header, tuple(kept), tuple(numbers))
+    return CsvTable(header, tuple(cells_by_row), tuple(numbers))
 
 
 def _rows(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Number and cells of every row that is not blank; a row is a line."""
+    """Yield the number and cells of every row that is not blank; a row is a line."""
     reader = csv.reader(lines, strict=True)
     before = 0
     while True:
@@ -298,19 +307,18 @@ def _check_header(header: tuple[str, ...]) -> None:
         raise invalid(f"the header {shown!a} is missing {' and '.join(missing)}", EXAMPLE)
     for i, name in enumerate(header):
         if name not in (*REQUIRED, *OPTIONAL):
-            known = ", ".join((*REQUIRED, *OPTIONAL))
-            raise invalid(f"the header has an unknown column {name[:MAX_SHOWN]!a}", f"the columns are {known}")
+            columns = ", ".join((*REQUIRED, *OPTIONAL))
+            raise invalid(f"the header has an unknown column {name[:MAX_SHOWN]!a}", f"the columns are {columns}")
         if name in header[:i]:
             raise invalid(f"the header has the column {name} twice", "remove one")
 
 
-def _number(text: str, row: int, column: str, least: int, most: int) -> int:
-    found = _whole(text)
-    value = int(found[1]) if found is not None else most + 1
-    if not least <= value <= most:
-        raise invalid(
-            f"row {row}: the {column} {text[:MAX_SHOWN]!a} is not an integer from {_power(least)} to {_power(most)}"
-        )
+def _number(text: str, row: int, column: str, minimum: int, maximum: int) -> int:
+    match = _integer(text)
+    value = int(match[1]) if match is not None else maximum + 1
+    if not minimum <= value <= maximum:
+        limits = f"from {_power(minimum)} to {_power(maximum)}"
+        raise invalid(f"row {row}: the {column} {text[:MAX_SHOWN]!a} is not an integer {limits}")
     return value
 
 
@@ -322,8 +330,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def read_instance(text: str, *, constants_in_ram: bool = False) -> Instance:
-    """The instance that a text states: a graph when it begins with a brace, else a CSV (docs/layout-format.md).
+def read_instance(text: str, *, constants_in_ram: bool = False) -> InstanceFile:
+    """Return the instance of a text: a graph if it begins with a brace, else a CSV (docs/layout-format.md).
 
     constants_in_ram: each use of a constant of a graph is a buffer too. Raises InvalidModelError naming row or tensor,
     UsageError for constants_in_ram with a CSV.
@@ -338,30 +346,30 @@ def read_instance(text: str, *, constants_in_ram: bool = False) -> Instance:
     return read_csv(text)
 
 
-def write_answer(instance: Instance, layout: Layout) -> str:
-    """The instance's text with the layout's offsets in it: read again, every buffer is pinned there.
+def write_answer(instance: InstanceFile, layout: Layout) -> str:
+    """Return the instance's text with the layout's offsets: if it is read again, every buffer is pinned to its offset.
 
     A constant of a graph gets the offset of each of its uses, as a list if there are several.
     """
-    if isinstance(instance.source, Table):
+    if isinstance(instance.source, CsvTable):
         return write_csv(instance.source, layout)
     return json.dumps(_with_offsets(instance.source, instance, layout), indent=2) + "\n"
 
 
-def _with_offsets(graph: Graph, instance: Instance, layout: Layout) -> dict[str, object]:
+def _with_offsets(graph: TensorGraph, instance: InstanceFile, layout: Layout) -> dict[str, object]:
     offsets: dict[int, list[int]] = {}
     for buffer, offset in zip(instance.problem.buffers, layout.offsets, strict=True):
         offsets.setdefault(buffer.tensor, []).append(offset)
-    stated: Any = graph.document["tensors"]
-    if isinstance(stated, dict):
-        tensors: object = {name: _entry(stated[name], offsets.get(i)) for i, name in enumerate(stated)}
+    value: Any = graph.document["tensors"]
+    if isinstance(value, dict):
+        tensors: object = {name: _entry(value[name], offsets.get(i)) for i, name in enumerate(value)}
     else:
-        tensors = [_entry(entry, offsets.get(i)) for i, entry in enumerate(stated)]
+        tensors = [_entry(entry, offsets.get(i)) for i, entry in enumerate(value)]
     return {**graph.document, "tensors": tensors}
 
 
-def _entry(stated: Any, offsets: list[int] | None) -> object:
+def _entry(value: Any, offsets: list[int] | None) -> object:
     if offsets is None:
-        return stated
-    entry = stated if isinstance(stated, dict) else {"size": stated}
+        return value
+    entry = value if isinstance(value, dict) else {"size": value}
     return {**entry, "offset": offsets[0] if len(offsets) == 1 else offsets}

@@ -1,4 +1,4 @@
-"""An instance: the layout problem that a text states, and enough of the text to tell of it and to answer it."""
+"""The layout problem of a file, with the part of the file that messages and the answer need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from edgetool.errors import InvalidModelError
 from edgetool.memory.problem import LayoutProblem
 
-# What one row may state, and all rows together: sums of sizes stay below 2**63, as CP-SAT and C programs have them.
+# The limits of one row, and of all rows together: sums of sizes are below 2**63, as in CP-SAT and in C.
 MAX_NUMBER = 2**62
 MAX_ALIGNMENT = 2**32
 MAX_TOTAL_BYTES = 2**63 - 1
@@ -16,8 +16,8 @@ MAX_NAME_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of a CSV as text, their columns, and the row of the file in which each stands (the header is row 1)."""
+class CsvTable:
+    """The cells of a CSV as text, its columns, and the row number of each in the file (the header is row 1)."""
 
     header: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
@@ -26,7 +26,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class GraphTensor:
-    """A tensor of a graph. offsets: its pin; of a constant one for each use, or one for all."""
+    """A tensor of a graph. offsets: its pin; for a constant, one per use, or one for all uses."""
 
     name: str
     size: int
@@ -38,19 +38,21 @@ class GraphTensor:
 
 @dataclass(frozen=True, slots=True)
 class GraphOperator:
-    """An operator and the tensors that it reads and writes, by index; told is its place in the list, and its name."""
+    """An operator, with the indices of the tensors that it reads and writes; label is its position in the list and its
+    name.
+    """
 
     name: str
-    told: str
+    label: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """Tensors, and operators in the order in which they run. document is the JSON value that states them.
+class TensorGraph:
+    """Tensors, and operators in execution order. document is the JSON value that they were read from.
 
-    inputs are written before the first operator; outputs are wanted after the last.
+    inputs are written before the first operator; outputs are needed after the last one.
     """
 
     tensors: tuple[GraphTensor, ...]
@@ -61,31 +63,31 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """A layout problem and the text that states it; the buffers of a graph name their tensor by index."""
+class InstanceFile:
+    """A layout problem and its source; the buffers of a graph contain the index of their tensor."""
 
     problem: LayoutProblem
-    source: Table | Graph
+    source: CsvTable | TensorGraph
 
-    def told(self, index: int) -> str:
-        """A buffer as a person finds it in the file: its row or tensor, and its name."""
+    def describe(self, index: int) -> str:
+        """Return the row or tensor of a buffer in the file, and its name."""
         buffer = self.problem.buffers[index]
         name = f"{buffer.name[:MAX_NAME_SHOWN]!a}"
-        if isinstance(self.source, Table):
+        if isinstance(self.source, CsvTable):
             return f"row {self.source.rows[index]} ({name})"
         return f"tensor {buffer.tensor} ({name})"
 
     def moment(self, position: int) -> str:
-        """A time of the CSV, or an operator of the graph."""
-        if isinstance(self.source, Table):
+        """Return the time in the CSV, or the operator of the graph."""
+        if isinstance(self.source, CsvTable):
             return f"at time {position}"
         if position < 0:
             return "before the first operator"
         if position >= len(self.source.operators):
             return "after the last operator"
-        return f"at {self.source.operators[position].told}"
+        return f"at {self.source.operators[position].label}"
 
 
 def invalid(what: str, fix: str | None = None, details: tuple[str, ...] = ()) -> InvalidModelError:
-    """The error of an instance that is not valid, to be raised."""
+    """Return the error for an invalid instance."""
     return InvalidModelError(what, fix=fix, details=details)

@@ -1,1 +1,1 @@
-"""The search for the lowest layout of buffers."""
+"""The search for the layout with the lowest peak: greedy first fit, branch and bound, ejection chains, CP-SAT."""

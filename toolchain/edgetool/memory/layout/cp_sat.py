@@ -1,6 +1,7 @@
-"""The last stage: OR-Tools CP-SAT on what the search left open, from its layout and between its bounds.
+"""The last stage: OR-Tools CP-SAT, between the bound and the layout of the earlier stages.
 
-Optional: the extra `cp-sat` brings OR-Tools. The model packs rectangles, fixed in time and free in height.
+Optional: the extra `cp-sat` installs OR-Tools. The model packs rectangles whose times are fixed and whose offsets are
+variables.
 """
 
 from __future__ import annotations
@@ -11,29 +12,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetool.errors import InternalError, MissingExtraError
-from edgetool.memory.layout.instance import Instance, height
+from edgetool.memory.layout.instance import Instance, layout_peak
 from edgetool.memory.problem import Effort
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-# CP-SAT's own clock counts work, and is the same on every machine: one second of it takes 1 to 10 seconds of CPU time,
-# about as long as so many nodes of the search.
+# CP-SAT's deterministic time counts operations, and is the same on every machine: one second of it takes 1 to 10
+# seconds of CPU time, about as long as this number of search nodes.
 NODES_PER_DETERMINISTIC_SECOND = 150_000
-# Rows that say "these are alive together, so none overlap" repeat the 2-D constraint; they help until they are many.
+# The constraints that the buffers of one clique do not overlap are implied by the 2-D constraint; up to this number of
+# entries, they make the search faster.
 MAX_CLIQUE_ENTRIES = 200_000
-# CP-SAT tells its bound as a float: heights of more units, at which floats are no longer exact, are not given to it.
-MAX_HEIGHT = 2**50
-# More pieces than this take seconds and gigabytes before the search even begins, and cannot be stopped on the way.
-MAX_PIECES = 20_000
+# CP-SAT reports its bound as a float: peaks beyond this number of units are not passed to it, because floats are no
+# longer exact.
+MAX_PEAK = 2**50
+# With more buffers, CP-SAT takes seconds and gigabytes before its search begins, and cannot be stopped during that
+# time.
+MAX_BUFFERS = 20_000
 POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class CpSatResult:
-    """The best offsets known, what no layout can beat, both in the instance's units, and whether the two meet.
+    """The best offsets and the lower bound, both in the instance's units, and whether the offsets are proven optimal.
 
-    nodes: how many nodes of the search would have taken as long.
+    nodes: the number of search nodes that would have taken as long.
     """
 
     offsets: tuple[int, ...]
@@ -48,7 +52,7 @@ def available() -> bool:
 
 
 def require_available() -> None:
-    """Raise MissingExtraError when OR-Tools is not installed."""
+    """Raise MissingExtraError if OR-Tools is not installed."""
     if not available():
         raise MissingExtraError("OR-Tools is not installed", fix="pip install 'edgetool[cp-sat]'")
 
@@ -56,55 +60,57 @@ def require_available() -> None:
 def close_gap(
     instance: Instance, offsets: tuple[int, ...], lower_bound: int, effort: Effort, *, capacity: int | None = None
 ) -> CpSatResult:
-    """Search between the lower bound and the height of `offsets`, a valid layout, for a lower one or a proof.
+    """Search for a layout between the lower bound and the peak of `offsets`, a valid layout, or for a proof.
 
-    capacity: any layout that is no higher, in units, will do; the search stops at it.
-    effort: one worker and a deterministic limit make the result the same in every run, as long as effort.stop() says
-    nothing: 150,000 nodes of effort.node_limit are one second of CP-SAT's deterministic time. effort.stop() is asked
-    every 20 ms, from the thread of the caller, and ends the search with the best so far. So does an exception in that
-    thread, KeyboardInterrupt among them, which is then passed on.
+    capacity: the search stops at any layout whose peak is at most this, in units. effort: with one worker and a
+    deterministic limit, the result is the same in every run, as long as effort.stop() returns False: 150,000 nodes of
+    effort.node_limit are one second of CP-SAT's deterministic time. effort.stop() is called every 20 ms, from the
+    caller's thread, and ends the search with the best result so far. So does an exception in that thread, such as
+    KeyboardInterrupt, which is then raised again.
 
-    Instances beyond MAX_PIECES or MAX_HEIGHT come back as they are. Raises MissingExtraError without OR-Tools, and
-    InternalError when `offsets` and the lower bound contradict.
+    Instances that exceed MAX_BUFFERS or MAX_PEAK are returned unchanged. Raises MissingExtraError without OR-Tools, and
+    InternalError if `offsets` and the lower bound contradict each other.
     """
-    known = height(instance, offsets)
-    goal = max(lower_bound, min(capacity or 0, known))
-    if known <= goal or known > MAX_HEIGHT or len(offsets) > MAX_PIECES or effort.stop():
-        return CpSatResult(offsets, lower_bound, known <= lower_bound)
+    peak = layout_peak(instance, offsets)
+    goal = max(lower_bound, min(capacity or 0, peak))
+    if peak <= goal or peak > MAX_PEAK or len(offsets) > MAX_BUFFERS or effort.stop():
+        return CpSatResult(offsets, lower_bound, peak <= lower_bound)
     require_available()
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    starts = _model(cp_model, model, instance, offsets, goal, known)
+    starts = _build_model(cp_model, model, instance, offsets, goal, peak)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = effort.seed % 2**31
-    # Its own handler would hide Ctrl-C from the program that set one, and from Effort.stop.
+    # CP-SAT's handler would hide Ctrl-C from the program's own one, and from Effort.stop.
     solver.parameters.catch_sigint_signal = False
     if effort.node_limit is not None:
         solver.parameters.max_deterministic_time = effort.node_limit / NODES_PER_DETERMINISTIC_SECOND
     status = _run(solver, model, effort)
     if status in (cp_model.INFEASIBLE, cp_model.MODEL_INVALID):
         raise InternalError(
-            f"CP-SAT returned {solver.status_name(status)} for a layout of height {known} with the lower bound "
+            f"CP-SAT returned {solver.status_name(status)} for a layout of height {peak} with the lower bound "
             f"{lower_bound}",
             fix="please report this and attach the buffers",
         )
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        found = tuple(int(solver.value(start)) for start in starts)
-        if height(instance, found) < known:
-            offsets, known = found, height(instance, found)
-        # The bound of a search that may stop at the capacity says nothing below it.
-        bound = known if status == cp_model.OPTIMAL else math.ceil(solver.best_objective_bound - 1e-6)
+        solution = tuple(int(solver.value(start)) for start in starts)
+        if layout_peak(instance, solution) < peak:
+            offsets, peak = solution, layout_peak(instance, solution)
+        # The objective is limited to the capacity, so the solver's bound proves nothing below it.
+        bound = peak if status == cp_model.OPTIMAL else math.ceil(solver.best_objective_bound - 1e-6)
         if bound > goal:
-            lower_bound = max(lower_bound, min(bound, known))
+            lower_bound = max(lower_bound, min(bound, peak))
     nodes = math.ceil(NODES_PER_DETERMINISTIC_SECOND * solver.response_proto.deterministic_time)
-    return CpSatResult(offsets, lower_bound, known <= lower_bound, nodes)
+    return CpSatResult(offsets, lower_bound, peak <= lower_bound, nodes)
 
 
-def _model(cp_model: Any, model: Any, instance: Instance, offsets: tuple[int, ...], goal: int, known: int) -> list[Any]:
-    """State the problem: a height from goal to the known one, the least; returns the offsets as expressions."""
-    top = model.new_int_var(goal, known, "")
+def _build_model(
+    cp_model: Any, model: Any, instance: Instance, offsets: tuple[int, ...], goal: int, peak: int
+) -> list[Any]:
+    """Add a peak between `goal` and `peak` to the model, to be minimized; return the offsets as expressions."""
+    top = model.new_int_var(goal, peak, "")
     starts, spans, times = [], [], []
     for first, last, size, alignment, pin, offset in zip(
         instance.first, instance.last, instance.sizes, instance.alignments, instance.pins, offsets, strict=True
@@ -112,7 +118,7 @@ def _model(cp_model: Any, model: Any, instance: Instance, offsets: tuple[int, ..
         if pin >= 0:
             start: Any = cp_model.LinearExpr.sum([pin])
         else:
-            step = model.new_int_var(0, (known - size) // alignment, "")
+            step = model.new_int_var(0, (peak - size) // alignment, "")
             model.add_hint(step, offset // alignment)
             start = alignment * step
         model.add(start + size <= top)
@@ -121,19 +127,19 @@ def _model(cp_model: Any, model: Any, instance: Instance, offsets: tuple[int, ..
         times.append(model.new_fixed_size_interval_var(first, last - first + 1, ""))
     model.add_no_overlap_2d(times, spans)
     if sum(last - first + 1 for first, last in zip(instance.first, instance.last, strict=True)) <= MAX_CLIQUE_ENTRIES:
-        alive: list[list[Any]] = [[] for _ in range(instance.sections)]
+        alive: list[list[Any]] = [[] for _ in range(instance.clique_count)]
         for first, last, span in zip(instance.first, instance.last, spans, strict=True):
-            for section in range(first, last + 1):
-                alive[section].append(span)
-        for clique in alive:
-            model.add_no_overlap(clique)
-    model.add_hint(top, known)
+            for clique in range(first, last + 1):
+                alive[clique].append(span)
+        for live_spans in alive:
+            model.add_no_overlap(live_spans)
+    model.add_hint(top, peak)
     model.minimize(top)
     return starts
 
 
 def _run(solver: Any, model: Any, effort: Effort) -> Any:
-    """Solve in a thread of its own: this one stays free to ask effort.stop(), and to take signals."""
+    """Solve in a separate thread, so that this one can call effort.stop() and receive signals."""
     from concurrent.futures import ThreadPoolExecutor, wait  # imported on use: it is slow to import
 
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -141,7 +147,7 @@ def _run(solver: Any, model: Any, effort: Effort) -> Any:
         try:
             while not wait([running], timeout=POLL_SECONDS).done:
                 if effort.stop():
-                    # Again and again: a search that has not begun cannot be stopped.
+                    # Repeated, because a search that has not begun cannot be stopped.
                     solver.stop_search()
         except BaseException:
             while not wait([running], timeout=POLL_SECONDS).done:

@@ -1,6 +1,7 @@
-"""Greedy layouts of any size: first fit over a portfolio of orders, the lowest wins.
+"""Greedy layouts: first fit over a portfolio of orders, of which the lowest result is kept.
 
-First fit where so many pieces are alive together that their pairs cannot be kept: numpy finds them again.
+First fit needs the buffers that are live together with each buffer. If there are too many such pairs to store, numpy
+finds them again for each placement. TFLM's own order is always the first one, so that no result is higher than TFLM's.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from edgetool.memory.layout.instance import Instance, height
+from edgetool.memory.layout.instance import Instance, layout_peak
 from edgetool.memory.problem import Effort
 
-# The offset of what is not placed yet: above everything.
-NOWHERE = 1 << 62
+# The offset of a buffer that is not placed yet: above everything.
+UNPLACED = 1 << 62
 
 
-class Crowd:
-    """The pieces in classes of duration (1, 2-3, 4-7, ... sections), each class in order of the first section.
+class DurationIndex:
+    """The buffers in classes of duration (1, 2-3, 4-7, ... cliques), each class in order of the first clique.
 
-    Of a class, the pieces alive with a given one are in one run, together with at most about as many that are not.
+    In each class, the buffers that are live together with a given one are in one run, which has at most about twice as
+    many elements.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -42,9 +44,11 @@ class Crowd:
             self.runs.append((low.astype(numpy.int32), high.astype(numpy.int32)))
 
     def first_fit(self, order: Sequence[int], top: int | None, effort: Effort) -> list[int] | None:
-        """First fit in `order` around the pins; with a `top`, None as soon as it is not lower, or told to stop."""
+        """Place the buffers in `order` around the pins; return None at the first end that is not below `top`, or when
+        stopped.
+        """
         instance, np = self.instance, self.np
-        begin = np.full(len(instance.sizes), NOWHERE)
+        begin = np.full(len(instance.sizes), UNPLACED)
         for i, pin in enumerate(instance.pins):
             if pin >= 0:
                 begin[self.rank[i]] = pin
@@ -60,18 +64,18 @@ class Crowd:
         return offsets
 
     def _lowest(self, i: int, begin: Any) -> int:
-        """The lowest offset of a piece clear of all that is placed."""
+        """Return the lowest offset of a buffer that does not overlap any placed one."""
         np = self.np
         slices = [slice(low[i], high[i]) for low, high in self.runs]
         start = np.concatenate([begin[s] for s in slices])
         size = np.concatenate([self.size[s] for s in slices])
         alive = np.concatenate([self.last[s] for s in slices]) >= self.instance.first[i]
-        alive &= start < NOWHERE
+        alive &= start < UNPLACED
         start, size = start[alive], size[alive]
         by_start = np.argsort(start, kind="stable")
         start = start[by_start]
         alignment = self.instance.alignments[i]
-        # The least offset above all that begins no later, rounded up, and 0 below the first.
+        # The lowest offset above all that begin no later, rounded up, and 0 below the first.
         free = np.zeros(len(start) + 1, dtype=np.int64)
         free[1:] = np.maximum.accumulate(start + size[by_start])
         free = -(-free // alignment) * alignment
@@ -79,25 +83,26 @@ class Crowd:
         return int(free[fits.argmax() if fits.any() else -1])
 
 
-# Beyond so many pieces only the first orders are tried: each takes one to three seconds for 100,000 pieces.
-MANY_PIECES, FEW_ORDERS = 20_000, 4
-# Pairs of pieces alive together are kept up to so many for each piece; with more it is faster to find them again for
-# each placement. At least SOME_PAIRS are kept, so that small instances do without numpy; at most MANY_PAIRS (memory).
-PAIRS_PER_PIECE, SOME_PAIRS, MANY_PAIRS = 200, 250_000, 24_000_000
-# Placements between two looks at the clock.
-SLICE = 128
+# With more buffers than this, only the first orders are tried: each takes one to three seconds for 100,000 buffers.
+MANY_BUFFERS, FEW_ORDERS = 20_000, 4
+# Pairs of buffers that are live together are stored up to this number per buffer; with more, finding them again for
+# each placement is faster. At least MIN_PAIRS are stored, so that small instances do not need numpy, and at most
+# MAX_PAIRS, because of memory.
+PAIRS_PER_BUFFER, MIN_PAIRS, MAX_PAIRS = 200, 250_000, 24_000_000
+# Placements between two calls of stop.
+PLACEMENTS_PER_STOP_CHECK = 128
 
-# What a key may use of a piece: its index, size, first and last section, duration in sections, and load: the most
-# that is alive at once during its life.
-Key = Callable[[int, int, int, int, int, int], tuple[int, ...]]
+# The arguments of a key: index, size, first and last clique, duration in cliques, and load: the maximum size live at
+# once during the buffer's life.
+OrderKey = Callable[[int, int, int, int, int, int], tuple[int, ...]]
 TFLM = "tflm"
-# Places pieces in an order; with a height to stay below, it gives up at that height or when told to stop (None).
-# The pieces alive together with each piece.
-Near = Sequence[Sequence[int]]
+# The buffers that are live together with each buffer.
+Neighbours = Sequence[Sequence[int]]
+# Places buffers in an order; given a limit of the peak, it returns None as soon as that is reached or it is stopped.
 FirstFit = Callable[[Sequence[int], int | None, Effort], list[int] | None]
-ORDERS: dict[str, Key] = {
-    # GreedyMemoryPlanner's (greedy_memory_planner.cc, CalculateOffsetsIfNeeded): it comes first, so that no result is
-    # ever higher than TFLM's own.
+ORDERS: dict[str, OrderKey] = {
+    # The order of GreedyMemoryPlanner (greedy_memory_planner.cc, CalculateOffsetsIfNeeded): it comes first, so that no
+    # result is higher than TFLM's own.
     TFLM: lambda i, size, first, last, duration, load: (-size, -i),
     "load by size": lambda i, size, first, last, duration, load: (-load * size, i),
     "duration": lambda i, size, first, last, duration, load: (-duration, -size, i),
@@ -123,12 +128,13 @@ def greedy_offsets(
     effort: Effort,
     target: int,
     improved: Callable[[list[int]], None] | None = None,
-    near: Near | None = None,
+    near: Neighbours | None = None,
 ) -> list[int]:
-    """The offsets of the lowest first-fit layout over ORDERS, in units; the first of height <= target ends it.
+    """Return the offsets of the lowest first-fit layout over ORDERS, in units; stop at the first peak <= target.
 
-    Never higher than TFLM's own greedy: that order is the first, and runs to its end whatever the effort. improved is
-    told of the first layout, and of each lower one. near: the neighbours, where they are known already.
+    The peak is never higher than that of TFLM's own planner: its order is the first one, and is completed whatever the
+    effort. `improved` receives the first layout and each lower one. near: the neighbours, if they are already
+    available.
     """
     best = list(instance.pins)
     if min(best, default=0) >= 0:
@@ -136,15 +142,15 @@ def greedy_offsets(
             improved(best)
         return best
     top: int | None = None
-    pieces = len(instance.sizes)
-    fit = fitter(instance, near or neighbours(instance))
+    count = len(instance.sizes)
+    fit = choose_first_fit(instance, near or neighbours(instance))
     done = 0
-    names = list(ORDERS)[: FEW_ORDERS if pieces > MANY_PIECES else None]
+    names = list(ORDERS)[: FEW_ORDERS if count > MANY_BUFFERS else None]
     for order in orders(instance, names):
         offsets = None if top is not None and effort.stop() else fit(order, top, effort)
-        done += pieces
+        done += count
         if offsets is not None:
-            best, top = offsets, height(instance, offsets)
+            best, top = offsets, layout_peak(instance, offsets)
             if improved is not None:
                 improved(best)
         if (
@@ -158,16 +164,16 @@ def greedy_offsets(
 
 
 def first_fit_by(instance: Instance, name: str) -> list[int]:
-    """The first-fit layout in the order of this name, whatever its height."""
+    """Return the first-fit layout in the order with this name, whatever its peak."""
     (order,) = orders(instance, [name])
-    offsets = fitter(instance, neighbours(instance))(order, None, Effort())
-    assert offsets is not None  # there is no height to stay below
+    offsets = choose_first_fit(instance, neighbours(instance))(order, None, Effort())
+    assert offsets is not None  # there is no peak to stay below
     return offsets
 
 
 def loads(instance: Instance) -> list[int]:
-    """The sizes alive in each section, in units."""
-    change = [0] * (instance.sections + 1)
+    """Return the size that is live in each clique, in units."""
+    change = [0] * (instance.clique_count + 1)
     for first, last, size in zip(instance.first, instance.last, instance.sizes, strict=True):
         change[first] += size
         change[last + 1] -= size
@@ -175,21 +181,21 @@ def loads(instance: Instance) -> list[int]:
 
 
 def neighbours(instance: Instance, limit: int | None = None) -> list[list[int]] | None:
-    """The pieces alive together with each piece; None when there are more than `limit` pairs.
+    """Return the buffers that are live together with each buffer, or None if there are more than `limit` pairs.
 
-    Without a limit, as many pairs are kept as are worth their memory.
+    Without a limit, as many pairs are stored as are worth their memory.
     """
     if limit is None:
-        limit = min(max(PAIRS_PER_PIECE * len(instance.sizes), SOME_PAIRS), MANY_PAIRS)
+        limit = min(max(PAIRS_PER_BUFFER * len(instance.sizes), MIN_PAIRS), MAX_PAIRS)
     if pairs(instance) > limit:
         return None
     near: list[list[int]] = [[] for _ in instance.sizes]
     alive: list[int] = []
-    section = -1
+    clique = -1
     for i in sorted(range(len(instance.sizes)), key=instance.first.__getitem__):
-        if instance.first[i] != section:
-            section = instance.first[i]
-            alive = [j for j in alive if instance.last[j] >= section]
+        if instance.first[i] != clique:
+            clique = instance.first[i]
+            alive = [j for j in alive if instance.last[j] >= clique]
         for j in alive:
             near[j].append(i)
         near[i] = alive.copy()
@@ -198,8 +204,8 @@ def neighbours(instance: Instance, limit: int | None = None) -> list[list[int]] 
 
 
 def pairs(instance: Instance) -> int:
-    """How many pairs of pieces are alive together: each begins while so many others are alive, or with them."""
-    begins, ends = [0] * instance.sections, [0] * instance.sections
+    """Return the number of pairs of buffers that are live together."""
+    begins, ends = [0] * instance.clique_count, [0] * instance.clique_count
     for first, last in zip(instance.first, instance.last, strict=True):
         begins[first] += 1
         ends[last] += 1
@@ -210,48 +216,50 @@ def pairs(instance: Instance) -> int:
     return count
 
 
-def fitter(instance: Instance, near: Near | None) -> FirstFit:
-    """First fit on this instance, the fastest way for the pairs that it has."""
+def choose_first_fit(instance: Instance, near: Neighbours | None) -> FirstFit:
+    """Return the implementation of first fit that is faster for the instance's number of pairs."""
     if near is None:
-        return Crowd(instance).first_fit
+        return DurationIndex(instance).first_fit
     return lambda order, top, effort: _first_fit(instance, near, order, top, effort)
 
 
 def orders(instance: Instance, names: Sequence[str]) -> Iterator[list[int]]:
-    """The pieces without a pin in the orders of these names, each made when asked for."""
+    """Yield the buffers without a pin in the orders with these names; each order is computed on demand."""
     free = [i for i, pin in enumerate(instance.pins) if pin < 0]
     load: list[int] = []
     for name in names:
         if name == TFLM:
-            # The first layout, which must come out whatever the effort, does not wait for what others use.
+            # TFLM's order is computed whatever the effort, so it does not wait for the loads that the others use.
             keys = [ORDERS[name](i, size, 0, 0, 0, 0) for i, size in enumerate(instance.sizes)]
         else:
-            load = load or _most_loaded(instance)
+            load = load or _peak_loads(instance)
             key = ORDERS[name]
             rows = zip(instance.sizes, instance.first, instance.last, load, strict=True)
             keys = [key(i, size, a, b, b - a + 1, most) for i, (size, a, b, most) in enumerate(rows)]
         yield sorted(free, key=keys.__getitem__)
 
 
-def _most_loaded(instance: Instance) -> list[int]:
-    """The most that is alive at once during the life of each piece, by maxima over 1, 2, 4, ... sections."""
+def _peak_loads(instance: Instance) -> list[int]:
+    """Return the maximum load during the life of each buffer, by maxima over 1, 2, 4, ... cliques."""
     maxima = [loads(instance)]
     width = 1
-    while 2 * width <= instance.sections:
+    while 2 * width <= instance.clique_count:
         maxima.append(list(map(max, maxima[-1], maxima[-1][width:])))
         width *= 2
-    found = []
+    peaks = []
     for first, last in zip(instance.first, instance.last, strict=True):
         level = (last - first + 1).bit_length() - 1
         row = maxima[level]
-        found.append(max(row[first], row[last + 1 - (1 << level)]))
-    return found
+        peaks.append(max(row[first], row[last + 1 - (1 << level)]))
+    return peaks
 
 
 def _first_fit(
-    instance: Instance, near: Near, order: Sequence[int], top: int | None, effort: Effort
+    instance: Instance, near: Neighbours, order: Sequence[int], top: int | None, effort: Effort
 ) -> list[int] | None:
-    """First fit in `order` around the pins; with a `top`, None as soon as it is not lower, or told to stop."""
+    """Place the buffers in `order` around the pins; return None at the first end that is not below `top`, or when
+    stopped.
+    """
     offsets = list(instance.pins)
     taken: list[list[tuple[int, int]]] = [[] for _ in offsets]
     for i, pin in enumerate(instance.pins):
@@ -271,7 +279,7 @@ def _first_fit(
                 offset = end if alignment == 1 else -(-end // alignment) * alignment
         offsets[i] = offset
         span = (offset, offset + size)
-        if done % SLICE == 0 and effort.stop() and top is not None:
+        if done % PLACEMENTS_PER_STOP_CHECK == 0 and effort.stop() and top is not None:
             return None
         if top is not None and span[1] >= top:
             return None

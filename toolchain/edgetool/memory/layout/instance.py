@@ -1,6 +1,9 @@
-"""A layout problem as plain numbers, the form in which every stage of the search works.
+"""A layout problem as tuples of integers, the form in which every solver stage works.
 
-What is left of an effort: nodes, counted down by every stage, and the question whether to stop.
+A problem is split into parts between which no buffer is live. In each part, buffers of one alias are merged, sizes and
+offsets are counted in the largest unit that keeps an optimal layout expressible, and time is counted in maximal cliques
+of the interference graph instead of operators. The module also has the basic lower bound of an instance, and the node
+budget that the stages share.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from edgetool.memory.problem import Buffer, LayoutProblem
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Pieces of memory to place, by index.
+    """The buffers to place, by index.
 
-    first and last: the sections, both inclusive, in which a piece is alive; a section is a maximal set of pieces alive
-    together, numbered in order of time from 0 to sections - 1. sizes are positive; alignments at least 1; pins hold
-    the offset of a piece that has one, -1 for all others. Sizes, offsets and alignments are in units of `unit` bytes.
+    first and last: the cliques, both inclusive, in which a buffer is live; a clique is a maximal set of buffers that
+    are live at the same time, numbered in order of time from 0 to clique_count - 1. sizes are positive; alignments are
+    at least 1; pins contain the offset of each pinned buffer, and -1 for all others. Sizes, offsets and alignments are
+    in units of `unit` bytes.
     """
 
     first: tuple[int, ...]
@@ -30,71 +34,73 @@ class Instance:
     sizes: tuple[int, ...]
     alignments: tuple[int, ...]
     pins: tuple[int, ...]
-    sections: int
+    clique_count: int
     unit: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """An instance, and for each of its pieces the buffers of the problem that lie there."""
+class ProblemPart:
+    """An instance, and for each of its buffers the indices of the problem's buffers that are merged into it."""
 
     instance: Instance
-    buffers: tuple[tuple[int, ...], ...]
+    members: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _MergedBuffer:
+    """All buffers of one alias, or one buffer without an alias, in bytes."""
+
     first: int
     last: int
     size: int
     alignment: int
     pin: int
-    buffers: tuple[int, ...]
+    members: tuple[int, ...]
 
 
-def split(problem: LayoutProblem) -> tuple[Part, ...]:
-    """The parts of the problem between which no buffer is alive, in order of time; each can be solved on its own.
+def split(problem: LayoutProblem) -> tuple[ProblemPart, ...]:
+    """Return the parts of the problem between which no buffer is live, in order of time; each is solved separately.
 
-    Buffers of one alias become one piece; empty buffers are left out, their offset is free. Pieces keep the order of
-    the problem. Raises UsageError when buffers of one alias are pinned to different offsets.
+    Buffers of one alias are merged. Empty buffers are left out, because any offset is valid for them. Buffers keep the
+    order of the problem. Raises UsageError if buffers of one alias are pinned to different offsets.
     """
-    pieces = _pieces(problem)
-    order = sorted(range(len(pieces)), key=lambda i: pieces[i].first)
+    merged = _merge_aliases(problem)
+    order = sorted(range(len(merged)), key=lambda i: merged[i].first)
     parts: list[list[int]] = []
     end = 0
     for i in order:
-        if not parts or pieces[i].first > end:
+        if not parts or merged[i].first > end:
             parts.append([])
-            end = pieces[i].last
+            end = merged[i].last
         parts[-1].append(i)
-        end = max(end, pieces[i].last)
-    return tuple(_part([pieces[i] for i in sorted(part)]) for part in parts)
+        end = max(end, merged[i].last)
+    return tuple(_part([merged[i] for i in sorted(part)]) for part in parts)
 
 
 def offsets_in_bytes(
-    problem: LayoutProblem, parts: Sequence[Part], offsets: Sequence[Sequence[int]]
+    problem: LayoutProblem, parts: Sequence[ProblemPart], part_offsets: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """The offset of every buffer of the problem, from the offsets of the pieces of each part."""
-    # What is empty lies nowhere: at its pin, or where another of its alias is pinned.
+    """Return the offset of every buffer of the problem, from the offsets of each part."""
+    # An empty buffer gets its own pin, or that of its alias.
     pins = {buffer.alias: buffer.pinned for buffer in problem.buffers if buffer.alias and buffer.pinned is not None}
-    found = [pins.get(b.alias or "", 0) if b.pinned is None else b.pinned for b in problem.buffers]
-    for part, placed in zip(parts, offsets, strict=True):
+    offsets = [pins.get(b.alias or "", 0) if b.pinned is None else b.pinned for b in problem.buffers]
+    for part, placed in zip(parts, part_offsets, strict=True):
         unit = part.instance.unit
-        for buffers, offset in zip(part.buffers, placed, strict=True):
-            for buffer in buffers:
-                found[buffer] = offset * unit
-    return tuple(found)
+        for members, offset in zip(part.members, placed, strict=True):
+            for buffer in members:
+                offsets[buffer] = offset * unit
+    return tuple(offsets)
 
 
-def height(instance: Instance, offsets: Sequence[int]) -> int:
-    """The highest end of the pieces, in units."""
+def layout_peak(instance: Instance, offsets: Sequence[int]) -> int:
+    """Return the highest end of a buffer, in units."""
     return max(map(int.__add__, offsets, instance.sizes), default=0)
 
 
 def is_searchable(instance: Instance) -> bool:
-    """Whether no pinned pieces lie over each other: else no layout is valid, and nothing can be proven of it."""
+    """Whether no pinned buffers overlap: otherwise no layout is valid, and nothing can be proven about it."""
     pinned = sorted((instance.first[i], i) for i, pin in enumerate(instance.pins) if pin >= 0)
-    # Until two meet, the living lie side by side: who meets any meets a neighbour.
+    # As long as the live ones are disjoint, a buffer that overlaps any of them overlaps one next to it.
     alive: list[tuple[int, int]] = []
     ends: list[tuple[int, int, int]] = []
     for first, i in pinned:
@@ -111,66 +117,68 @@ def is_searchable(instance: Instance) -> bool:
 
 
 def grain(instance: Instance) -> int:
-    """What every offset is a multiple of, in units."""
+    """Return the greatest common divisor of all possible offsets, in units."""
     return gcd(*instance.alignments, *(pin for pin in instance.pins if pin > 0))
 
 
 def easy_bound(instance: Instance) -> int:
-    """What no layout can beat, in units: the most that is alive at once, and the highest pinned end.
+    """Return a lower bound of the peak, in units: the maximum live size, and the highest end of a pinned buffer.
 
-    Where every offset is a multiple of the grain, all pieces of a section but the highest take up a multiple of it.
+    If every offset is a multiple of the grain, all buffers of a clique but the highest occupy a multiple of it.
     """
     step = grain(instance)
     pinned = (pin + size for pin, size in zip(instance.pins, instance.sizes, strict=True) if pin >= 0)
     bound = max(pinned, default=0)
-    change = [0] * (instance.sections + 1)
+    change = [0] * (instance.clique_count + 1)
     if step == 1:
         for first, last, size in zip(instance.first, instance.last, instance.sizes, strict=True):
             change[first] += size
             change[last + 1] -= size
         return max(bound, *accumulate(change))
-    entering: list[list[int]] = [[] for _ in range(instance.sections)]
+    entering: list[list[int]] = [[] for _ in range(instance.clique_count)]
     for i, first in enumerate(instance.first):
         entering[first].append(i)
     paddings: list[tuple[int, int]] = []
     alive = 0
-    for section, pieces in enumerate(entering):
-        alive += change[section]
-        for i in pieces:
+    for clique, buffers in enumerate(entering):
+        alive += change[clique]
+        for i in buffers:
             padding = -instance.sizes[i] % step
             alive += instance.sizes[i] + padding
             change[instance.last[i] + 1] -= instance.sizes[i] + padding
             heappush(paddings, (-padding, instance.last[i]))
-        while paddings[0][1] < section:
+        while paddings[0][1] < clique:
             heappop(paddings)
         bound = max(bound, alive + paddings[0][0])
     return bound
 
 
-def _pieces(problem: LayoutProblem) -> list[_Piece]:
-    """The buffers that need memory, those of one alias as one, in the order of the problem."""
+def _merge_aliases(problem: LayoutProblem) -> list[_MergedBuffer]:
+    """Return the buffers that need memory, in the order of the problem, those of one alias merged."""
     groups: dict[str | int, list[int]] = {}
     for i, buffer in enumerate(problem.buffers):
         groups.setdefault(i if buffer.alias is None else buffer.alias, []).append(i)
-    pieces = []
+    merged = []
     for members in groups.values():
         if len(members) == 1:
             one = problem.buffers[members[0]]
             if one.size_bytes:
                 pin = -1 if one.pinned is None else one.pinned
                 times = one.lifetime
-                pieces.append(_Piece(times.first, times.last, one.aligned_bytes, one.alignment, pin, tuple(members)))
-        elif piece := _merged(problem, members):
-            pieces.append(piece)
-    return pieces
+                merged.append(
+                    _MergedBuffer(times.first, times.last, one.aligned_bytes, one.alignment, pin, tuple(members))
+                )
+        elif one_buffer := _merge(problem, members):
+            merged.append(one_buffer)
+    return merged
 
 
-def _merged(problem: LayoutProblem, members: Sequence[int]) -> _Piece | None:
-    """The buffers of one alias as one piece, None when they are all empty."""
+def _merge(problem: LayoutProblem, members: Sequence[int]) -> _MergedBuffer | None:
+    """Merge the buffers of one alias; None if all of them are empty."""
     buffers = [problem.buffers[i] for i in members]
     if not any(buffer.size_bytes for buffer in buffers):
         return None
-    return _Piece(
+    return _MergedBuffer(
         min(buffer.lifetime.first for buffer in buffers),
         max(buffer.lifetime.last for buffer in buffers),
         max(buffer.aligned_bytes for buffer in buffers),
@@ -190,49 +198,49 @@ def _pin(buffers: Sequence[Buffer]) -> int:
     return pins.pop() if pins else -1
 
 
-def _part(pieces: Sequence[_Piece]) -> Part:
-    unit, alignments = _unit(pieces)
-    first, last, sections = _sections(pieces)
+def _part(buffers: Sequence[_MergedBuffer]) -> ProblemPart:
+    unit, alignments = _unit(buffers)
+    first, last, clique_count = _cliques(buffers)
     instance = Instance(
         tuple(first),
         tuple(last),
-        tuple(piece.size // unit for piece in pieces),
+        tuple(buffer.size // unit for buffer in buffers),
         alignments,
-        tuple(-1 if piece.pin < 0 else piece.pin // unit for piece in pieces),
-        sections,
+        tuple(-1 if buffer.pin < 0 else buffer.pin // unit for buffer in buffers),
+        clique_count,
         unit,
     )
-    return Part(instance, tuple(piece.buffers for piece in pieces))
+    return ProblemPart(instance, tuple(buffer.members for buffer in buffers))
 
 
-def _unit(pieces: Sequence[_Piece]) -> tuple[int, tuple[int, ...]]:
-    """The largest unit in which some best layout can be told, and the alignments in it.
+def _unit(buffers: Sequence[_MergedBuffer]) -> tuple[int, tuple[int, ...]]:
+    """Return the largest unit in which some optimal layout can be expressed, and the alignments in it.
 
-    In a layout in which nothing can sink, an offset is a pin, a sum of sizes or such a sum rounded up to an alignment:
-    alignments that divide all sizes and pins say nothing, others divide the unit further.
+    If no buffer can be moved down, an offset is a pin, a sum of sizes, or such a sum rounded up to an alignment. An
+    alignment that divides all sizes and pins has no effect; any other one divides the unit further.
     """
-    unit = gcd(*(piece.size for piece in pieces), *(piece.pin for piece in pieces if piece.pin > 0))
-    kinds = {piece.alignment for piece in pieces}
-    while coarser := [alignment for alignment in kinds if unit % alignment and alignment % unit]:
+    unit = gcd(*(buffer.size for buffer in buffers), *(buffer.pin for buffer in buffers if buffer.pin > 0))
+    distinct = {buffer.alignment for buffer in buffers}
+    while coarser := [alignment for alignment in distinct if unit % alignment and alignment % unit]:
         unit = gcd(unit, *coarser)
-    return unit, tuple(max(1, piece.alignment // unit) for piece in pieces)
+    return unit, tuple(max(1, buffer.alignment // unit) for buffer in buffers)
 
 
-def _sections(pieces: Sequence[_Piece]) -> tuple[list[int], list[int], int]:
-    """The first and last section of each piece, and how many there are: a sweep over starts and ends."""
-    starts = sorted(range(len(pieces)), key=lambda i: pieces[i].first)
-    ends = sorted(range(len(pieces)), key=lambda i: pieces[i].last)
-    first, last = [0] * len(pieces), [0] * len(pieces)
-    section = gone = 0
+def _cliques(buffers: Sequence[_MergedBuffer]) -> tuple[list[int], list[int], int]:
+    """Return the first and last clique of each buffer and the number of cliques, by a sweep over starts and ends."""
+    starts = sorted(range(len(buffers)), key=lambda i: buffers[i].first)
+    ends = sorted(range(len(buffers)), key=lambda i: buffers[i].last)
+    first, last = [0] * len(buffers), [0] * len(buffers)
+    clique = ended = 0
     grown = False
     for i in starts:
-        while pieces[ends[gone]].last < pieces[i].first:
-            section += grown
+        while buffers[ends[ended]].last < buffers[i].first:
+            clique += grown
             grown = False
-            last[ends[gone]] = section - 1
-            gone += 1
-        first[i] = section
+            last[ends[ended]] = clique - 1
+            ended += 1
+        first[i] = clique
         grown = True
-    for i in ends[gone:]:
-        last[i] = section
-    return first, last, section + 1
+    for i in ends[ended:]:
+        last[i] = clique
+    return first, last, clique + 1

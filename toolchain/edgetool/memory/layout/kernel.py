@@ -1,38 +1,40 @@
-"""The place/postpone search, over flat arrays and loops only: plain Python runs it, and numba compiles it as it is.
+"""Branch and bound that places or postpones buffers, over flat arrays and loops only: numba compiles the function
+unchanged.
 
-It looks at layouts in which nothing can sink; every layout can be turned into such a one, which is no higher. `low` is
-the least offset that a piece can still have. A node takes an unplaced piece whose `low` is not above that of any other
-alive with it, and either places it there, which lifts those above its end, or postpones it: then one of those must come
-to lie where it would have lain (below `wait`), and it lies at least as high as the least end that they can have.
+It considers only layouts in which no buffer can be moved down; every layout can be turned into one of these, which is
+not higher. `low` is the minimum offset that a buffer can still have. A node takes an unplaced buffer whose `low` is not
+above that of any other buffer live with it. It either places the buffer there, which raises those that would overlap
+it, or postpones it: then one of the others must be placed below its end there (below `wait`), and it lies at least as
+high as the lowest end that they can have.
 
-The order in which sections are settled is free, and decides everything: those in which the search failed come first.
-Where none of the unplaced pieces crosses a moment, the ranges on both sides are solved one after the other, and the
-failure of one is the failure of the decision that parted them.
+The order in which cliques are completed is free, and has the greatest effect on the time: cliques in which the search
+failed come first. If no unplaced buffer is live on both sides of a moment, the ranges on the two sides are solved one
+after the other, and the failure of one is the failure of the decision that separated them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# What a call ends with. MORE_ROOM: a stack is full and must be enlarged.
-RUNNING, FOUND, EXHAUSTED, MORE_ROOM = range(4)
+# The status that a call returns. STACK_FULL: a stack must be enlarged.
+RUNNING, SOLVED, EXHAUSTED, STACK_FULL = range(4)
 # Scalars of the state, by index.
 DEPTH, TRAIL, RANGE, RANGES, FAILED, NODES = range(6)
-# No piece is as high as this.
-NOWHERE = 1 << 60
+# Higher than any buffer.
+UNPLACED = 1 << 60
 # Columns of the stack of decisions.
-PIECE, STAGE, TRAIL_MARK, RANGE_MARK, RANGES_MARK = range(5)
-# Stages of a decision: placed, and may still be postponed; postponed; pinned, and there is nothing else.
+BUFFER, STAGE, TRAIL_MARK, RANGE_MARK, RANGES_MARK = range(5)
+# Stages of a decision: placed, and may still be postponed; postponed; pinned, without an alternative.
 PLACED, POSTPONED, GIVEN = range(3)
-# Columns of a range: first and last section, the range that follows, the decision that made it, and the depth at which
-# its own decisions begin.
+# Columns of a range: first and last clique, the next range, the decision that created it, and the depth at which its
+# own decisions begin.
 BEGIN, END, NEXT, OWNER, BASE = range(5)
-# Which section is next. FEWEST: of those with the lowest floor, the one with the fewest pieces that can lie there.
-# Else where it failed most, counted in steps of 2**shift; of these the lowest floor, or the least to spare, or also the
-# most to place.
+# The rule for the next clique. FEWEST: of those with the lowest floor, the one with the fewest buffers that can lie
+# there. The others choose the clique that failed most often, counted in steps of 2**shift; of these, the one with the
+# lowest floor (LOWEST) or the smallest slack (FAILING), or also with the most to place (TIGHTEST).
 FEWEST, LOWEST, TIGHTEST, FAILING = range(4)
-# Failures are counted up to this, and amounts of memory scaled below it, so that grades fit into 64 bits.
-MOST_FAILURES = 1 << 18
+# The maximum count of failures, so that grades fit into 64 bits (sizes are scaled as well).
+MAX_FAILURES = 1 << 18
 
 
 def search(
@@ -65,15 +67,17 @@ def search(
     ranges: Any,
     state: Any,
 ) -> int:
-    """Go on for `budget` nodes; all that is known is in the arrays, and the next call goes on from there.
+    """Continue the search for `budget` nodes; the arrays contain the whole state, and the next call continues from
+    there.
 
-    plain: no piece is pinned and every alignment is 1. scale: by how many bits memory is scaled down for grades.
-    size is what a piece takes from its neighbours, top the highest offset that it may have. floor: the least `low` in a
-    section; spare: the highest floor above which all that is unplaced there still fits; cross: how many unplaced pieces
-    are alive in it and in the next. near, pinned_near: the pieces alive with a piece, and the pinned ones by offset;
-    alone: the piece itself; members: the pieces of a section by priority. Rows may be padded with n.
+    plain: no buffer is pinned and every alignment is 1. scale: the number of bits by which sizes are scaled down for
+    grades. size is the space that a buffer takes from its neighbours, top the highest offset that it may have. floor:
+    the minimum `low` in a clique; spare: the highest floor above which all that is unplaced in the clique still fits;
+    cross: the number of unplaced buffers that are live in the clique and in the next one. near, pinned_near: the
+    buffers live together with a buffer, and the pinned ones by offset; alone: the buffer itself; members: the buffers
+    of a clique by priority. Rows may be padded with n. Returns one of the statuses above.
     """
-    depth, trail, here, made = state[DEPTH], state[TRAIL], state[RANGE], state[RANGES]
+    depth, trail, current, range_count = state[DEPTH], state[TRAIL], state[RANGE], state[RANGES]
     failed = state[FAILED] != 0
     nodes = 0
     n = len(first)
@@ -101,12 +105,13 @@ def search(
     status = RUNNING
     while True:
         if failed:
-            # Undo decisions down to one with an alternative. The first of a range that fails undoes the range's owner.
+            # Undo decisions down to one that has an alternative. If the first decision of a range fails, the range's
+            # owner is undone.
             target = depth - 1
             b = -1
             while depth > 0:
                 depth -= 1
-                b = stack[depth][PIECE]
+                b = stack[depth][BUFFER]
                 stage = stack[depth][STAGE]
                 mark = stack[depth][TRAIL_MARK]
                 while trail > mark:
@@ -127,10 +132,10 @@ def search(
                             - (spare[s] >> scale) * by_rest
                         )
                 if stage != POSTPONED:
-                    taken = size[b]
+                    size_b = size[b]
                     end = last[b]
                     for s in range(first[b], end + 1):
-                        spare[s] -= taken
+                        spare[s] -= size_b
                         if s < end:
                             cross[s] += 1
                         grade[s] = (
@@ -139,120 +144,120 @@ def search(
                             - ((spare[s] - floor[s]) >> scale) * by_spare
                             - (spare[s] >> scale) * by_rest
                         )
-                here = stack[depth][RANGE_MARK]
-                made = stack[depth][RANGES_MARK]
+                current = stack[depth][RANGE_MARK]
+                range_count = stack[depth][RANGES_MARK]
                 if depth > target:
                     continue
                 if stage == PLACED:
                     break
                 b = -1
                 target = depth - 1
-                if ranges[here][BASE] == depth:
-                    target = ranges[here][OWNER]
+                if ranges[current][BASE] == depth:
+                    target = ranges[current][OWNER]
                 if target < 0:
                     break
             if b < 0:
                 status = EXHAUSTED
                 break
             failed = False
-            placing = False
+            is_placement = False
         else:
             if nodes >= budget:
                 break
-            if trail >= trail_room or made >= range_room or depth >= depth_room:
-                status = MORE_ROOM
+            if trail >= trail_room or range_count >= range_room or depth >= depth_room:
+                status = STACK_FULL
                 break
-            begin, end = ranges[here][BEGIN], ranges[here][END]
-            most = -NOWHERE
+            begin, end = ranges[current][BEGIN], ranges[current][END]
+            highest_grade = -UNPLACED
             chosen = -1
             for s in range(begin, end + 1):
-                if grade[s] > most:
-                    most = grade[s]
+                if grade[s] > highest_grade:
+                    highest_grade = grade[s]
                     chosen = s
             if chosen < 0:
-                here = ranges[here][NEXT]
-                if here < 0:
-                    status = FOUND
+                current = ranges[current][NEXT]
+                if current < 0:
+                    status = SOLVED
                     break
-                ranges[here][BASE] = depth
+                ranges[current][BASE] = depth
                 continue
-            least = floor[chosen]
+            minimum = floor[chosen]
             b = -1
             if rule == FEWEST:
                 fewest = n + 1
                 for s in range(begin, end + 1):
-                    if floor[s] < least:
-                        least = floor[s]
+                    if floor[s] < minimum:
+                        minimum = floor[s]
                 for s in range(begin, end + 1):
-                    if floor[s] == least:
-                        found = 0
+                    if floor[s] == minimum:
+                        candidates = 0
                         candidate = -1
                         for j in members[s]:
-                            if low[j] == least:
-                                if found == 0:
+                            if low[j] == minimum:
+                                if candidates == 0:
                                     candidate = j
-                                found += 1
-                                if found >= fewest:
+                                candidates += 1
+                                if candidates >= fewest:
                                     break
-                        if found < fewest:
-                            fewest = found
+                        if candidates < fewest:
+                            fewest = candidates
                             b = candidate
             else:
-                # From the lowest piece of the section on to a lower neighbour, until there is none.
+                # Go from the lowest buffer of the clique to a lower neighbour, until there is none.
                 searching = True
                 while searching:
                     for j in members[chosen]:
-                        if low[j] == least:
+                        if low[j] == minimum:
                             b = j
                             break
                     searching = False
                     for s in range(first[b], last[b] + 1):
-                        if floor[s] < least:
-                            least = floor[s]
+                        if floor[s] < minimum:
+                            minimum = floor[s]
                             chosen = s
                             searching = True
             nodes += 1
-            placing = wait[b] == 0
+            is_placement = wait[b] == 0
 
         at = low[b]
-        stack[depth][PIECE] = b
+        stack[depth][BUFFER] = b
         stack[depth][TRAIL_MARK] = trail
-        stack[depth][RANGE_MARK] = here
-        stack[depth][RANGES_MARK] = made
+        stack[depth][RANGE_MARK] = current
+        stack[depth][RANGES_MARK] = range_count
         depth += 1
         left, right = first[b], last[b]
-        own_left, own_right = left, right
-        parted = False
-        taken = size[b]
-        if placing:
+        placed_left, placed_right = left, right
+        separated = False
+        size_b = size[b]
+        if is_placement:
             stack[depth - 1][STAGE] = PLACED if pin[b] < 0 else GIVEN
             placed[b] = at
             trail_what[trail] = b
             trail_old[trail] = at
             trail += 1
-            low[b] = NOWHERE
-            lifted = at + taken
+            low[b] = UNPLACED
+            lifted = at + size_b
             for s in range(left, right + 1):
-                spare[s] += taken
+                spare[s] += size_b
                 if lifted > spare[s]:
                     failed = True
-                    if failures[s] < MOST_FAILURES:
+                    if failures[s] < MAX_FAILURES:
                         failures[s] += 1
                 if s < right:
                     cross[s] -= 1
                     if cross[s] == 0:
-                        parted = True
+                        separated = True
             if failed:
                 continue
             row = near[b]
             resolved = at
         else:
             stack[depth - 1][STAGE] = POSTPONED
-            # The pieces that may come to lie where b would: it rests at least on the lowest of them.
+            # The buffers that can be placed where b would be: b rests on the lowest of them, or higher.
             limit = wait[b]
             if limit == 0:
-                limit = at + taken
-            lifted = NOWHERE
+                limit = at + size_b
+            lifted = UNPLACED
             for j in near[b]:
                 x = low[j]
                 if x < limit and pin[j] < 0 and x + size[j] < lifted:
@@ -266,10 +271,10 @@ def search(
                 trail += 1
                 wait[b] = limit
             row = alone[b]
-            resolved = NOWHERE
+            resolved = UNPLACED
         for j in row:
             old = low[j]
-            if old == NOWHERE:
+            if old == UNPLACED:
                 continue
             if wait[j] > resolved:
                 trail_what[trail] = n + j
@@ -280,10 +285,10 @@ def search(
                 continue
             x = lifted
             t = j
-            # The piece, and its twins above it.
+            # The buffer, and its twins above it.
             while low[t] < x:
                 if not plain:
-                    # The least multiple of its alignment at which it lies clear of the pinned pieces.
+                    # The lowest multiple of its alignment that is clear of the pinned buffers.
                     if pin[t] >= 0:
                         failed = True
                         break
@@ -309,15 +314,15 @@ def search(
                 break
         if failed:
             continue
-        # Lift the floors, and give up where what is unplaced no longer fits above one.
+        # Raise the floors, and fail if the unplaced buffers of a clique no longer fit above its floor.
         for s in range(left, right + 1):
             f = floor[s]
-            if f == NOWHERE:
+            if f == UNPLACED:
                 continue
             lowest = f
-            if placing and own_left <= s <= own_right:
+            if is_placement and placed_left <= s <= placed_right:
                 lowest = lifted
-            m = NOWHERE
+            m = UNPLACED
             for j in members[s]:
                 if low[j] < m:
                     m = low[j]
@@ -330,11 +335,11 @@ def search(
                 floor[s] = m
             elif lowest == f:
                 continue
-            if m == NOWHERE:
-                grade[s] = -NOWHERE
+            if m == UNPLACED:
+                grade[s] = -UNPLACED
             elif m > spare[s]:
                 failed = True
-                if failures[s] < MOST_FAILURES:
+                if failures[s] < MAX_FAILURES:
                     failures[s] += 1
                 break
             else:
@@ -344,35 +349,35 @@ def search(
                     - ((spare[s] - m) >> scale) * by_spare
                     - (spare[s] >> scale) * by_rest
                 )
-        if failed or not parted:
+        if failed or not separated:
             continue
-        # Ranges between which nothing unplaced is alive are solved one by one.
-        begin, end = ranges[here][BEGIN], ranges[here][END]
-        following = ranges[here][NEXT]
-        count = made
+        # Ranges between which no unplaced buffer is live are solved one by one.
+        begin, end = ranges[current][BEGIN], ranges[current][END]
+        following = ranges[current][NEXT]
+        count = range_count
         since = -1
         for s in range(begin, end + 1):
-            if floor[s] == NOWHERE:
+            if floor[s] == UNPLACED:
                 continue
             if since < 0:
                 since = s
             if s == end or cross[s] == 0:
-                ranges[made][BEGIN] = since
-                ranges[made][END] = s
-                made += 1
+                ranges[range_count][BEGIN] = since
+                ranges[range_count][END] = s
+                range_count += 1
                 since = -1
-        if made == count + 1:
+        if range_count == count + 1:
             ranges[count][NEXT] = following
-            ranges[count][OWNER] = ranges[here][OWNER]
-            ranges[count][BASE] = ranges[here][BASE]
-            here = count
-        elif made > count:
-            for r in range(count, made):
-                ranges[r][NEXT] = r + 1 if r + 1 < made else following
+            ranges[count][OWNER] = ranges[current][OWNER]
+            ranges[count][BASE] = ranges[current][BASE]
+            current = count
+        elif range_count > count:
+            for r in range(count, range_count):
+                ranges[r][NEXT] = r + 1 if r + 1 < range_count else following
                 ranges[r][OWNER] = depth - 1
                 ranges[r][BASE] = depth
-            here = count
-    state[DEPTH], state[TRAIL], state[RANGE], state[RANGES] = depth, trail, here, made
+            current = count
+    state[DEPTH], state[TRAIL], state[RANGE], state[RANGES] = depth, trail, current, range_count
     state[FAILED] = 1 if failed else 0
     state[NODES] += nodes
     return status

@@ -1,12 +1,11 @@
-"""One instance brought as low as it goes: searches at the goal, then between the goal and the best known.
+"""Branch and bound on one instance: a portfolio of randomized searches at different capacities.
 
-The plans with which searches are started: runs are heavy-tailed, so that many short ones beat a long one.
+The kernel looks for a layout below a capacity. Its run times are heavy-tailed, so many short searches with different
+plans (priorities of buffers and a rule for the next clique) beat one long search. Attempts alternate between the goal
+and capacities half-way between the goal and the best layout. An exhausted search raises the bound.
 
-Place/postpone searches of one instance: its tables, and the run of one search in slices.
-
-What runs the search: plain Python over lists, or numba's machine code of the same function over arrays.
-
-Both take the same decisions. numba (the extra `fast`) is worth its start-up only for searches that are not done soon.
+The kernel runs in plain Python over lists, or as machine code that numba compiles from the same function over arrays;
+both take the same decisions. numba (the extra `fast`) is worth its start-up only for searches that take long.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ from itertools import count
 from typing import Any
 
 from edgetool.memory.layout.greedy import neighbours
-from edgetool.memory.layout.instance import Instance, grain, height
+from edgetool.memory.layout.instance import Instance, grain, layout_peak
 from edgetool.memory.layout.kernel import (
     EXHAUSTED,
     FAILING,
     FEWEST,
-    FOUND,
     LOWEST,
-    MORE_ROOM,
     NODES,
-    NOWHERE,
     RANGES,
+    SOLVED,
+    STACK_FULL,
     TIGHTEST,
+    UNPLACED,
     search,
 )
 from edgetool.memory.problem import NodeBudget
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """The search, the nodes it does in a few milliseconds, and its arrays.
+class SearchEngine:
+    """An implementation of the kernel, the nodes that it searches in a few milliseconds, and its arrays.
 
-    column copies numbers; table copies rows, padded to one length where it must; zeros makes so many rows of a length;
-    ranked sorts the pieces in each row of a table by an order; more is an array of twice the length.
+    column copies numbers; table copies rows, padded to one length if necessary; zeros returns a table of zeros; ranked
+    sorts the buffers in each row of a table by an order; doubled returns an array of twice the length.
     """
 
     search: Callable[..., int]
@@ -52,7 +51,7 @@ class Engine:
     table: Callable[[Sequence[Sequence[int]], int], Any]
     zeros: Callable[[int, int], Any]
     ranked: Callable[[Any, Sequence[int]], Any]
-    more: Callable[[Any], Any]
+    doubled: Callable[[Any], Any]
 
 
 def _same_rows(rows: Sequence[Sequence[int]], _padding: int) -> list[list[int]]:
@@ -70,65 +69,65 @@ def _ranked_rows(rows: Sequence[Sequence[int]], order: Sequence[int]) -> list[li
     return [sorted(row, key=rank.__getitem__) for row in rows]
 
 
-def _more_items(items: Any) -> Any:
+def _doubled_items(items: Any) -> Any:
     return items + ([[0] * len(items[0]) for _ in items] if isinstance(items[0], list) else [0] * len(items))
 
 
-POLL_SECONDS, MOST_POLLS = 0.02, 50
+POLL_SECONDS, MAX_POLLS = 0.02, 50
 # The types of the search's parameters for numba: limits and switches, then columns and tables.
 TABLES = ("near", "pinned_near", "alone", "members", "stack", "ranges")
 SIGNATURE = "int64(int64, int64, boolean, int64, {})".format(
     ", ".join("int64[:, ::1]" if name in TABLES else "int64[::1]" for name in list(signature(search).parameters)[4:])
 )
 
-PLAIN = Engine(search, 64, list, _same_rows, _zero_rows, _ranked_rows, _more_items)
+PYTHON_ENGINE = SearchEngine(search, 64, list, _same_rows, _zero_rows, _ranked_rows, _doubled_items)
 
 
-def compiled(stop: Callable[[], bool], *, patient: bool = False) -> Engine | None:
-    """The engine of numba, None where that is not installed, is not there yet, or when told to stop.
+def compiled(stop: Callable[[], bool], *, wait_until_ready: bool = False) -> SearchEngine | None:
+    """Return numba's engine, or None if numba is not installed, is not ready yet, or the search is stopped.
 
-    The first call in a process takes half a second. The first on a machine takes about four, as the machine code has to
-    be made: after a second the search goes on in plain Python meanwhile, unless it is patient. It is made in a thread
-    of its own, so that this one can ask `stop` and take signals; a program does not end before it is done. numba keeps
-    the code beside the source, or in the user's cache directory where that cannot be written; where neither can, it is
-    made in every process.
+    The first call in a process takes half a second. The first on a machine takes about four, because the machine code
+    has to be compiled: after a second, the search continues in plain Python meanwhile, unless wait_until_ready is set.
+    A separate thread compiles, so that this one can call `stop` and receive signals; a program does not end before it
+    is finished. numba caches the code beside the source, or in the user's cache directory if that is not writable; if
+    neither is, every process compiles it.
     """
-    starting = _starting()
-    if starting is None:
+    compilation = _compilation()
+    if compilation is None:
         return None
-    for _ in count() if patient else starting.polls:
-        if wait([starting.engine], timeout=POLL_SECONDS).done or stop():
+    for _ in count() if wait_until_ready else compilation.polls:
+        if wait([compilation.engine], timeout=POLL_SECONDS).done or stop():
             break
-    return starting.engine.result() if starting.engine.done() else None
+    return compilation.engine.result() if compilation.engine.done() else None
 
 
 def is_loaded() -> bool:
-    """Whether the compiled engine is there already, and costs nothing more."""
-    if _starting.cache_info().currsize == 0:
+    """Whether the compiled engine is ready, so that using it costs nothing more."""
+    if _compilation.cache_info().currsize == 0:
         return False
-    starting = _starting()
-    return starting is not None and starting.engine.done()
+    compilation = _compilation()
+    return compilation is not None and compilation.engine.done()
 
 
 @dataclass(frozen=True, slots=True)
-class _Starting:
-    """The engine under way, and how often it is still waited for."""
+class _Compilation:
+    """The engine while it is being compiled, and how often to wait for it."""
 
-    engine: Future[Engine]
+    engine: Future[SearchEngine]
     polls: Iterator[int]
 
 
 @functools.cache
-def _starting() -> _Starting | None:
+def _compilation() -> _Compilation | None:
     if importlib.util.find_spec("numba") is None:
         return None
     pool = ThreadPoolExecutor(max_workers=1)
     engine = pool.submit(_compile)
     pool.shutdown(wait=False)
-    return _Starting(engine, iter(range(MOST_POLLS)))
+    return _Compilation(engine, iter(range(MAX_POLLS)))
 
 
-def _compile() -> Engine:
+def _compile() -> SearchEngine:
     import numba
     import numpy as np
 
@@ -145,64 +144,64 @@ def _compile() -> Engine:
         return np.zeros((rows, length), dtype=np.int64)
 
     def ranked(rows: Any, order: Sequence[int]) -> Any:
-        # The padding comes last, and stays.
-        pieces = np.array([*order, len(order)], dtype=np.int64)
-        rank = np.empty_like(pieces)
-        rank[pieces] = np.arange(len(pieces))
-        return pieces[np.sort(rank[rows], axis=1)]
+        # The padding is the highest rank, so that it remains at the end.
+        buffers = np.array([*order, len(order)], dtype=np.int64)
+        rank = np.empty_like(buffers)
+        rank[buffers] = np.arange(len(buffers))
+        return buffers[np.sort(rank[rows], axis=1)]
 
-    def more(items: Any) -> Any:
+    def doubled(items: Any) -> Any:
         return np.concatenate([items, np.zeros_like(items)])
 
-    # With its types given, all is compiled here and now.
+    # With the types given, numba compiles at once.
     try:
         compiled_search = numba.njit(SIGNATURE, cache=True)(search)
     except RuntimeError:
         compiled_search = numba.njit(SIGNATURE)(search)
-    return Engine(compiled_search, 1024, column, table, zeros, ranked, more)
+    return SearchEngine(compiled_search, 1024, column, table, zeros, ranked, doubled)
 
 
-# Work in plain Python before numba is worth its start-up, and before it is worth the arrays when it runs already; a
-# node is as much work as a section has pieces, about two microseconds for each.
-WORK_BEFORE_START, WORK_BEFORE_ARRAYS = 200_000, 10_000
-# What a search learns of where it fails is worth less to the next, by this factor.
-FORGET = 16
-# Memory is scaled below so many bits where sections are compared.
+# Operations in plain Python before starting numba is worthwhile, and before converting to arrays is, if it is running
+# already; a node has as many operations as a clique has buffers, about two microseconds each.
+OPERATIONS_BEFORE_START, OPERATIONS_BEFORE_ARRAYS = 200_000, 10_000
+# The factor by which failure counts decay from one search to the next.
+FAILURE_DECAY = 16
+# The number of bits that sizes are scaled to for comparing cliques.
 GRADE_BITS = 19
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How a search goes: the pieces by priority, and the rule by which the next section is chosen (see kernel)."""
+class SearchPlan:
+    """The parameters of a search: the buffers by priority, and the rule for the next clique (see kernel)."""
 
     order: Sequence[int]
     rule: int
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """How a search ended: the offsets (none when it found nothing), whether it saw everything, and its nodes."""
+class SearchResult:
+    """The offsets (None if no layout was found), whether the search was exhaustive, and the number of its nodes."""
 
     offsets: tuple[int, ...] | None
     exhausted: bool
     nodes: int
 
 
-class Search:
-    """All searches of one instance, whatever the capacity and the plan."""
+class PlacementSearch:
+    """All searches of one instance, for any capacity and plan."""
 
     def __init__(self, instance: Instance) -> None:
         n = len(instance.sizes)
         step = grain(instance)
         paddings = [-size % step for size in instance.sizes]
         sizes = [size + padding for size, padding in zip(instance.sizes, paddings, strict=True)]
-        members: list[list[int]] = [[] for _ in range(instance.sections)]
-        crossing = [0] * instance.sections
+        members: list[list[int]] = [[] for _ in range(instance.clique_count)]
+        crossing = [0] * instance.clique_count
         for i in range(n):
-            for section in range(instance.first[i], instance.last[i] + 1):
-                members[section].append(i)
-            for section in range(instance.first[i], instance.last[i]):
-                crossing[section] += 1
+            for clique in range(instance.first[i], instance.last[i] + 1):
+                members[clique].append(i)
+            for clique in range(instance.first[i], instance.last[i]):
+                crossing[clique] += 1
         near = [sorted(row) for row in neighbours(instance, n * n) or []]
         pins = instance.pins
         pinned = [
@@ -211,8 +210,8 @@ class Search:
         ]
         self.instance = instance
         self.nodes = 0
-        # Where searches failed, by section: each hands a part of it to the next.
-        self.failures = [0] * instance.sections
+        # Failure counts by clique, which decay from search to search.
+        self.failures = [0] * instance.clique_count
         self.plain = all(alignment == 1 for alignment in instance.alignments) and all(pin < 0 for pin in pins)
         self.members = members
         self.crossing = crossing
@@ -220,32 +219,37 @@ class Search:
         self.totals = [sum(sizes[i] for i in row) for row in members]
         twins = _twins(instance)
         self.lows = _lows(instance, sizes, twins, pinned)
-        # The arrays of the kernel that stay as they are.
+        # The constant arrays of the kernel.
         self.columns = (instance.first, instance.last, [*sizes, 0], instance.alignments, [*pins, -1])
         self.tables = (near, pinned, [[i] for i in range(n)], members)
         self.floors = [min(self.lows[i] for i in row) for row in members]
         self.twins = twins
         self.fixed: dict[int, tuple[Any, ...]] = {}
 
-    def engine(self, stop: Callable[[], bool]) -> Engine:
-        """The engine that is worth while by now."""
-        work = self.nodes * sum(map(len, self.members)) // len(self.members)
-        if work < (WORK_BEFORE_ARRAYS if is_loaded() else WORK_BEFORE_START):
-            return PLAIN
-        return compiled(stop) or PLAIN
+    def engine(self, stop: Callable[[], bool]) -> SearchEngine:
+        """Return the engine that is worthwhile for the nodes searched so far."""
+        operations = self.nodes * sum(map(len, self.members)) // len(self.members)
+        if operations < (OPERATIONS_BEFORE_ARRAYS if is_loaded() else OPERATIONS_BEFORE_START):
+            return PYTHON_ENGINE
+        return compiled(stop) or PYTHON_ENGINE
 
     def run(
-        self, capacity: int, plan: Plan, node_limit: int, stop: Callable[[], bool], engine: Engine | None = None
-    ) -> Found:
-        """Look for a layout no higher than `capacity`, in units, for so many nodes."""
+        self,
+        capacity: int,
+        plan: SearchPlan,
+        node_limit: int,
+        stop: Callable[[], bool],
+        engine: SearchEngine | None = None,
+    ) -> SearchResult:
+        """Search for a layout whose peak is at most `capacity`, in units, with at most node_limit nodes."""
         instance = self.instance
         n = len(instance.sizes)
         top = [capacity - size for size in instance.sizes]
         ceiling = [capacity + padding for padding in self.paddings]
-        low, floor = [*self.lows, NOWHERE], self.floors
+        low, floor = [*self.lows, UNPLACED], self.floors
         spare = [limit - total for limit, total in zip(ceiling, self.totals, strict=True)]
         if any(map(int.__gt__, self.lows, top)) or any(map(int.__gt__, floor, spare)):
-            return Found(None, True, 0)
+            return SearchResult(None, True, 0)
         engine = engine or self.engine(stop)
         column = engine.column
         state = column([0] * 6)
@@ -259,34 +263,36 @@ class Search:
         first, last, size, align, pin, twin, near, pinned, alone, members = self.fixed[id(engine)]
         members = engine.ranked(members, plan.order)
         scale = max(0, capacity.bit_length() - GRADE_BITS)
-        by_now = [column(numbers) for numbers in (low, [0] * (n + 1), [-1] * n, floor, spare, self.crossing)]
-        placed = by_now[2]
+        mutable = [column(numbers) for numbers in (low, [0] * (n + 1), [-1] * n, floor, spare, self.crossing)]
+        placed = mutable[2]
         tops = column(top)
-        failures, grade = column(self.failures), column([0] * instance.sections)
-        room = [0] * (16 * n + 8 * instance.sections)
+        failures, grade = column(self.failures), column([0] * instance.clique_count)
+        room = [0] * (16 * n + 8 * instance.clique_count)
         trail_what, trail_old = column(room), column(room)
-        stack, ranges = engine.zeros(4 * n + 8, 5), engine.zeros(4 * instance.sections + 8, 5)
-        # One range, of all sections; none follows, and no decision made it.
-        ranges[0][:] = column([0, instance.sections - 1, -1, -1, 0])
+        stack, ranges = engine.zeros(4 * n + 8, 5), engine.zeros(4 * instance.clique_count + 8, 5)
+        # One range of all cliques, without a next range or an owner.
+        ranges[0][:] = column([0, instance.clique_count - 1, -1, -1, 0])
         while True:
             budget = min(engine.slice, node_limit - int(state[NODES]))
             status = engine.search(
                 budget, plan.rule, self.plain, scale, first, last, size, align, pin, tops, twin, near, pinned, alone,
-                members, *by_now, failures, grade, trail_what, trail_old, stack, ranges, state,
+                members, *mutable, failures, grade, trail_what, trail_old, stack, ranges, state,
             )  # fmt: skip
             nodes = int(state[NODES])
-            if status == MORE_ROOM:
-                trail_what, trail_old = engine.more(trail_what), engine.more(trail_old)
-                stack, ranges = engine.more(stack), engine.more(ranges)
-            elif status in (FOUND, EXHAUSTED) or nodes >= node_limit or stop():
+            if status == STACK_FULL:
+                trail_what, trail_old = engine.doubled(trail_what), engine.doubled(trail_old)
+                stack, ranges = engine.doubled(stack), engine.doubled(ranges)
+            elif status in (SOLVED, EXHAUSTED) or nodes >= node_limit or stop():
                 self.nodes += nodes
-                self.failures = [int(count) // FORGET for count in failures]
-                found = tuple(map(int, placed)) if status == FOUND else None
-                return Found(found, status == EXHAUSTED, nodes)
+                self.failures = [int(count) // FAILURE_DECAY for count in failures]
+                result = tuple(map(int, placed)) if status == SOLVED else None
+                return SearchResult(result, status == EXHAUSTED, nodes)
 
 
 def _twins(instance: Instance) -> list[int]:
-    """The next piece with the same lifetime, size and alignment, n where there is none: their order is free."""
+    """Return the next buffer with the same lifetime, size and alignment (n if there is none): their order does not
+    matter.
+    """
     n = len(instance.sizes)
     twins = [n] * n
     seen: dict[tuple[int, int, int, int], int] = {}
@@ -300,7 +306,7 @@ def _twins(instance: Instance) -> list[int]:
 
 
 def _lows(instance: Instance, sizes: Sequence[int], twins: Sequence[int], pinned: Sequence[Sequence[int]]) -> list[int]:
-    """The least offset of each piece: clear of the pinned ones, and above its twins before it."""
+    """Return the lowest offset of each buffer: clear of the pinned ones, and above its earlier twins."""
     n = len(instance.sizes)
     lows = [max(pin, 0) for pin in instance.pins]
     for i in range(n):
@@ -316,13 +322,14 @@ def _lows(instance: Instance, sizes: Sequence[int], twins: Sequence[int], pinned
     return lows
 
 
-# Nodes of the first searches, and per piece; those of each round have a quarter more. What succeeds does so soon.
-FEWEST_NODES, RUN_NODES_PER_PIECE = 300, 3
-# How far noise moves the key of a piece, as a fraction, in thousandths.
+# Minimum nodes of the first searches, and nodes per buffer; each round has a quarter more. Searches that succeed do so
+# early.
+MIN_NODES, RUN_NODES_PER_BUFFER = 300, 3
+# The maximum change of a buffer's key by noise, in thousandths.
 NOISE = 300
 
-# A key orders pieces, the largest first, by size and by duration in sections.
-Key = Callable[[int, int], int]
+# A key ranks the buffers, the largest value first, by size and by duration in cliques.
+PriorityKey = Callable[[int, int], int]
 
 
 def _area(size: int, duration: int) -> int:
@@ -341,8 +348,8 @@ def _long_area(size: int, duration: int) -> int:
     return size * duration * duration
 
 
-# No pair is best everywhere: of these, one soon succeeds on every hard instance at hand.
-PAIRS: tuple[tuple[Key, int], ...] = (
+# No pair is best everywhere: one of these succeeds soon on every hard instance that we know.
+PAIRS: tuple[tuple[PriorityKey, int], ...] = (
     (_area, LOWEST),
     (_duration, TIGHTEST),
     (_size, FEWEST),
@@ -354,90 +361,94 @@ PAIRS: tuple[tuple[Key, int], ...] = (
 )
 
 
-def plans(instance: Instance, seed: int) -> Iterator[tuple[Plan, int]]:
-    """Plans without end, each with the nodes that it may take: every pair as it is, then with noise and more nodes."""
-    pieces = range(len(instance.sizes))
+def plans(instance: Instance, seed: int) -> Iterator[tuple[SearchPlan, int]]:
+    """Yield plans without end, each with its node limit: every pair as it is, then with noise and more nodes."""
+    buffers = range(len(instance.sizes))
     durations = [last - first + 1 for first, last in zip(instance.first, instance.last, strict=True)]
     state = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64
-    limit = max(FEWEST_NODES, RUN_NODES_PER_PIECE * len(pieces))
+    limit = max(MIN_NODES, RUN_NODES_PER_BUFFER * len(buffers))
     for round_ in count():
         for key, rule in PAIRS:
-            values = [1000 * key(instance.sizes[i], durations[i]) for i in pieces]
+            values = [1000 * key(instance.sizes[i], durations[i]) for i in buffers]
             if round_:
-                for i in pieces:
-                    # xorshift64*, the same on every machine.
+                for i in buffers:
+                    # xorshift64*, for the same numbers on every machine.
                     state ^= state >> 12
                     state = (state ^ state << 25) % 2**64
                     state ^= state >> 27
                     values[i] += values[i] // 1000 * ((state * 0x2545F4914F6CDD1D >> 32) % (2 * NOISE + 1) - NOISE)
-            yield Plan(sorted(pieces, key=lambda i, values=values: (-values[i], i)), rule), limit  # type: ignore[misc]
+            yield SearchPlan(sorted(buffers, key=lambda i, values=values: (-values[i], i)), rule), limit  # type: ignore[misc]
         limit += limit // 4
 
 
-# Nodes of the first attempt at the goal: by piece, and at most; each round has twice as many.
-NODES_PER_PIECE, MOST_FIRST_NODES = 128, 32_000
-# Attempts between the goal and the best known have this part of them.
+# Nodes of the first attempt at the goal: per buffer, and the maximum; each round has twice as many.
+NODES_PER_BUFFER, MAX_FIRST_NODES = 128, 32_000
+# The share of the nodes for attempts between the goal and the best peak.
 STEP_SHARE = 8
-# The last search of an attempt has at least this part of its nodes.
+# The minimum share of an attempt's nodes for its last search.
 LONG_SHARE = 8
-# A round ends where the best known is this close to what was tried in vain, as a part of it.
+# A round ends if the best peak is within this fraction of the last capacity that failed.
 CLOSE = 500
 
 
 class Minimiser:
-    """The best offsets of an instance so far and the bound proven so far, in its units, and the attempts at better.
+    """The best offsets and bound of an instance so far, in its units, and the attempts to improve them.
 
     offsets and bound may be replaced by better ones between two steps.
     """
 
     def __init__(self, instance: Instance, offsets: tuple[int, ...], bound: int, seed: int) -> None:
-        self.search = Search(instance)
+        self.search = PlacementSearch(instance)
         self.offsets = offsets
         self.bound = bound
         self._seed = seed
         self._attempts = 0
         self._tried = 0
-        # Attempts at the goal go on where the last one ended.
+        # Attempts at the goal continue the same series of plans.
         self._plans = plans(instance, seed)
-        self._nodes = min(MOST_FIRST_NODES, NODES_PER_PIECE * max(64, len(instance.sizes)))
+        self._nodes = min(MAX_FIRST_NODES, NODES_PER_BUFFER * max(64, len(instance.sizes)))
 
     @property
     def nodes(self) -> int:
-        """The nodes searched so far."""
+        """The number of nodes searched so far."""
         return self.search.nodes
 
     def step(self, goal: int, budget: NodeBudget, most: int | None = None) -> None:
-        """One attempt at a lower layout: at the goal or the bound, or half-way between what failed and the best.
+        """Attempt to find a lower layout: at the goal or the bound, or half-way between the last failure and the best
+        peak.
 
-        most: the nodes that it may take at most.
+        most: the maximum number of nodes.
         """
         goal = max(goal, self.bound)
-        top = height(self.search.instance, self.offsets)
+        top = layout_peak(self.search.instance, self.offsets)
         capacity, nodes = goal, self._nodes
         if self._tried >= goal:
             capacity, nodes = (self._tried + top) // 2, self._nodes // STEP_SHARE
         self._attempts += 1
         series = self._plans if capacity == goal else plans(self.search.instance, self._seed + self._attempts)
-        learned = self.search.failures
-        found = self._attempt(series, capacity, nodes if most is None else min(nodes, most), budget)
+        failures = self.search.failures
+        result = self._attempt(series, capacity, nodes if most is None else min(nodes, most), budget)
         if capacity > goal:
-            # What fails at one capacity says little of another.
-            self.search.failures = learned
-        if found.offsets is not None:
-            self.offsets = found.offsets
-            top = height(self.search.instance, self.offsets)
-        elif found.exhausted:
+            # Failures at one capacity are no guide for another.
+            self.search.failures = failures
+        if result.offsets is not None:
+            self.offsets = result.offsets
+            top = layout_peak(self.search.instance, self.offsets)
+        elif result.exhausted:
             self.bound = self._tried = max(self.bound, capacity + 1)
         else:
             self._tried = capacity
-        if self._tried >= goal and top - self._tried <= (1 if found.exhausted else max(1, top // CLOSE)):
+        if self._tried >= goal and top - self._tried <= (1 if result.exhausted else max(1, top // CLOSE)):
             self._tried = 0
-            self._nodes *= 1 if found.exhausted else 2
+            self._nodes *= 1 if result.exhausted else 2
 
-    def _attempt(self, series: Iterator[tuple[Plan, int]], capacity: int, nodes: int, budget: NodeBudget) -> Found:
-        """Searches for a layout no higher than `capacity`, with so many nodes in all.
+    def _attempt(
+        self, series: Iterator[tuple[SearchPlan, int]], capacity: int, nodes: int, budget: NodeBudget
+    ) -> SearchResult:
+        """Search for a layout whose peak is at most `capacity`, with this number of nodes in total.
 
-        Short ones from the portfolio, which find what there is; and a last long one, which sees that there is nothing.
+        Short searches from the portfolio come first, because they soon find what exists; a long one, which can prove
+        that there is none, comes last.
         """
         long = nodes // LONG_SHARE
         for plan, limit in series:
@@ -445,11 +456,11 @@ class Minimiser:
             allowed = budget.allowed(nodes if last else limit)
             if allowed <= 0 or budget.stop():
                 break
-            found = self.search.run(capacity, plan, allowed, budget.stop)
-            budget.spend(found.nodes)
-            nodes -= found.nodes
-            if found.offsets is not None or found.exhausted:
-                return found
+            result = self.search.run(capacity, plan, allowed, budget.stop)
+            budget.spend(result.nodes)
+            nodes -= result.nodes
+            if result.offsets is not None or result.exhausted:
+                return result
             if last:
                 break
-        return Found(None, False, 0)
+        return SearchResult(None, False, 0)

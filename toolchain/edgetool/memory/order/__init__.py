@@ -1,1 +1,1 @@
-"""The search for the operator order that needs the least memory."""
+"""The search for the operator order with the lowest memory peak."""

@@ -1,4 +1,4 @@
-"""Orders that need no search, for comparison and as a start: breadth-first, longest path first, greedy."""
+"""Orders that need no search, for comparison and as starting points: breadth-first, longest path first, greedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from edgetool.memory.order.network import Network, bits, ready_after
 
 
 def breadth_first(network: Network) -> tuple[int, ...]:
-    """Operators in the order in which they become ready; those that do at once, in their original order."""
+    """Return the operators in the order in which they become ready; those that do at once, in their original order."""
     waiting = [needed.bit_count() for needed in network.needs]
     queue = deque(bits(ready_after(network, 0)))
     order = []
@@ -23,12 +23,12 @@ def breadth_first(network: Network) -> tuple[int, ...]:
 
 
 def longest_path(network: Network) -> tuple[int, ...]:
-    """The order of topological_sort_traversal_longest_path in Caffe2's memonger.py.
+    """Return the order of topological_sort_traversal_longest_path in Caffe2's memonger.py.
 
-    All operators that nothing waits for lead to a virtual target. The longest paths from the sources to it form a tree
-    with the target as its root. Its leaves, the sources, are sorted by the heights of the subtrees that they stand in,
-    level by level. The order is then depth-first, with the tallest subtree's sources first. Where the paths of
-    memonger depend on the order of a dictionary, the original order of the operators decides here.
+    All operators without followers lead to a virtual target. The longest paths from the sources to it form a tree with
+    the target as its root. Its leaves, the sources, are sorted by the heights of the subtrees that contain them, level
+    by level. The order is then depth-first, with the tallest subtree's sources first. If the paths of memonger depend
+    on the order of a dictionary, the original order of the operators decides here.
     """
     target = network.count
     followers = [list(each) or [target] for each in network.followers]
@@ -37,11 +37,11 @@ def longest_path(network: Network) -> tuple[int, ...]:
     height = [0] * (target + 1)
     for operator in reversed(range(target)):
         longest[operator] = 1 + max(longest[follower] for follower in followers[operator])
-    on_tree = ready_after(network, 0)
+    in_tree = ready_after(network, 0)
     for operator in range(target):
-        if on_tree >> operator & 1:
+        if in_tree >> operator & 1:
             parent = max(followers[operator], key=lambda follower: (longest[follower], -follower))
-            on_tree |= 1 << parent
+            in_tree |= 1 << parent
             children[parent].append(operator)
             height[parent] = max(height[parent], height[operator] + 1)
     sources = []
@@ -56,8 +56,10 @@ def longest_path(network: Network) -> tuple[int, ...]:
 
 
 def greedy(network: Network) -> tuple[int, ...]:
-    """Always the operator after which the fewest bytes are alive; among these, the one that needs the fewest."""
-    live, done, ready = network.at_start, 0, ready_after(network, 0)
+    """Return the order that always runs the operator after which the fewest bytes are live, the one that needs fewest
+    first.
+    """
+    live, done, ready = network.bytes_at_start, 0, ready_after(network, 0)
     order = []
     while ready:
         best: tuple[int, int, int] | None = None
@@ -82,8 +84,8 @@ def greedy(network: Network) -> tuple[int, ...]:
 
 
 def _depth_first(network: Network, sources: list[int]) -> tuple[int, ...]:
-    """The operators by the reverse of the order in which a depth-first walk leaves them."""
-    left: list[int] = []
+    """Return the operators in reverse order of completion of a depth-first search."""
+    finished: list[int] = []
     seen: set[int] = set()
     for source in sources:
         stack = [] if source in seen else [(source, list(network.followers[source]))]
@@ -97,6 +99,6 @@ def _depth_first(network: Network, sources: list[int]) -> tuple[int, ...]:
                 seen.add(following)
                 stack.append((following, list(network.followers[following])))
             else:
-                left.append(operator)
+                finished.append(operator)
                 stack.pop()
-    return tuple(reversed(left))
+    return tuple(reversed(finished))

@@ -1,9 +1,9 @@
-"""How few bytes can be alive at a moment: the least over downsets, by minimum cut.
+"""The minimum number of bytes live at a moment, over all downsets, by minimum cut.
 
-A downset is one side of a cut. Each tensor is an edge whose capacity, its size, is cut exactly when the tensor is
-alive: written, and not yet used by all of its users. Dependencies are edges that no finite cut may cut. Take, for an
-operator, the downsets after which it could run next, and of these the one with the fewest live bytes: in every order
-as many are alive when it runs, and its own. The largest of these over the operators is a lower bound of every peak.
+A downset is one side of a cut. Each tensor is an edge whose capacity, its size, is cut exactly if the tensor is live:
+written, and not yet used by all of its users. Dependencies are edges of infinite capacity. For an operator, consider
+the downsets after which it could run next, and of these the one with the fewest live bytes: in every order, at least as
+many are live when it runs, plus its own. The maximum of this over the operators is a lower bound of every peak.
 
 Maximum flow: Dinic's algorithm on flat lists.
 """
@@ -16,17 +16,17 @@ from edgetool.memory.order.network import Network, ancestors_of, bits, descendan
 
 
 class FlowGraph:
-    """A directed graph with integer capacities, built edge by edge; None stands for a capacity without limit."""
+    """A directed graph with integer capacities, built edge by edge; None means an unlimited capacity."""
 
     def __init__(self, nodes: int) -> None:
         self._edges: list[list[int]] = [[] for _ in range(nodes)]
         self._to: list[int] = []
-        self._left: list[int] = []
+        self._residual: list[int] = []
         self._unlimited: list[int] = []
         self._total = 0
 
     def add_node(self) -> int:
-        """The number of a further node."""
+        """Return the number of a new node."""
         self._edges.append([])
         return len(self._edges) - 1
 
@@ -36,95 +36,98 @@ class FlowGraph:
         self._edges[start].append(edge)
         self._edges[end].append(edge + 1)
         self._to += (end, start)
-        self._left += (capacity or 0, 0)
+        self._residual += (capacity or 0, 0)
         if capacity is None:
             self._unlimited.append(edge)
         else:
             self._total += capacity
 
     def maximum_flow(self, source: int, sink: int) -> int:
-        """The flow, which is the capacity of the least cut. Every path must pass an edge of limited capacity."""
+        """Return the flow, which is the capacity of the minimum cut. Every path must contain an edge of limited
+        capacity.
+        """
         for edge in self._unlimited:
-            self._left[edge] = self._total + 1
+            self._residual[edge] = self._total + 1
         flow = 0
         while levels := self._levels(source, sink):
             flow += self._blocking_flow(source, sink, levels)
         return flow
 
-    def capacities(self) -> list[int]:
-        """What every edge can still take, to be set again."""
-        return list(self._left)
+    def residuals(self) -> list[int]:
+        """Return the residual capacity of every edge, to be restored."""
+        return list(self._residual)
 
-    def set_capacities(self, left: list[int]) -> None:
-        """Go back to what every edge could take."""
-        self._left[:] = left
+    def restore_residuals(self, residual: list[int]) -> None:
+        """Restore the residual capacity of every edge."""
+        self._residual[:] = residual
 
-    def push(self, start: int, end: int, most: int, *, against: bool = False) -> tuple[int, set[int]]:
-        """More flow from a node to another (against: from the other to it), and the nodes that reach no further.
+    def push(self, start: int, end: int, limit: int, *, against: bool = False) -> tuple[int, set[int]]:
+        """Push more flow from a node to another (against: from the other to it); return it, and the nodes reached at
+        the end.
 
-        It ends as soon as the flow exceeds `most`; the nodes are then of no use.
+        It ends as soon as the flow exceeds `limit`; the set of nodes is then empty.
         """
-        edges, to, left = self._edges, self._to, self._left
+        edges, to, residual = self._edges, self._to, self._residual
         turn = int(against)
         flow = 0
         while True:
-            came = {start: -1}
+            incoming = {start: -1}
             queue = [start]
             for node in queue:
                 for edge in edges[node]:
-                    if left[edge ^ turn]:
+                    if residual[edge ^ turn]:
                         other = to[edge]
-                        if other not in came:
-                            came[other] = edge
+                        if other not in incoming:
+                            incoming[other] = edge
                             queue.append(other)
-                if end in came:
+                if end in incoming:
                     break
             else:
-                return flow, set(came)
+                return flow, set(incoming)
             path = []
             node = end
             while node != start:
-                path.append(came[node] ^ turn)
-                node = to[came[node] ^ 1]
-            amount = min(left[edge] for edge in path)
+                path.append(incoming[node] ^ turn)
+                node = to[incoming[node] ^ 1]
+            amount = min(residual[edge] for edge in path)
             for edge in path:
-                left[edge] -= amount
-                left[edge ^ 1] += amount
+                residual[edge] -= amount
+                residual[edge ^ 1] += amount
             flow += amount
-            if flow > most:
+            if flow > limit:
                 return flow, set()
 
     def reaching(self, sink: int) -> list[bool]:
-        """Which nodes still reach the sink: its side of the least cut with the fewest nodes on that side."""
-        found = [False] * len(self._edges)
-        found[sink] = True
+        """Return which nodes still reach the sink: the smallest sink side of a minimum cut."""
+        is_reached = [False] * len(self._edges)
+        is_reached[sink] = True
         stack = [sink]
-        to, left = self._to, self._left
+        to, residual = self._to, self._residual
         while stack:
             for edge in self._edges[stack.pop()]:
                 node = to[edge]
-                if left[edge ^ 1] and not found[node]:
-                    found[node] = True
+                if residual[edge ^ 1] and not is_reached[node]:
+                    is_reached[node] = True
                     stack.append(node)
-        return found
+        return is_reached
 
     def reached(self, source: int) -> list[bool]:
-        """Which nodes the source still reaches: its side of the least cut with the fewest nodes on that side."""
-        found = [False] * len(self._edges)
-        found[source] = True
+        """Return which nodes the source still reaches: the smallest source side of a minimum cut."""
+        is_reached = [False] * len(self._edges)
+        is_reached[source] = True
         stack = [source]
-        to, left = self._to, self._left
+        to, residual = self._to, self._residual
         while stack:
             for edge in self._edges[stack.pop()]:
                 node = to[edge]
-                if left[edge] and not found[node]:
-                    found[node] = True
+                if residual[edge] and not is_reached[node]:
+                    is_reached[node] = True
                     stack.append(node)
-        return found
+        return is_reached
 
     def _levels(self, source: int, sink: int) -> list[int]:
-        """Distances from the source in edges that are not full; empty when the sink cannot be reached."""
-        edges, to, left = self._edges, self._to, self._left
+        """Return distances from the source over edges that are not full; empty if the sink cannot be reached."""
+        edges, to, residual = self._edges, self._to, self._residual
         levels = [-1] * len(edges)
         levels[source] = 0
         frontier = [source]
@@ -135,34 +138,34 @@ class FlowGraph:
             for node in frontier:
                 for edge in edges[node]:
                     other = to[edge]
-                    if levels[other] < 0 and left[edge]:
+                    if levels[other] < 0 and residual[edge]:
                         levels[other] = depth
                         reached.append(other)
             frontier = reached
         return levels if levels[sink] >= 0 else []
 
     def _blocking_flow(self, source: int, sink: int, levels: list[int]) -> int:
-        edges, to, left = self._edges, self._to, self._left
+        edges, to, residual = self._edges, self._to, self._residual
         position = [0] * len(edges)
         path: list[int] = []
         node = source
         flow = 0
         while True:
             if node == sink:
-                amount = min(left[edge] for edge in path)
+                amount = min(residual[edge] for edge in path)
                 flow += amount
                 keep = 0
                 for at in range(len(path) - 1, -1, -1):
                     edge = path[at]
-                    left[edge] -= amount
-                    left[edge ^ 1] += amount
-                    if not left[edge]:
+                    residual[edge] -= amount
+                    residual[edge ^ 1] += amount
+                    if not residual[edge]:
                         keep = at
                 node = to[path[keep] ^ 1]
                 del path[keep:]
             outgoing = edges[node]
             at, end, deeper = position[node], len(outgoing), levels[node] + 1
-            while at < end and not (left[outgoing[at]] and levels[to[outgoing[at]]] == deeper):
+            while at < end and not (residual[outgoing[at]] and levels[to[outgoing[at]]] == deeper):
                 at += 1
             position[node] = at
             if at < end:
@@ -180,42 +183,42 @@ SOURCE, SINK, FIRST = 0, 1, 2
 
 
 def cut_graph(network: Network, low: int, high: int, needs: Sequence[int]) -> tuple[FlowGraph, int]:
-    """The graph whose cuts are the downsets between two, and the bytes that are alive besides what they cut.
+    """Return the graph whose cuts are the downsets between two, and the bytes that are live in addition to the cut.
 
-    Operator i is node FIRST + i. needs: what must run before each operator, directly.
+    Operator i is node FIRST + i. needs: the direct predecessors of each operator.
     """
     free = high & ~low
     graph = FlowGraph(network.count + FIRST)
-    constant = network.elsewhere
-    for piece in network.pieces:
-        started = piece.first < 0 or low >> piece.first & 1
-        if not piece.size or not (started or high >> piece.first & 1):
+    constant = network.other_bytes
+    for tensor in network.tensors:
+        started = tensor.first < 0 or low >> tensor.first & 1
+        if not tensor.size or not (started or high >> tensor.first & 1):
             continue
-        start = SOURCE if started else FIRST + piece.first
-        if piece.kept or piece.users & ~high:
+        start = SOURCE if started else FIRST + tensor.first
+        if tensor.live_at_end or tensor.users & ~high:
             if started:
-                constant += piece.size
+                constant += tensor.size
             else:
-                graph.add(start, SINK, piece.size)
+                graph.add(start, SINK, tensor.size)
             continue
-        users = piece.users & free
+        users = tensor.users & free
         if not started:
-            users &= ~(1 << piece.first)
+            users &= ~(1 << tensor.first)
         if users & (users - 1):
             ended = graph.add_node()
-            graph.add(start, ended, piece.size)
+            graph.add(start, ended, tensor.size)
             for operator in bits(users):
                 graph.add(ended, FIRST + operator, None)
         elif users:
-            graph.add(start, FIRST + users.bit_length() - 1, piece.size)
+            graph.add(start, FIRST + users.bit_length() - 1, tensor.size)
     for operator in bits(free):
         for needed in bits(needs[operator] & free):
             graph.add(FIRST + operator, FIRST + needed, None)
     return graph, constant
 
 
-def least_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
-    """The least bytes alive after any downset between two downsets; the smallest and the largest that reach it."""
+def minimum_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
+    """Return the minimum bytes live after any downset between two, and the smallest and largest such downset."""
     graph, constant = cut_graph(network, low, high, network.needs)
     cut = graph.maximum_flow(SOURCE, SINK)
     reached, reaching = graph.reached(SOURCE), graph.reaching(SINK)
@@ -227,10 +230,10 @@ def least_live(network: Network, low: int, high: int) -> tuple[int, int, int]:
 
 
 def lower_bound(network: Network, floor: int, ceiling: int, seen: Sequence[int], stop: Callable[[], bool]) -> int:
-    """Bytes that every order reaches at some operator; floor, if it finds no better.
+    """Return bytes that every order reaches at some operator; floor, if no better bound is found.
 
-    seen: for each operator, bytes alive at it in some order. Operators whose bound cannot exceed the best found so
-    far are skipped; it is done when that reaches the ceiling, the peak of a known order.
+    seen: for each operator, bytes live at it in some order. Operators whose bound cannot exceed the best so far are
+    skipped; the search ends when that reaches the ceiling, the peak of an existing order.
     """
     ancestors, descendants = ancestors_of(network), descendants_of(network)
     everything = (1 << network.count) - 1
@@ -241,7 +244,9 @@ def lower_bound(network: Network, floor: int, ceiling: int, seen: Sequence[int],
         operator = waiting.pop()
         if at_most[operator] <= best:
             continue
-        live, _, done = least_live(network, ancestors[operator], everything & ~(descendants[operator] | 1 << operator))
+        live, _, done = minimum_live(
+            network, ancestors[operator], everything & ~(descendants[operator] | 1 << operator)
+        )
         best = max(best, live + network.during[operator])
         for other in waiting:
             if at_most[other] > best and not done >> other & 1 and ancestors[other] & done == ancestors[other]:

@@ -1,8 +1,7 @@
 """The operator orders of a model that are worth a layout.
 
-What operators share beside the tensors that they hand on: state, which fixes their order.
-
-From a model to the problem of ordering the operators of its main graph.
+The operators of the main graph are ordered by their tensors and by the state that they share: variables, resources,
+tables and random numbers fix the relative order of their readers and writers.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from edgetool.model.metadata import keeps_own_plan
 from edgetool.model.types import Graph, Model, Operator
 from edgetool.operators.registry import CUSTOM_OPERATORS
 
-# Readers of a piece of state may change places; a writer keeps its own.
+# Readers of the same state may be reordered; a writer keeps its position.
 Access = Literal["read", "write"]
 
-# A resource variable by its shared name, or what all operators of a kind share.
-State = tuple[str, str]
-HANDLES: State = ("all", "numbers of resource variables")
-VARIABLES: State = ("all", "resource variables")
-TABLES: State = ("all", "hash tables")
-RANDOM: State = ("all", "random numbers")
-CUSTOM: State = ("all", "what custom operators may share")
-SUBGRAPHS: State = ("all", "state within subgraphs")
-RUN: State = ("all", "whether the run goes on")
+# A resource variable by its shared name, or the state that all operators of a kind share.
+SharedState = tuple[str, str]
+HANDLES: SharedState = ("all", "numbers of resource variables")
+VARIABLES: SharedState = ("all", "resource variables")
+TABLES: SharedState = ("all", "hash tables")
+RANDOM: SharedState = ("all", "random numbers")
+CUSTOM: SharedState = ("all", "what custom operators may share")
+SUBGRAPHS: SharedState = ("all", "state within subgraphs")
+RUN: SharedState = ("all", "whether the run goes on")
 
-# Until it has seen enough, CIRCULAR_BUFFER ends the run (circular_buffer.cc returns kTfLiteAbort): what stands before
-# it runs more often than what stands after it.
+# Until it has enough data, CIRCULAR_BUFFER ends the run (circular_buffer.cc returns kTfLiteAbort): operators before it
+# run more often than those after it.
 ENDS_RUNS = frozenset(["CIRCULAR_BUFFER"])
 
-STATEFUL_CODES: Mapping[str, State] = {
+STATEFUL_CODES: Mapping[str, SharedState] = {
     "CALL_ONCE": VARIABLES,
     "VAR_HANDLE": HANDLES,  # TFLM numbers variables in the order of their handles.
     **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"), TABLES),
@@ -47,7 +46,7 @@ STATEFUL_CODES: Mapping[str, State] = {
 
 
 def variable_names(graph: Graph) -> dict[int, str]:
-    """The shared names of the resource variables of a graph, by the tensor that is their handle."""
+    """Return the shared names of the resource variables of a graph, by the tensor that is their handle."""
     return {
         operator.outputs[0]: operator.options.text("shared_name")
         for operator in graph.operators
@@ -55,25 +54,25 @@ def variable_names(graph: Graph) -> dict[int, str]:
     }
 
 
-def accesses(model: Model, operator: Operator, names: Mapping[int, str]) -> Iterator[tuple[State, Access]]:
-    """The state that an operator reads or writes. names: the variables of its graph, by handle.
+def accesses(model: Model, operator: Operator, names: Mapping[int, str]) -> Iterator[tuple[SharedState, Access]]:
+    """Yield the state that an operator reads or writes. names: the variables of its graph, by handle.
 
-    A variable whose handle comes from elsewhere may be any. Custom operators that are none of TFLM's own may share
-    what nobody knows of, and control flow writes all that its subgraphs may touch. TFLM's own custom operators may keep
-    state of their own (those for signals do), which matters where several operators run the subgraph that they are in.
+    A variable whose handle comes from elsewhere may be any. Custom operators that are not TFLM's may share unknown
+    state, and control flow writes everything that its subgraphs may access. TFLM's custom operators may have internal
+    state (those for signals do), which matters if several operators run the subgraph that contains them.
     """
-    yield from _own_accesses(operator, names)
+    yield from _direct_accesses(operator, names)
     graphs = [model.subgraphs[index] for index in reachable_subgraphs(model, operator)]
     inside = [inner for graph in graphs for inner in graph.operators]
-    touched = {found for inner in inside for found in _own_accesses(inner, {})} - {(RUN, "read")}
+    touched = {result for inner in inside for result in _direct_accesses(inner, {})} - {(RUN, "read")}
     for state in sorted({state for state, _ in touched}):
         yield state, "write"
     if any(inner.code == "CUSTOM" for inner in inside) or any(t.is_variable for graph in graphs for t in graph.tensors):
         yield SUBGRAPHS, "write"
 
 
-def _own_accesses(operator: Operator, names: Mapping[int, str]) -> Iterator[tuple[State, Access]]:
-    """What it touches itself, without the subgraphs that it runs."""
+def _direct_accesses(operator: Operator, names: Mapping[int, str]) -> Iterator[tuple[SharedState, Access]]:
+    """Yield the operator's accesses without those of the subgraphs that it runs."""
     yield RUN, "write" if operator.custom_code in ENDS_RUNS else "read"
     if operator.code in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
         name = names.get(operator.inputs[0]) if operator.inputs else None
@@ -89,24 +88,25 @@ def _own_accesses(operator: Operator, names: Mapping[int, str]) -> Iterator[tupl
 
 
 def reachable_subgraphs(model: Model, operator: Operator) -> list[int]:
-    """The subgraphs that the operator runs, directly or not. A timeline has shown that there is no circle."""
-    found: list[int] = []
+    """Return the subgraphs that the operator runs, directly or not. A timeline has shown that there is no cycle."""
+    result: list[int] = []
     waiting = list(called_subgraphs(operator))
     while waiting:
         index = waiting.pop()
-        if index not in found:
-            found.append(index)
+        if index not in result:
+            result.append(index)
             waiting += [called for inner in model.subgraphs[index].operators for called in called_subgraphs(inner)]
-    return found
+    return result
 
 
 def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int, int], Lifetime]) -> OrderProblem:
-    """The main graph's operators with the buffers of the head, and every edge that keeps the model's results.
+    """Return the main graph's operators with the buffers of the head, and every edge that preserves the model's
+    results.
 
-    problem: the buffers of the head, scratch included where the build is known. spans: the positions at which each
-    (subgraph, operator) runs. An operator that runs subgraphs needs the most that is alive in them as scratch of its
-    own. Positions in the result are those of Graph.operators. Variable tensors are in `after` alone: they keep their
-    contents from run to run, so that an operator may read what a later one wrote in the run before.
+    problem: the buffers of the head, including scratch if the build is known. spans: the positions at which each
+    (subgraph, operator) runs. An operator that runs subgraphs needs their maximum live bytes as scratch. Positions in
+    the result are those of Graph.operators. Variable tensors are only in `after`: they keep their contents from run to
+    run, so that an operator may read what a later one wrote in the previous run.
     """
     graph = model.main
     sizes = [0] * len(graph.tensors)
@@ -128,8 +128,8 @@ def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int
             )
     return OrderProblem(
         sizes=tuple(sizes),
-        reads=tuple(_handed_on(graph, op.inputs) for op in graph.operators),
-        writes=tuple(_handed_on(graph, op.outputs) for op in graph.operators),
+        reads=tuple(_data_tensors(graph, op.inputs) for op in graph.operators),
+        writes=tuple(_data_tensors(graph, op.outputs) for op in graph.operators),
         after=state_edges(model),
         scratch=tuple(scratch),
         inputs=graph.inputs,
@@ -137,7 +137,7 @@ def order_problem(model: Model, problem: LayoutProblem, spans: Mapping[tuple[int
     )
 
 
-def _handed_on(graph: Graph, tensors: tuple[int, ...]) -> tuple[int, ...]:
+def _data_tensors(graph: Graph, tensors: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(i for i in dict.fromkeys(tensors) if i >= 0 and not graph.tensors[i].is_variable)
 
 
@@ -147,38 +147,38 @@ def _within(buffer: Buffer, span: Lifetime) -> Buffer:
 
 
 def state_edges(model: Model) -> tuple[tuple[int, ...], ...]:
-    """What must have run before each operator of the main graph, beside those that first write what it reads.
+    """Return the predecessors of each operator of the main graph because of state.
 
-    State is touched in the original order: variables, resources, tensors that more than one operator writes.
+    State is accessed in the original order: variables, resources, tensors with several writers.
     """
     graph = model.main
     names = variable_names(graph)
-    writer: dict[State | int, int] = {}
-    readers: dict[State | int, list[int]] = defaultdict(list)
+    writer: dict[SharedState | int, int] = {}
+    readers: dict[SharedState | int, list[int]] = defaultdict(list)
     after: list[tuple[int, ...]] = []
     for place, operator in enumerate(graph.operators):
         before: set[int] = set()
-        reads: set[State | int] = {i for i in operator.inputs if i >= 0}
-        writes: set[State | int] = {i for i in operator.outputs if i >= 0}
-        # Whoever takes a variable tensor may change it.
+        reads: set[SharedState | int] = {i for i in operator.inputs if i >= 0}
+        writes: set[SharedState | int] = {i for i in operator.outputs if i >= 0}
+        # An operator with a variable tensor as an input may change it.
         writes |= {i for i in operator.inputs if i >= 0 and graph.tensors[i].is_variable}
         for state, access in accesses(model, operator, names):
             (reads if access == "read" else writes).add(state)
-        for thing in reads | writes:
-            if thing in writer:
-                before.add(writer[thing])
-        for thing in writes:
-            before.update(readers.pop(thing, ()))
-            writer[thing] = place
-        for thing in reads - writes:
-            readers[thing].append(place)
+        for item in reads | writes:
+            if item in writer:
+                before.add(writer[item])
+        for item in writes:
+            before.update(readers.pop(item, ()))
+            writer[item] = place
+        for item in reads - writes:
+            readers[item].append(place)
         after.append(tuple(sorted(before - {place})))
     return tuple(after)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderSearch:
-    """A model, the buffers of its head in its own order, and what is wanted of its order."""
+    """The request for orders: a model, the buffers of its head in the original order, and the strategy."""
 
     model: Model
     problem: LayoutProblem
@@ -188,31 +188,30 @@ class OrderSearch:
 
 
 def orders_to_try(search: OrderSearch) -> Iterator[OrderResult]:
-    """Orders by position in the main graph, the one with the least live bytes first, found when asked for.
+    """Yield orders by position in the main graph, the one with the fewest live bytes first, computed on demand.
 
-    The best order by live bytes may need the higher layout, so others follow. A lower bound of 0 stands for none:
-    nothing was searched, or a subgraph that several operators run makes live bytes depend on all of them. Where
-    something is read that nothing has written before, the result depends on what lies there: only the own order is
-    tried.
+    The best order by live bytes may need the higher layout, so others follow. A lower bound of 0 means none: nothing
+    was searched, or several operators run the same subgraph, so that live bytes depend on all of them. If a tensor is
+    read before it is written, the result depends on its previous contents: only the original order is tried.
     """
     count = len(search.model.main.operators)
     live = lower_bound(search.problem)
-    own = OrderResult(tuple(range(count)), live, 0, "none")
+    original = OrderResult(tuple(range(count)), live, 0, "none")
     if count < 2:
-        yield replace(own, lower_bound=live, proof="search exhausted")
+        yield replace(original, lower_bound=live, proof="search exhausted")
         return
     if search.strategy == "original" or keeps_own_plan(search.model) or _reads_unwritten(search):
-        yield own
+        yield original
         return
     problem = order_problem(search.model, search.problem, search.times.operators)
     dead = lower_bound(LayoutProblem(tuple(b for b in search.problem.buffers if b.lifetime == DEAD)))
-    known = not _shared_subgraphs(search.model) and _contained(search)
-    for result in _found(problem, search):
-        bound = max(result.lower_bound, dead) if known else 0
-        yield replace(result, lower_bound=bound, proof=result.proof if known else "none")
+    bound_is_valid = not _shared_subgraphs(search.model) and _contained(search)
+    for result in _results(problem, search):
+        bound = max(result.lower_bound, dead) if bound_is_valid else 0
+        yield replace(result, lower_bound=bound, proof=result.proof if bound_is_valid else "none")
 
 
-def _found(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult]:
+def _results(problem: OrderProblem, search: OrderSearch) -> Iterator[OrderResult]:
     if search.strategy == "optimal":
         yield from candidates(problem, search.effort)
     else:
@@ -226,7 +225,7 @@ def _shared_subgraphs(model: Model) -> bool:
 
 
 def _reads_unwritten(search: OrderSearch) -> bool:
-    """Whether the main graph, or who takes its outputs, reads a tensor of the head before anything is in it."""
+    """Whether the main graph, or the reader of its outputs, reads a tensor of the head before it is written."""
     graph = search.model.main
     written = set(graph.inputs)
     unwritten: set[int] = set()
@@ -238,7 +237,7 @@ def _reads_unwritten(search: OrderSearch) -> bool:
 
 
 def _contained(search: OrderSearch) -> bool:
-    """Whether each tensor of a subgraph is alive only while an operator of the main graph runs that subgraph."""
+    """Whether each tensor of a subgraph is live only while an operator of the main graph runs that subgraph."""
     spans = {
         index: search.times.operators[0, operator.index]
         for operator in search.model.main.operators

@@ -1,4 +1,4 @@
-"""What an order of operators costs, straight from the definition: the searches' work is held against this."""
+"""The cost of an operator order, straight from the definition: the searches are tested against this."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from edgetool.memory.order.types import OrderProblem
 
 
 def dependencies(problem: OrderProblem) -> tuple[frozenset[int], ...]:
-    """The operators that must run before each one.
+    """Return the operators that must run before each one.
 
-    A reader runs after the writer of what it reads. Where a tensor has several writers, or holds a value from before
-    the first operator, writers and readers keep their original order among each other: each reader finds the value
-    that it found in the original order. A reader that stands before every writer of a tensor without such a value
-    can only mean the last one's: it runs after all of them.
+    A reader runs after the writer of its input. If a tensor has several writers, or has a value before the first
+    operator, writers and readers keep their original order relative to each other: each reader gets the same value as
+    in the original order. A reader that precedes every writer of a tensor without an initial value can only mean the
+    last one's value: it runs after all of them.
     """
     before: list[set[int]] = [set(after) for after in problem.after]
     inputs = frozenset(problem.inputs)
@@ -37,7 +37,7 @@ def dependencies(problem: OrderProblem) -> tuple[frozenset[int], ...]:
 
 
 def check_problem(problem: OrderProblem) -> None:
-    """Raises UsageError when the rows of a problem do not fit each other, naming the first that does not."""
+    """Raise UsageError, naming the first contradiction, if the rows of a problem do not match."""
     count, tensors = len(problem.reads), len(problem.sizes)
     for name, rows in (("writes", problem.writes), ("after", problem.after), ("scratch", problem.scratch)):
         if len(rows) != count:
@@ -53,7 +53,7 @@ def check_problem(problem: OrderProblem) -> None:
 
 
 def check_order(problem: OrderProblem, order: Sequence[int]) -> None:
-    """Raises UsageError unless the order names every operator once, each after those that it depends on."""
+    """Raise UsageError unless the order contains every operator once, each after those that it depends on."""
     count = len(problem.reads)
     position = {operator: at for at, operator in enumerate(order)}
     if len(order) != count or set(position) != set(range(count)):
@@ -65,7 +65,7 @@ def check_order(problem: OrderProblem, order: Sequence[int]) -> None:
 
 
 def live_profile(problem: OrderProblem, order: Sequence[int]) -> tuple[int, ...]:
-    """Bytes alive before the first operator, then at each operator of the order, its scratch included."""
+    """Return the bytes live before the first operator, then at each operator of the order, including its scratch."""
     count = len(order)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -94,14 +94,14 @@ def live_profile(problem: OrderProblem, order: Sequence[int]) -> tuple[int, ...]
 
 
 def peak(problem: OrderProblem, order: Sequence[int]) -> int:
-    """The most bytes alive at once."""
+    """Return the maximum live bytes."""
     return max(live_profile(problem, order))
 
 
 def moved_operators(order: Sequence[int]) -> int:
-    """How few operators would have to be moved to turn the original order into this one.
+    """Return the minimum number of operators to move in order to turn the original order into this one.
 
-    All but those of a longest increasing subsequence, which keep their order.
+    These are all but a longest increasing subsequence, which keeps its order.
     """
     tails: list[int] = []
     for operator in order:
@@ -114,7 +114,7 @@ def moved_operators(order: Sequence[int]) -> int:
 
 
 def cycle_error(cycle: Sequence[int]) -> InvalidModelError:
-    """The refusal of operators that wait for each other."""
+    """Return the error about operators that wait for each other."""
     names = " -> ".join(str(operator) for operator in (*cycle, cycle[0]))
     return InvalidModelError("the operators form a dependency cycle, so none of them can run", where=names)
 
@@ -140,8 +140,8 @@ def _readers(problem: OrderProblem) -> dict[int, list[int]]:
 
 
 def _by_tensor(rows: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    operators_of: dict[int, list[int]] = {}
     for operator, tensors in enumerate(rows):
         for tensor in dict.fromkeys(tensors):
-            found.setdefault(tensor, []).append(operator)
-    return found
+            operators_of.setdefault(tensor, []).append(operator)
+    return operators_of

@@ -1,9 +1,8 @@
-"""The form in which every search sees a problem: operators by number, sets of operators as the bits of an integer.
+"""A problem in the form that every search uses: operators by number, and sets of operators as the bits of an integer.
 
-A set of operators that could be done at some moment (with every operator, all that it depends on) is called a
-downset. The live bytes after a downset are a submodular function of it: live(A | B) + live(A & B) <= live(A) +
-live(B), since every tensor that is alive in A | B or A & B is alive in as many of A and B. The exact steps of the
-searches rest on that.
+A set of operators that could be done at some moment (with every operator, all that it depends on) is called a downset.
+The live bytes after a downset are a submodular function of it: live(A | B) + live(A & B) <= live(A) + live(B), because
+every tensor that is live in A | B or A & B is live in as many of A and B. The exact steps of the searches rest on that.
 """
 
 from __future__ import annotations
@@ -17,25 +16,27 @@ from edgetool.memory.order.types import OrderProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A tensor, or several that live and die together: its bytes, its first writer (-1: alive from the start), the
-    operators that read or write it, as bits, and whether it stays alive to the end.
+class NetworkTensor:
+    """A tensor, or several that always live and die together.
+
+    first: its first writer (-1: live from the start). users: the operators that read or write it, as bits.
     """
 
     size: int
     first: int
     users: int
-    kept: bool
+    live_at_end: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
     """Operators 0 to count - 1, numbered in their original order, which is a valid one.
 
-    operators: the index that each has in the problem. needs: what must run directly before each, as bits; followers:
-    what waits for each. adds: bytes of the tensors that come alive with it; during: those and its scratch. ends: the
-    tensors that may die with it, as (users, size). elsewhere: bytes of tensors that none of them touches. at_start:
-    bytes alive before the first operator and still when it runs; before_start: with the inputs that nobody reads.
+    operators: the index of each one in the problem. needs: the direct predecessors of each, as bits; followers: those
+    that wait for each. adds: bytes of the tensors that become live with it; during: these and its scratch. ends: the
+    tensors that may die with it, as (users, size). other_bytes: bytes of tensors that none of the operators uses.
+    bytes_at_start: bytes live before the first operator and still when it runs; bytes_before_start: including the
+    inputs without a reader.
     """
 
     operators: tuple[int, ...]
@@ -44,19 +45,19 @@ class Network:
     adds: tuple[int, ...]
     during: tuple[int, ...]
     ends: tuple[tuple[tuple[int, int], ...], ...]
-    pieces: tuple[Piece, ...]
-    elsewhere: int
-    at_start: int
-    before_start: int
+    tensors: tuple[NetworkTensor, ...]
+    other_bytes: int
+    bytes_at_start: int
+    bytes_before_start: int
 
     @property
     def count(self) -> int:
-        """How many operators there are."""
+        """The number of operators."""
         return len(self.operators)
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The members of a set, in ascending order."""
+    """Yield the members of a set, in ascending order."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -64,11 +65,11 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def network_of(problem: OrderProblem) -> Network:
-    """The network of a problem.
+    """Return the network of a problem.
 
-    Its original order is that of the indices, or, if some operator stands before what it depends on, the order that
-    always runs the operator of lowest index that can run. Raises UsageError for rows that do not fit each other,
-    InvalidModelError naming the operators of a cycle.
+    Its original order is that of the indices or, if some operator precedes one that it depends on, the order that
+    always runs the first operator that can run. Raises UsageError for rows that do not match, InvalidModelError naming
+    the operators of a cycle.
     """
     check_problem(problem)
     before = dependencies(problem)
@@ -83,8 +84,8 @@ def network_of(problem: OrderProblem) -> Network:
         for tensor in {*problem.reads[operator], *problem.writes[operator]}:
             users[tensor] = users.get(tensor, 0) | 1 << at
     inputs, outputs = frozenset(problem.inputs), frozenset(problem.outputs)
-    pieces = tuple(
-        Piece(
+    tensors = tuple(
+        NetworkTensor(
             problem.sizes[tensor],
             -1 if tensor in inputs else first.get(tensor, -1),
             users.get(tensor, 0),
@@ -93,36 +94,37 @@ def network_of(problem: OrderProblem) -> Network:
         for tensor in sorted(users.keys() | outputs)
     )
     unread = sum(problem.sizes[tensor] for tensor in inputs - users.keys() - outputs)
-    return _assembled(order, needs, [problem.scratch[operator] for operator in order], pieces, 0, unread)
+    return _network(order, needs, [problem.scratch[operator] for operator in order], tensors, 0, unread)
 
 
-def part_of(network: Network, low: int, high: int, live: int) -> Network:
-    """The network of operators low to high - 1, which run when all before them are done and `live` bytes are alive.
+def subnetwork(network: Network, low: int, high: int, live: int) -> Network:
+    """Return the network of operators low to high - 1, which run when all earlier ones are done and `live` bytes are
+    live.
 
-    Bytes are counted as in the whole.
+    Bytes are counted as in the whole network.
     """
     inside = (1 << high) - (1 << low)
     done = (1 << low) - 1
-    pieces = tuple(
-        Piece(
-            piece.size,
-            -1 if piece.first < low else piece.first - low,
-            (piece.users & inside) >> low,
-            piece.kept or bool(piece.users >> high),
+    tensors = tuple(
+        NetworkTensor(
+            tensor.size,
+            -1 if tensor.first < low else tensor.first - low,
+            (tensor.users & inside) >> low,
+            tensor.live_at_end or bool(tensor.users >> high),
         )
-        for piece in network.pieces
-        if piece.users & inside and piece.first < high
+        for tensor in network.tensors
+        if tensor.users & inside and tensor.first < high
     )
     needs = [(network.needs[operator] & ~done) >> low for operator in range(low, high)]
     scratch = [network.during[operator] - network.adds[operator] for operator in range(low, high)]
-    ever_alive = sum(piece.size for piece in pieces if piece.first < 0)
-    return _assembled(network.operators[low:high], needs, scratch, pieces, live - ever_alive, 0)
+    ever_alive = sum(tensor.size for tensor in tensors if tensor.first < 0)
+    return _network(network.operators[low:high], needs, scratch, tensors, live - ever_alive, 0)
 
 
-def with_needs(network: Network, needs: Sequence[int], ancestors: Sequence[int]) -> Network:
-    """The network where more must run before its operators; `operators` are the numbers that they have in it.
+def with_precedences(network: Network, needs: Sequence[int], ancestors: Sequence[int]) -> Network:
+    """Return the network with more predecessors of its operators; `operators` are their numbers in the old one.
 
-    ancestors: all that must run before each, directly or not.
+    ancestors: all direct and indirect predecessors of each.
     """
     order = sorted(range(network.count), key=lambda operator: (ancestors[operator].bit_count(), operator))
     number = {operator: at for at, operator in enumerate(order)}
@@ -130,39 +132,40 @@ def with_needs(network: Network, needs: Sequence[int], ancestors: Sequence[int])
     def renumbered(mask: int) -> int:
         return sum(1 << number[operator] for operator in bits(mask))
 
-    pieces = tuple(
-        Piece(piece.size, number.get(piece.first, -1), renumbered(piece.users), piece.kept) for piece in network.pieces
+    tensors = tuple(
+        NetworkTensor(tensor.size, number.get(tensor.first, -1), renumbered(tensor.users), tensor.live_at_end)
+        for tensor in network.tensors
     )
     scratch = [network.during[operator] - network.adds[operator] for operator in order]
     needed = [renumbered(needs[operator]) for operator in order]
-    return _assembled(order, needed, scratch, pieces, network.elsewhere, 0)
+    return _network(order, needed, scratch, tensors, network.other_bytes, 0)
 
 
 def profile(network: Network, order: Sequence[int]) -> list[int]:
-    """Bytes alive at each operator of an order of the network's operators."""
-    found = []
-    done, live = 0, network.at_start
+    """Return the bytes live at each operator of an order of the network's operators."""
+    result = []
+    done, live = 0, network.bytes_at_start
     for operator in order:
-        found.append(live + network.during[operator])
+        result.append(live + network.during[operator])
         done |= 1 << operator
         live += network.adds[operator]
         for users, size in network.ends[operator]:
             if users & done == users:
                 live -= size
-    return found
+    return result
 
 
 def live_after(network: Network, done: int) -> int:
-    """Bytes alive when the operators of a downset have run."""
-    return network.elsewhere + sum(
-        piece.size
-        for piece in network.pieces
-        if (piece.first < 0 or done >> piece.first & 1) and (piece.kept or piece.users & ~done)
+    """Return the bytes live when the operators of a downset have run."""
+    return network.other_bytes + sum(
+        tensor.size
+        for tensor in network.tensors
+        if (tensor.first < 0 or done >> tensor.first & 1) and (tensor.live_at_end or tensor.users & ~done)
     )
 
 
 def ready_after(network: Network, done: int) -> int:
-    """The operators that can run when those of a downset have run."""
+    """Return the operators that can run when those of a downset have run."""
     ready = 0
     for operator, needed in enumerate(network.needs):
         if needed & done == needed and not done >> operator & 1:
@@ -171,31 +174,31 @@ def ready_after(network: Network, done: int) -> int:
 
 
 def ancestors_of(network: Network) -> list[int]:
-    """For each operator, all that must run before it, as bits."""
-    found: list[int] = []
+    """Return, for each operator, all that must run before it, as bits."""
+    result: list[int] = []
     for needed in network.needs:
         ancestors = needed
         for other in bits(needed):
-            ancestors |= found[other]
-        found.append(ancestors)
-    return found
+            ancestors |= result[other]
+        result.append(ancestors)
+    return result
 
 
 def descendants_of(network: Network) -> list[int]:
-    """For each operator, all that must run after it, as bits."""
-    found = [0] * network.count
+    """Return, for each operator, all that must run after it, as bits."""
+    result = [0] * network.count
     for operator in reversed(range(network.count)):
         for follower in network.followers[operator]:
-            found[operator] |= found[follower] | 1 << follower
-    return found
+            result[operator] |= result[follower] | 1 << follower
+    return result
 
 
-def _assembled(
+def _network(
     operators: Sequence[int],
     needs: Sequence[int],
     scratch: Sequence[int],
-    pieces: tuple[Piece, ...],
-    elsewhere: int,
+    tensors: tuple[NetworkTensor, ...],
+    other_bytes: int,
     unread: int,
 ) -> Network:
     followers: list[list[int]] = [[] for _ in operators]
@@ -204,15 +207,15 @@ def _assembled(
             followers[other].append(operator)
     adds = [0] * len(operators)
     ends: list[list[tuple[int, int]]] = [[] for _ in operators]
-    at_start = elsewhere
-    for piece in pieces:
-        if piece.first < 0:
-            at_start += piece.size
+    bytes_at_start = other_bytes
+    for tensor in tensors:
+        if tensor.first < 0:
+            bytes_at_start += tensor.size
         else:
-            adds[piece.first] += piece.size
-        if not piece.kept and piece.size:
-            for operator in bits(piece.users):
-                ends[operator].append((piece.users, piece.size))
+            adds[tensor.first] += tensor.size
+        if not tensor.live_at_end and tensor.size:
+            for operator in bits(tensor.users):
+                ends[operator].append((tensor.users, tensor.size))
     return Network(
         operators=tuple(operators),
         needs=tuple(needs),
@@ -220,10 +223,10 @@ def _assembled(
         adds=tuple(adds),
         during=tuple(add + extra for add, extra in zip(adds, scratch, strict=True)),
         ends=tuple(map(tuple, ends)),
-        pieces=pieces,
-        elsewhere=elsewhere,
-        at_start=at_start,
-        before_start=at_start + unread,
+        tensors=tensors,
+        other_bytes=other_bytes,
+        bytes_at_start=bytes_at_start,
+        bytes_before_start=bytes_at_start + unread,
     )
 
 
@@ -250,7 +253,7 @@ def _original_order(before: Sequence[frozenset[int]]) -> list[int]:
 
 
 def _cycle(before: Sequence[frozenset[int]], stuck: frozenset[int]) -> list[int]:
-    """A cycle among operators each of which waits for another of them, in the order in which they would run."""
+    """Return a cycle among operators that wait for each other, in the order in which they would run."""
     path: dict[int, None] = {}
     operator = min(stuck)
     while operator not in path:

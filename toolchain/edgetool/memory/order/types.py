@@ -1,4 +1,4 @@
-"""The words of operator order, as values."""
+"""The problem of ordering operators and its solution, as values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from edgetool.memory.problem import Proof
 class OrderProblem:
     """Operators to order, by index in their original order, and the tensors between them, by index.
 
-    sizes: bytes of each tensor. reads and writes: the tensors of each operator; an operator runs after those that
-    write what it reads. after: what else must have run before each operator (state), by operator. scratch: bytes that
-    an operator needs besides its tensors while it runs. inputs are alive from before the first operator, until their
-    last reader (an input that nobody reads: not at any operator). outputs are alive from their writer to the end.
-    Tensors that are read and never written, and are no inputs, are alive from before the first operator.
+    sizes: bytes of each tensor. reads and writes: the tensors of each operator; an operator runs after those that write
+    its inputs. after: other operators that must run before each one (state). scratch: bytes that an operator needs
+    besides its tensors while it runs. inputs are live from before the first operator to their last reader (an input
+    without a reader: at no operator). outputs are live from their writer to the end. Tensors that are read but never
+    written, and are not inputs, are live from before the first operator.
     """
 
     sizes: tuple[int, ...]
@@ -29,9 +29,9 @@ class OrderProblem:
 
 @dataclass(frozen=True, slots=True)
 class OrderResult:
-    """An order of the operators, and the most bytes alive at once in it.
+    """An order of the operators, and its maximum live bytes.
 
-    lower_bound is what no order can beat; proof says how optimality was established.
+    lower_bound holds for every order; proof is how optimality was established.
     """
 
     order: tuple[int, ...]

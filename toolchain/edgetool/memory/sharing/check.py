@@ -1,4 +1,4 @@
-"""The independent judge of an assignment. It shares nothing with the solvers but the words."""
+"""The independent judge of an assignment, which shares only the types with the solvers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from edgetool.errors import InternalError
-from edgetool.memory.sharing.types import Group, LiveRange, Ranges
+from edgetool.memory.sharing.types import LiveRange, Ranges, TensorGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A rule that an assignment breaks, told in a sentence, and the tensors concerned."""
+    """A rule that an assignment breaks, described in a sentence, and the tensors concerned."""
 
     rule: str
     message: str
@@ -20,32 +20,32 @@ class Conflict:
 
 
 def check_assignment(
-    ranges: Ranges, groups: Sequence[Group], *, static: Collection[str] = (), in_place: bool = False
+    ranges: Ranges, groups: Sequence[TensorGroup], *, static: Collection[str] = (), in_place: bool = False
 ) -> tuple[Conflict, ...]:
-    """Every conflict: tensors without a buffer, in two, or unknown; static ones that share; ranges that interfere.
+    """Return every conflict: tensors in no or several buffers, unknown ones, static ones that share, and interference.
 
-    Of a group whose ranges interfere, each tensor is named once, with the one before it that is used longest.
+    In a group whose ranges interfere, each tensor is named once, with the earlier one that is used longest.
     """
-    found = []
+    conflicts = []
     count = Counter(name for group in groups for name in group)
     for name in ranges:
         if count[name] != 1:
-            found.append(Conflict("once", f"{name} is in {count[name]} buffers", (name,)))
-    found += [Conflict("unknown", f"{name} is not a tensor", (name,)) for name in count if name not in ranges]
+            conflicts.append(Conflict("once", f"{name} is in {count[name]} buffers", (name,)))
+    conflicts += [Conflict("unknown", f"{name} is not a tensor", (name,)) for name in count if name not in ranges]
     for group in groups:
-        found += [
+        conflicts += [
             Conflict("static", f"{name} is static, but shares its buffer with other tensors", (name,))
             for name in group
             if name in static and len(group) > 1
         ]
-        found += _interfering(ranges, [name for name in group if name in ranges], in_place)
-    return tuple(found)
+        conflicts += _interfering(ranges, [name for name in group if name in ranges], in_place)
+    return tuple(conflicts)
 
 
-def require_sound(
-    ranges: Ranges, groups: Sequence[Group], *, static: Collection[str] = (), in_place: bool = False
+def require_valid_assignment(
+    ranges: Ranges, groups: Sequence[TensorGroup], *, static: Collection[str] = (), in_place: bool = False
 ) -> None:
-    """Raise InternalError when an assignment breaks a rule."""
+    """Raise InternalError if an assignment breaks a rule."""
     conflicts = check_assignment(ranges, groups, static=static, in_place=in_place)
     if conflicts:
         raise InternalError(
@@ -56,19 +56,20 @@ def require_sound(
 
 
 def _interfering(ranges: Ranges, names: list[str], in_place: bool) -> list[Conflict]:
-    found = []
+    conflicts = []
     longest: str | None = None
     for name in sorted(names, key=lambda name: _definition(ranges[name])):
-        if longest is not None and not _over_before(ranges[longest], ranges[name], in_place):
-            text = f"{longest} is still in use when {name} is defined ({_told(ranges[longest])}, {_told(ranges[name])})"
-            found.append(Conflict("interference", text, (longest, name)))
+        if longest is not None and not _ends_before(ranges[longest], ranges[name], in_place):
+            times = f"{_describe(ranges[longest])}, {_describe(ranges[name])}"
+            text = f"{longest} is still in use when {name} is defined ({times})"
+            conflicts.append(Conflict("interference", text, (longest, name)))
         if longest is None or _use(ranges[name]) >= _use(ranges[longest]):
             longest = name
-    return found
+    return conflicts
 
 
-def _over_before(first: LiveRange, second: LiveRange, in_place: bool) -> bool:
-    """Whether the first is used for the last time before the second is defined."""
+def _ends_before(first: LiveRange, second: LiveRange, in_place: bool) -> bool:
+    """Whether the last use of the first is before the definition of the second."""
     if first.used is None or second.defined is None:
         return False
     if first.used == second.defined:
@@ -84,6 +85,6 @@ def _use(live: LiveRange) -> float:
     return float("inf") if live.used is None else live.used
 
 
-def _told(live: LiveRange) -> str:
+def _describe(live: LiveRange) -> str:
     start = "from the start" if live.defined is None else f"from {live.defined}"
     return f"{start} to {'the end' if live.used is None else live.used}"

@@ -1,8 +1,7 @@
-"""Graphs of named tensors in the order in which they run, with the graphs that their operators call.
+"""Graphs of named tensors in execution order, with the graphs that their operators call, and their live ranges.
 
-Tensors by the name of their shared buffer, and graphs that use those names.
-
-The live ranges of a graph's tensors, and which of them interfere.
+Nested graphs are flattened to one timeline, on which a caller spans all that it calls. From it follow the live range of
+every tensor and the pairs that interfere. A graph can be rewritten to use the names of shared buffers.
 """
 
 from __future__ import annotations
@@ -11,24 +10,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetool.errors import UsageError
-from edgetool.memory.sharing.types import Group, LiveRange, Ranges, interval
+from edgetool.memory.sharing.types import LiveRange, Ranges, TensorGroup, interval
 
 
 @dataclass(frozen=True, slots=True)
 class NamedOperator:
-    """An operator: the tensors that it reads and writes, and the graphs that it runs, each maybe more than once."""
+    """An operator with the tensors that it reads and writes, and the graphs that it calls, possibly several times."""
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    calls: tuple[Call, ...] = ()
+    calls: tuple[SubgraphCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A graph that an operator runs (the step of a loop, a branch).
+class SubgraphCall:
+    """A graph that an operator calls (the body of a loop, or a branch).
 
-    bound: (tensor of the graph, tensor of the caller) that are one and the same memory.
+    bound: pairs of a tensor of the graph and a tensor of the caller that are the same memory.
     """
 
     graph: SharingGraph
@@ -37,7 +36,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class SharingGraph:
-    """Operators in the order in which they run; inputs come from outside, outputs are read after the end."""
+    """Operators in execution order; inputs come from outside, outputs are read after the end."""
 
     operators: tuple[NamedOperator, ...]
     inputs: tuple[str, ...] = ()
@@ -45,10 +44,10 @@ class SharingGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An operator on the time line: from `start` to `end`, which include all that it calls.
+class TimelineStep:
+    """An operator on the timeline, from `start` to `end`, which include all that it calls.
 
-    owner: start and end of the operator of the main graph that runs it, None for those of the main graph.
+    owner: start and end of the operator of the main graph that calls it, None for those of the main graph.
     """
 
     start: int
@@ -59,46 +58,48 @@ class Step:
 
 
 def inner_name(operator: str, call: int, name: str) -> str:
-    """The name in the main graph of a subgraph's tensor that is not bound to one of the caller."""
+    """Return the name in the main graph of a subgraph's tensor that is not bound to one of the caller."""
     return f"{operator}/{call}/{name}"
 
 
-def steps(graph: SharingGraph) -> tuple[Step, ...]:
-    """Every operator of the graph and of those that it calls, on one time line, callers before what they call.
+def timeline_steps(graph: SharingGraph) -> tuple[TimelineStep, ...]:
+    """Return every operator of the graph and of the graphs that it calls, on one timeline, callers first.
 
-    At its last position a caller reads what the graphs hand out to it that is not bound to a tensor of its own.
+    At its last position, a caller reads those outputs of the graphs that are not bound to one of its tensors.
 
-    A bound tensor goes by its caller's name and is alive as long as the caller runs; all others of a subgraph are named
-    by inner_name. Raises UsageError when that gives two tensors one name.
+    A bound tensor has its caller's name and is live as long as the caller runs; all others of a subgraph are named by
+    inner_name. Raises UsageError if two tensors would have the same name.
     """
-    found: list[Step] = []
+    result: list[TimelineStep] = []
     taken = dict.fromkeys(tensor_names(graph), "")
-    _add_steps(graph, _Place("", {}, None), 0, found, taken)
-    return tuple(found)
+    _add_steps(graph, _CallSite("", {}, None), 0, result, taken)
+    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a called graph stands: what its names begin with, what each is called there, and whose time it takes."""
+class _CallSite:
+    """The context of a called graph: the prefix of its names, the names of its tensors, and the owning operator."""
 
     prefix: str
     names: Mapping[str, str]
     owner: tuple[int, int] | None
 
 
-def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step], taken: dict[str, str]) -> None:
+def _add_steps(
+    graph: SharingGraph, site: _CallSite, start: int, result: list[TimelineStep], taken: dict[str, str]
+) -> None:
     for operator in graph.operators:
-        begun, end = start, start + _length(operator) - 1
+        begin, end = start, start + _length(operator) - 1
         inputs, outputs = list(operator.inputs), list(operator.outputs)
         bodies = []
-        handed_out: list[str] = []
+        exported: list[str] = []
         for index, call in enumerate(operator.calls):
             outer = dict(call.bound)
-            prefix = inner_name(place.prefix + operator.name, index, "")
+            prefix = inner_name(site.prefix + operator.name, index, "")
             inside = {}
             for name in tensor_names(call.graph):
                 if name in outer:
-                    inside[name] = place.names.get(outer[name], outer[name])
+                    inside[name] = site.names.get(outer[name], outer[name])
                     continue
                 inside[name] = prefix + name
                 if taken.setdefault(prefix + name, f"{start} {index}") != f"{start} {index}":
@@ -107,35 +108,37 @@ def _add_steps(graph: SharingGraph, place: _Place, start: int, found: list[Step]
             needed, written = needed_and_written(call.graph)
             inputs += [outer[name] for name in needed if name in outer]
             outputs += [outer[name] for name in written if name in outer]
-            handed_out += [prefix + name for name in _read_within(call.graph) if name not in outer]
-            bodies.append((call.graph, _Place(prefix, inside, place.owner or (start, end))))
-        named = [tuple(place.names.get(name, name) for name in names) for names in (inputs, outputs)]
-        found.append(Step(start, end, named[0], named[1], place.owner))
+            exported += [prefix + name for name in _read_within(call.graph) if name not in outer]
+            bodies.append((call.graph, _CallSite(prefix, inside, site.owner or (start, end))))
+        named = [tuple(site.names.get(name, name) for name in names) for names in (inputs, outputs)]
+        result.append(TimelineStep(start, end, named[0], named[1], site.owner))
         start += 1
         for body, inner in bodies:
-            _add_steps(body, inner, start, found, taken)
+            _add_steps(body, inner, start, result, taken)
             start += sum(map(_length, body.operators))
-        if handed_out:
-            found.append(Step(end, end, tuple(handed_out), (), place.owner or (begun, end)))
+        if exported:
+            result.append(TimelineStep(end, end, tuple(exported), (), site.owner or (begin, end)))
         start = end + 1
 
 
 def _length(operator: NamedOperator) -> int:
-    """Its positions; one that calls has the first and the last for itself, when all that it calls is not running."""
+    """Return the number of positions; a caller has its first and last position for itself, when nothing it
+    calls runs.
+    """
     if not operator.calls:
         return 1
     return 2 + sum(_length(inner) for call in operator.calls for inner in call.graph.operators)
 
 
 def _read_within(graph: SharingGraph) -> list[str]:
-    """The outputs that its own operators read as well: they must outlast those readers."""
+    """Return the outputs that the graph's own operators read as well: they must outlive these readers."""
     inside = {name for operator in graph.operators for name in operator.inputs}
     inside.update(outer for operator in graph.operators for call in operator.calls for _, outer in call.bound)
     return [name for name in graph.outputs if name in inside]
 
 
 def needed_and_written(graph: SharingGraph) -> tuple[list[str], list[str]]:
-    """The tensors whose contents the graph takes from outside, and those that it writes."""
+    """Return the tensors whose contents the graph reads from outside, and those that it writes."""
     needed, written = dict.fromkeys(graph.inputs), dict[str, None]()
     for operator in graph.operators:
         reads, writes = list(operator.inputs), list(operator.outputs)
@@ -151,16 +154,16 @@ def needed_and_written(graph: SharingGraph) -> tuple[list[str], list[str]]:
 
 
 def tensor_names(graph: SharingGraph) -> list[str]:
-    """Every tensor that the graph itself mentions, in order; none of those that only the graphs know that it calls."""
+    """Return every tensor that the graph itself uses, in order, without those that only the called graphs use."""
     inside = [name for op in graph.operators for name in (*op.inputs, *op.outputs)]
     bound = [outer for op in graph.operators for call in op.calls for _, outer in call.bound]
     return list(dict.fromkeys((*graph.inputs, *inside, *bound, *graph.outputs)))
 
 
-def buffer_names(groups: Sequence[Group], prefix: str = "shared_") -> dict[str, str]:
-    """The buffer of each tensor: `prefix` and a number, and its own name where it shares with no other.
+def buffer_names(groups: Sequence[TensorGroup], prefix: str = "shared_") -> dict[str, str]:
+    """Return the buffer of each tensor: `prefix` and a number, or the tensor's name if it does not share.
 
-    Raises UsageError when a tensor already has the name of a buffer.
+    Raises UsageError if a tensor already has the name of a buffer.
     """
     names = {name for group in groups for name in group}
     named = [f"{prefix}{number}" for number, _ in enumerate(group for group in groups if len(group) > 1)]
@@ -169,51 +172,54 @@ def buffer_names(groups: Sequence[Group], prefix: str = "shared_") -> dict[str, 
             f"{min(taken)} is already the name of a tensor", fix="choose another prefix for the shared buffers"
         )
     buffers = iter(named)
-    found = {}
+    result = {}
     for group in groups:
         buffer = next(buffers) if len(group) > 1 else None
-        found.update({name: buffer or name for name in group})
-    return found
+        result.update({name: buffer or name for name in group})
+    return result
 
 
 def renamed(graph: SharingGraph, buffers: Mapping[str, str]) -> SharingGraph:
-    """The graph with its tensors named by their buffers, in the graphs that it calls as well.
+    """Return the graph with its tensors named by their buffers, also in the graphs that it calls.
 
-    buffers: by tensor, those of called graphs named as graph.steps says; what is not in it keeps that name. What is
-    bound to a tensor of the caller is called as that is; in the end every called graph is bound to all it names.
+    buffers: by tensor, those of called graphs named as in timeline_steps; a tensor that is not in it keeps its name. A
+    tensor bound to one of the caller gets the caller's name; in the result, every called graph is bound to all of its
+    tensors.
     """
     return _renamed(graph, {}, "", buffers)
 
 
-def _renamed(graph: SharingGraph, full: Mapping[str, str], prefix: str, buffers: Mapping[str, str]) -> SharingGraph:
-    """full: what bound tensors are called in the main graph."""
+def _renamed(
+    graph: SharingGraph, outer_names: Mapping[str, str], prefix: str, buffers: Mapping[str, str]
+) -> SharingGraph:
+    """Rename one graph. outer_names: the names of bound tensors in the main graph."""
 
     def buffer_of(names: Sequence[str]) -> tuple[str, ...]:
-        known_as = [full.get(name, prefix + name) for name in names]
-        return tuple(buffers.get(name, name) for name in known_as)
+        global_names = [outer_names.get(name, prefix + name) for name in names]
+        return tuple(buffers.get(name, name) for name in global_names)
 
     operators = []
     for op in graph.operators:
         calls = []
         for index, call in enumerate(op.calls):
-            bound = {name: full.get(outer, prefix + outer) for name, outer in call.bound}
+            bound = {name: outer_names.get(outer, prefix + outer) for name, outer in call.bound}
             inner = _renamed(call.graph, bound, inner_name(prefix + op.name, index, ""), buffers)
-            calls.append(Call(inner, tuple((name, name) for name in tensor_names(inner))))
+            calls.append(SubgraphCall(inner, tuple((name, name) for name in tensor_names(inner))))
         operators.append(NamedOperator(op.name, buffer_of(op.inputs), buffer_of(op.outputs), tuple(calls)))
     return SharingGraph(tuple(operators), buffer_of(graph.inputs), buffer_of(graph.outputs))
 
 
 def compute_ranges(graph: SharingGraph, sizes: Mapping[str, int] | None = None) -> dict[str, LiveRange]:
-    """The live range of every tensor that the graph or one of its subgraphs mentions, by name.
+    """Return the live range of every tensor that the graph or one of its subgraphs uses, by name.
 
-    Unknown is the definition of an input, and of what is read before it is written; and the use of an output, and of
-    what is written and not read after. Tensors of a subgraph (named as graph.steps says) for which that holds live as
-    long as the operator that calls it: it may run more than once. Raises UsageError when sizes are given and one
-    is missing.
+    The definition is unknown for an input and for a tensor that is read before it is written; the use is unknown for an
+    output and for a tensor that is written but not read afterwards. Such tensors of a subgraph (named as in
+    timeline_steps) live as long as the operator that calls it, which may run it more than once. Raises UsageError if
+    sizes are given but one is missing.
     """
-    reads: dict[str, list[Step]] = {}
-    writes: dict[str, list[Step]] = {}
-    for step in steps(graph):
+    reads: dict[str, list[TimelineStep]] = {}
+    writes: dict[str, list[TimelineStep]] = {}
+    for step in timeline_steps(graph):
         for name in step.inputs:
             reads.setdefault(name, []).append(step)
         for name in step.outputs:
@@ -238,8 +244,8 @@ def compute_ranges(graph: SharingGraph, sizes: Mapping[str, int] | None = None) 
     return ranges
 
 
-def known(ranges: Ranges) -> dict[str, LiveRange]:
-    """The ranges with every unknown filled in. Raises UsageError for ranges that end before they start."""
+def fill_unknowns(ranges: Ranges) -> dict[str, LiveRange]:
+    """Return the ranges with every unknown filled in. Raises UsageError for ranges that end before they start."""
     positions = [at for live in ranges.values() for at in (live.defined, live.used) if at is not None]
     before, after = min([0, *positions]) - 1, max([0, *positions]) + 1
     filled = {}
@@ -257,26 +263,26 @@ def known(ranges: Ranges) -> dict[str, LiveRange]:
 
 
 def is_compatible(candidate: LiveRange, members: Collection[LiveRange], *, in_place: bool = False) -> bool:
-    """Whether a tensor may join those of a buffer: it interferes with none of them."""
+    """Whether a tensor may join a buffer: it interferes with none of its members."""
     named = {str(index): live for index, live in enumerate((candidate, *members))}
-    mine, *others = (interval(live, in_place=in_place) for live in known(named).values())
-    return all(other.end < mine.start or mine.end < other.start for other in others)
+    candidate_interval, *others = (interval(live, in_place=in_place) for live in fill_unknowns(named).values())
+    return all(other.end < candidate_interval.start or candidate_interval.end < other.start for other in others)
 
 
 def interference(ranges: Ranges, *, in_place: bool = False) -> dict[str, frozenset[str]]:
-    """For every tensor those that may not share a buffer with it."""
-    times = {name: interval(live, in_place=in_place) for name, live in known(ranges).items()}
-    found: dict[str, set[str]] = {name: set() for name in times}
+    """Return, for every tensor, those that may not share a buffer with it."""
+    times = {name: interval(live, in_place=in_place) for name, live in fill_unknowns(ranges).items()}
+    result: dict[str, set[str]] = {name: set() for name in times}
     alive: list[str] = []
     for name in sorted(times, key=lambda name: times[name].start):
         alive = [other for other in alive if times[other].end >= times[name].start]
         for other in alive:
-            found[name].add(other)
-            found[other].add(name)
+            result[name].add(other)
+            result[other].add(name)
         alive.append(name)
-    return {name: frozenset(others) for name, others in found.items()}
+    return {name: frozenset(others) for name, others in result.items()}
 
 
 def with_sizes(ranges: Ranges, sizes: Mapping[str, int]) -> dict[str, LiveRange]:
-    """The ranges with these sizes where they are given."""
+    """Return the ranges with these sizes, if available."""
     return {name: replace(live, size=sizes.get(name, live.size)) for name, live in ranges.items()}

@@ -1,4 +1,4 @@
-"""The tensors of a model in shared whole buffers, and those buffers one after another in an arena."""
+"""The tensors of a model in shared whole buffers, and the offsets of these buffers in an arena, one after another."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from edgetool.operators.call import arena_bytes
 class SharedLayout:
     """The shared buffers of a problem.
 
-    groups: the buffers of the problem by index, for each shared buffer; sizes: its bytes. A shared buffer begins where
-    the one before it ends, or at the next offset that its alignment allows. offsets: one per buffer of the problem, -1
-    for scratch, which TFLM alone places.
-    baseline_bytes: each tensor with memory of its own; optimized_bytes: all shared buffers. lower_bound is what no
-    assignment to whole buffers can beat, and proof says how optimality was established.
+    groups: the indices of the problem's buffers in each shared buffer; sizes: its bytes. A shared buffer begins where
+    the previous one ends, or at the next offset that its alignment allows. offsets: one per buffer of the problem, -1
+    for scratch, which TFLM places itself. baseline_bytes: every tensor in separate memory; optimized_bytes: all shared
+    buffers. lower_bound holds for every assignment to whole buffers; proof is how optimality was established.
     """
 
     offsets: tuple[int, ...]
@@ -38,26 +37,26 @@ class SharedLayout:
 def shared_offsets(
     problem: LayoutProblem, algorithm: Algorithm = "dynamic-programming", effort: Effort | None = None
 ) -> SharedLayout:
-    """The tensors of the problem in shared buffers, the largest first; judged.
+    """Return the tensors of the problem in shared buffers, the largest first; the assignment is checked.
 
-    Sizes count as the arena reserves them. Buffers of one alias share from the start, for the time of them all. Raises
-    UsageError for a buffer that is pinned to an offset: shared ones lie where the others end.
+    Sizes count as the arena reserves them. Buffers of one alias share from the start, for all of their lifetimes
+    together. Raises UsageError for a buffer that is pinned to an offset, because shared buffers follow each other.
     """
-    pieces = _pieces(problem)
+    merged = _merge_aliases(problem)
     ranges = {
-        str(piece): LiveRange(
+        str(index): LiveRange(
             min(buffer.lifetime.first for _, buffer in members),
             max(buffer.lifetime.last for _, buffer in members),
             max(aligned(buffer.aligned_bytes, buffer.alignment) for _, buffer in members),
         )
-        for piece, members in enumerate(pieces)
+        for index, members in enumerate(merged)
     }
     sharing = assign(ranges, algorithm, effort=effort)
     sized = [(max(ranges[name].size or 0 for name in group), group) for group in sharing.groups]
     offsets = [-1] * len(problem.buffers)
     groups, sizes, end = [], [], 0
     for size, group in sorted(sized, key=lambda pair: -pair[0]):
-        members = [index for name in group for index, _ in pieces[int(name)]]
+        members = [index for name in group for index, _ in merged[int(name)]]
         start = aligned(end, lcm(*(problem.buffers[index].alignment for index in members)))
         for index in members:
             offsets[index] = start
@@ -77,7 +76,7 @@ def shared_offsets(
 
 
 def whole_problem(model: Model, times: Timeline) -> LayoutProblem:
-    """Every tensor that needs RAM, without an arena and its scratch: variables as well, which never share."""
+    """Return every tensor that needs RAM, without scratch buffers; variables are included, and never share."""
     variables = {
         (graph.index, tensor.index)
         for graph in model.subgraphs
@@ -91,9 +90,9 @@ def whole_problem(model: Model, times: Timeline) -> LayoutProblem:
     )
 
 
-def _pieces(problem: LayoutProblem) -> list[list[tuple[int, Buffer]]]:
-    """The buffers that are no scratch, by index, those of one alias together."""
-    pieces: dict[str | int, list[tuple[int, Buffer]]] = {}
+def _merge_aliases(problem: LayoutProblem) -> list[list[tuple[int, Buffer]]]:
+    """Return the (index, buffer) pairs without scratch, those of one alias together."""
+    merged: dict[str | int, list[tuple[int, Buffer]]] = {}
     for index, buffer in enumerate(problem.buffers):
         if buffer.is_scratch:
             continue
@@ -103,5 +102,5 @@ def _pieces(problem: LayoutProblem) -> list[list[tuple[int, Buffer]]]:
                 where=f"buffer {index} ({buffer.name!r})",
                 fix="plan without --sharing",
             )
-        pieces.setdefault(index if buffer.alias is None else buffer.alias, []).append((index, buffer))
-    return list(pieces.values())
+        merged.setdefault(index if buffer.alias is None else buffer.alias, []).append((index, buffer))
+    return list(merged.values())

@@ -1,9 +1,9 @@
-"""Does a graph still compute the same with its tensors in shared buffers: it is run, with marks for contents.
+"""A check that a graph computes the same in shared buffers, by execution with marks as contents; and training graphs.
 
-This shares nothing with live ranges and solvers. Every operator writes marks that nothing else has; each reader must
-find in its buffers what it would have found in tensors of their own. Called graphs run twice, as a loop would.
+The check shares nothing with live ranges and solvers. Every operator writes unique marks; each reader must find the
+marks in its buffers that it would find in separate tensors. Called graphs run twice, as in a loop.
 
-Training graphs: the gradients share buffers among each other, and nothing else does.
+In training graphs, the gradients share buffers with each other, and all other tensors are static.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def share_gradients(
     in_place: bool = False,
     effort: Effort | None = None,
 ) -> Sharing:
-    """An assignment in which the named gradients whose names start with `prefix` share, and all else is static.
+    """Return an assignment in which the named gradients whose names start with `prefix` share; all others are static.
 
-    Leave out the gradients of parameters, if an optimizer reads them outside of the graph and they are no outputs of
-    it. Raises UsageError for names that are no tensors of the graph.
+    Omit the gradients of parameters if an optimizer outside of the graph reads them and they are not outputs. Raises
+    UsageError for names that are not tensors of the graph.
     """
     ranges = compute_ranges(graph, sizes)
     if unknown := sorted(set(gradients).difference(ranges)):
@@ -49,24 +49,24 @@ Mark = object
 
 @dataclass(slots=True)
 class _Memory:
-    """The marks in tensors of their own, and in the buffers that stand for them."""
+    """The marks in separate tensors (true), and in the buffers that replace them (actual)."""
 
     buffers: Mapping[str, str]
     in_place: bool
     true: dict[str, Mark] = field(default_factory=dict)
     actual: dict[str, Mark] = field(default_factory=dict)
     unread: dict[str, None] = field(default_factory=dict)
-    found: list[Conflict] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
 
     def buffer(self, name: str) -> str:
         return self.buffers.get(name, name)
 
-    def bring(self, name: str) -> None:
-        """Contents from outside: they have been in the buffer all along."""
+    def load_external(self, name: str) -> None:
+        """Load contents from outside, which are in the buffer from the start."""
         mark = self.true[name] = object()
         if self.actual.setdefault(self.buffer(name), mark) is not mark:
             text = f"{name} is an external input, but {self.buffer(name)} contains another tensor"
-            self.found.append(Conflict("contents", text, (name,)))
+            self.conflicts.append(Conflict("contents", text, (name,)))
 
     def write(self, name: str) -> None:
         self.true[name] = self.actual[self.buffer(name)] = object()
@@ -74,51 +74,52 @@ class _Memory:
 
     def read(self, name: str, reader: str) -> None:
         if name not in self.true:
-            self.bring(name)
+            self.load_external(name)
         self.unread.pop(name, None)
-        self.keeps(name, reader)
+        self.check_contents(name, reader)
 
-    def keeps(self, name: str, reader: str) -> None:
+    def check_contents(self, name: str, reader: str) -> None:
         if self.actual.get(self.buffer(name)) is not self.true[name]:
             text = f"{reader} reads {name}, but {self.buffer(name)} contains another tensor"
-            self.found.append(Conflict("contents", text, (name,)))
+            self.conflicts.append(Conflict("contents", text, (name,)))
 
 
 def check_replay(graph: SharingGraph, buffers: Mapping[str, str], *, in_place: bool = False) -> tuple[Conflict, ...]:
-    """Every reader that finds the contents of another tensor, and every operator that would write over its inputs.
+    """Return every reader that finds the contents of another tensor, and every operator that would overwrite its
+    inputs.
 
-    buffers: the buffer of each tensor (those of called graphs named as graph.steps says); a tensor that is not in it
-    has its own. What is written and never read must last to the end.
+    buffers: the buffer of each tensor (those of called graphs named as in timeline_steps); a tensor that is not in it
+    has a separate one. A tensor that is written but never read must last to the end.
     """
     memory = _Memory(buffers, in_place)
     for name in graph.inputs:
-        memory.bring(name)
+        memory.load_external(name)
     for operator in graph.operators:
         _run(operator, {}, "", memory)
     for name in dict.fromkeys((*graph.outputs, *memory.unread)):
         memory.read(name, "the caller of the graph")
-    return tuple(memory.found)
+    return tuple(memory.conflicts)
 
 
-def _run(operator: NamedOperator, full: Mapping[str, str], prefix: str, memory: _Memory) -> None:
+def _run(operator: NamedOperator, outer_names: Mapping[str, str], prefix: str, memory: _Memory) -> None:
     label = prefix + operator.name
-    inputs = [full.get(name, prefix + name) for name in operator.inputs]
-    outputs = list(dict.fromkeys(full.get(name, prefix + name) for name in operator.outputs))
+    inputs = [outer_names.get(name, prefix + name) for name in operator.inputs]
+    outputs = list(dict.fromkeys(outer_names.get(name, prefix + name) for name in operator.outputs))
     for name in inputs:
         memory.read(name, label)
-    _check_places(label, inputs, outputs, memory, memory.in_place and not operator.calls)
+    _check_overwrites(label, inputs, outputs, memory, memory.in_place and not operator.calls)
     for name in outputs:
         memory.write(name)
     for index, call in enumerate(operator.calls):
         bound = dict(call.bound)
-        # What else the called graph takes from outside, its operator puts there.
+        # The operator provides everything else that the called graph reads from outside.
         for name in needed_and_written(call.graph)[0]:
             if name not in bound:
                 memory.write(f"{label}/{index}/{name}")
     for _ in range(ROUNDS if operator.calls else 0):
         for index, call in enumerate(operator.calls):
             inside = f"{label}/{index}/"
-            names = {inner: full.get(outer, prefix + outer) for inner, outer in call.bound}
+            names = {inner: outer_names.get(outer, prefix + outer) for inner, outer in call.bound}
             for inner in call.graph.operators:
                 _run(inner, names, inside, memory)
             for name in call.graph.outputs:
@@ -126,14 +127,14 @@ def _run(operator: NamedOperator, full: Mapping[str, str], prefix: str, memory: 
             for name in [name for name in memory.unread if name.startswith(inside)]:
                 del memory.unread[name]
     for name in (*inputs, *outputs) if operator.calls else ():
-        memory.keeps(name, label)
+        memory.check_contents(name, label)
 
 
-def _check_places(label: str, inputs: list[str], outputs: list[str], memory: _Memory, in_place: bool) -> None:
-    """Outputs lie apart from each other and, unless work in place is allowed, from the inputs."""
+def _check_overwrites(label: str, inputs: list[str], outputs: list[str], memory: _Memory, in_place: bool) -> None:
+    """Check that outputs are disjoint from each other and, unless in_place is set, from the inputs."""
     holders: dict[str, str] = {} if in_place else {memory.buffer(name): name for name in inputs}
     for name in outputs:
         other = holders.setdefault(memory.buffer(name), name)
         if other != name:
             text = f"{label} overwrites {other} with {name} in {memory.buffer(name)}"
-            memory.found.append(Conflict("operator", text, (other, name)))
+            memory.conflicts.append(Conflict("operator", text, (other, name)))

@@ -1,10 +1,9 @@
-"""The words of sharing, as values: when a named tensor is alive, and which tensors share one whole buffer.
+"""Sharing of whole buffers: live ranges of named tensors, assignments, and the lower bound of every assignment.
 
-Live ranges as plain intervals, the form in which the solvers work, and what no assignment can beat.
-
-Two tensors may share when the interval of one ends before that of the other starts. An operator's outputs must not lie
-over its inputs: a tensor that is last used where another is defined interferes with it. Where the caller allows work in
-place, they may share: positions count double, and a definition falls between the reads of its operator and the next.
+Two tensors may share a buffer if the interval of one ends before that of the other starts. An operator's outputs must
+not overwrite its inputs: a tensor that is last used where another is defined interferes with it. If the caller allows
+in-place operators, they may share: positions count double, and a definition lies between the reads of its operator and
+those of the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Algorithm = Literal["greedy", "dynamic-programming"]
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """From the position that defines a tensor to the last one that uses it, both inclusive, and its bytes.
+    """The positions of a tensor's definition and last use, both inclusive, and its bytes.
 
     An unknown definition is before the start, an unknown use at the end, an unknown size 1.
     """
@@ -32,19 +31,19 @@ class LiveRange:
 
 Ranges = Mapping[str, LiveRange]
 # The tensors of one buffer, in order of their last use.
-Group = tuple[str, ...]
+TensorGroup = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Tensors by the buffer that they share.
+    """The tensors by the buffer that they share.
 
-    baseline_bytes: every tensor with memory of its own; optimized_bytes: the sum of the largest tensor of each group.
-    lower_bound is what no assignment can beat, and proof says how optimality was established. cut_short: the budget
-    ended before the search for a better assignment did.
+    baseline_bytes: every tensor in separate memory; optimized_bytes: the sum of the largest tensor of each group.
+    lower_bound holds for every assignment; proof is how optimality was established. cut_short: the budget ended before
+    the search for a better assignment did.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[TensorGroup, ...]
     baseline_bytes: int
     optimized_bytes: int
     lower_bound: int
@@ -53,12 +52,12 @@ class Sharing:
 
     @property
     def optimal(self) -> bool:
-        """Whether no assignment takes less."""
+        """Whether no assignment needs fewer bytes."""
         return self.proof != "none"
 
 
 class Interval(NamedTuple):
-    """The time that a buffer is taken, both ends inclusive, and the bytes of it."""
+    """The time that a buffer is occupied, both ends inclusive, and its bytes."""
 
     start: int
     end: int
@@ -66,7 +65,7 @@ class Interval(NamedTuple):
 
 
 def interval(live: LiveRange, *, in_place: bool = False) -> Interval:
-    """The interval of a range without unknowns (see ranges.known)."""
+    """Return the interval of a range without unknowns (see graph.fill_unknowns)."""
     if live.defined is None or live.used is None or live.size is None:
         raise ValueError(f"{live} has unknowns")
     start = 2 * live.defined + in_place
@@ -74,13 +73,14 @@ def interval(live: LiveRange, *, in_place: bool = False) -> Interval:
 
 
 def cliques(intervals: Sequence[Interval]) -> list[tuple[int, list[int]]]:
-    """The largest sets alive at one time: the time, and the intervals by index, the largest first.
+    """Return the maximal sets of intervals that are live together: the time and the indices, the largest interval
+    first.
 
-    Every other set alive at once is part of one of them.
+    Every other set of live intervals is a subset of one of them.
     """
     by_start = sorted(range(len(intervals)), key=lambda i: intervals[i].start)
     alive: list[int] = []
-    found: list[tuple[int, list[int]]] = []
+    cliques_by_time: list[tuple[int, list[int]]] = []
     for position, i in enumerate(by_start):
         time = intervals[i].start
         alive.append(i)
@@ -89,21 +89,22 @@ def cliques(intervals: Sequence[Interval]) -> list[tuple[int, list[int]]]:
             continue
         staying = [j for j in alive if following is not None and intervals[j].end >= following]
         if len(staying) < len(alive):
-            found.append((time, sorted(alive, key=lambda j: (-intervals[j].size, j))))
+            cliques_by_time.append((time, sorted(alive, key=lambda j: (-intervals[j].size, j))))
             alive = staying
-    return found
+    return cliques_by_time
 
 
 def rank_sizes(intervals: Sequence[Interval]) -> list[int]:
-    """What the largest buffer must hold at least, the second largest, and so on.
+    """Return the minimum size of the largest buffer, of the second largest, and so on.
 
-    The k-th largest tensor alive at a time lies in one of at least k buffers of at least its size, so that the k-th
-    largest buffer is as large. Their sum bounds every assignment from below, and is at least the bytes alive at once.
+    The k-th largest tensor live at a time lies in one of at least k buffers of at least its size, so the k-th largest
+    buffer is at least as large. The sum of these sizes is a lower bound of every assignment, and at least the maximum
+    live bytes.
     """
-    needed: list[int] = []
+    minimum_sizes: list[int] = []
     for _, members in cliques(intervals):
         sizes = [intervals[i].size for i in members]
-        needed += [0] * (len(sizes) - len(needed))
+        minimum_sizes += [0] * (len(sizes) - len(minimum_sizes))
         for rank, size in enumerate(sizes):
-            needed[rank] = max(needed[rank], size)
-    return needed
+            minimum_sizes[rank] = max(minimum_sizes[rank], size)
+    return minimum_sizes

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetool.memory.layout.ejection import POLICIES, EjectionChains, improve
 from edgetool.memory.layout.greedy import first_fit_by, greedy_offsets
 from edgetool.memory.layout.instance import Instance
-from edgetool.memory.layout.windows import MANNERS, Chains, improve
 from edgetool.memory.problem import Effort
-from tests.memory.layout.pieces import assert_valid, backbone, instance_of, instances, max_live, top
+from tests.memory.layout.instances import assert_valid, backbone, instance_of, instances, max_live, top
 
 
 @settings(deadline=None)
@@ -28,21 +28,21 @@ def test_improved_layouts_are_valid_and_never_higher(instance: Instance, seed: i
 @given(instances(), st.data())
 def test_a_chain_that_fails_leaves_no_trace(instance: Instance, data: st.DataObject) -> None:
     start = first_fit_by(instance, "start")
-    chains = Chains(instance, start, 1)
-    piece = data.draw(st.sampled_from([i for i, pin in enumerate(instance.pins) if pin < 0] or [-1]))
+    chains = EjectionChains(instance, start, 1)
+    buffer = data.draw(st.sampled_from([i for i, pin in enumerate(instance.pins) if pin < 0] or [-1]))
     capacity = data.draw(st.integers(0, top(instance, start)))
-    if piece < 0:
+    if buffer < 0:
         return
-    done = chains.lower(piece, capacity, 100, data.draw(st.sampled_from(MANNERS)), lambda: False)
+    done = chains.lower(buffer, capacity, 100, data.draw(st.sampled_from(POLICIES)), lambda: False)
     assert_valid(instance, chains.offsets)
     if not done:
         assert chains.offsets == start
     for i, size in enumerate(instance.sizes):
-        if (i == piece and done) or chains.offsets[i] != start[i]:
+        if (i == buffer and done) or chains.offsets[i] != start[i]:
             assert chains.offsets[i] + size <= capacity
 
 
-def test_two_thousand_pieces_come_down_to_the_bound() -> None:
+def test_two_thousand_buffers_come_down_to_the_bound() -> None:
     instance = backbone(2000, 5)
     bound = max_live(instance)
     start = greedy_offsets(instance, Effort(), bound)
@@ -52,16 +52,18 @@ def test_two_thousand_pieces_come_down_to_the_bound() -> None:
     assert top(instance, offsets) <= bound * 1.02
 
 
-def test_it_tells_of_lower_layouts_on_the_way() -> None:
+def test_it_reports_lower_layouts_on_the_way() -> None:
     instance = backbone(2000, 5)
     start = greedy_offsets(instance, Effort(node_limit=0), 0)
-    told: list[list[int]] = []
-    best = improve(instance, start, Effort(0, 20_000), max_live(instance), lambda offsets: told.append(list(offsets)))
-    heights = [top(instance, offsets) for offsets in told]
-    assert len(told) > 2
-    assert heights == sorted(set(heights), reverse=True)
-    assert top(instance, best) <= heights[-1] < heights[0] < top(instance, start)
-    assert_valid(instance, told[-1])
+    reported: list[list[int]] = []
+    best = improve(
+        instance, start, Effort(0, 20_000), max_live(instance), lambda offsets: reported.append(list(offsets))
+    )
+    peaks = [top(instance, offsets) for offsets in reported]
+    assert len(reported) > 2
+    assert peaks == sorted(set(peaks), reverse=True)
+    assert top(instance, best) <= peaks[-1] < peaks[0] < top(instance, start)
+    assert_valid(instance, reported[-1])
 
 
 def test_the_same_seed_gives_the_same_layout() -> None:
@@ -79,7 +81,7 @@ def test_without_effort_it_stays_as_it_is(effort: Effort) -> None:
     assert improve(instance, start, effort, 0) == start
 
 
-def test_it_stops_when_told() -> None:
+def test_it_stops_on_request() -> None:
     asked = []
 
     def stop() -> bool:

@@ -1,11 +1,11 @@
-"""What the judge of layouts says of a wrong one, and that nothing leaves the program past it."""
+"""The violations of invalid layouts, and the error that stops them."""
 
 from __future__ import annotations
 
 import pytest
 
 from edgetool.errors import InternalError
-from edgetool.memory.checker import Violation, check_layout, require_sound
+from edgetool.memory.checker import Violation, check_layout, require_valid
 from edgetool.memory.problem import Buffer, Layout, LayoutProblem, Lifetime
 
 
@@ -17,16 +17,16 @@ def buffer(first: int, last: int, **changes: object) -> Buffer:
 PAIR = LayoutProblem((buffer(0, 1), buffer(1, 2)))
 
 
-def test_a_sound_layout_passes_as_it_is() -> None:
+def test_a_valid_layout_is_returned() -> None:
     layout = Layout((0, 32), 64, 64, "bound met")
-    assert require_sound(PAIR, layout) is layout
+    assert require_valid(PAIR, layout) is layout
 
 
 def test_a_wrong_one_is_a_bug_that_names_the_first_violation() -> None:
     with pytest.raises(
         InternalError, match=r"the layout is invalid: tensor 3 .* is at -16, before the start of the arena"
     ) as caught:
-        require_sound(PAIR, Layout((-16, -16), 64, 64, "none"))
+        require_valid(PAIR, Layout((-16, -16), 64, 64, "none"))
     assert len(caught.value.details) == 3
     assert caught.value.details[1].endswith("overlap")
 
@@ -36,7 +36,7 @@ def test_another_number_of_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         ({}, "tensor 3 ('a')"),
         ({"subgraph": 2}, "tensor 3 of subgraph 2 ('a')"),
@@ -46,9 +46,9 @@ def test_another_number_of_offsets() -> None:
         ({"name": "\n\x1b" + "x" * 100}, "tensor 3 ('\\n\\x1b" + "x" * 58 + "')"),
     ],
 )
-def test_a_buffer_is_told_by_what_it_holds(changes: dict[str, object], told: str) -> None:
+def test_a_buffer_is_described_by_its_contents(changes: dict[str, object], text: str) -> None:
     (violation,) = check_layout(LayoutProblem((buffer(0, 0, **changes),)), Layout((8,), 40, 0, "none"))
-    assert violation.message == f"{told} is at 8, which is not a multiple of 16"
+    assert violation.message == f"{text} is at 8, which is not a multiple of 16"
 
 
 def test_the_bound_is_held_against_what_is_alive_at_once() -> None:

@@ -11,16 +11,16 @@ from edgetool.memory.layout.instance import Instance
 
 
 def instance_of(rows: Sequence[tuple[int, int, int, int, int]]) -> Instance:
-    """Rows of first, last (both inclusive), size, alignment and pin (-1: none); every moment is a section."""
+    """Rows of first, last (both inclusive), size, alignment and pin (-1: none); every moment is a clique."""
     first, last, sizes, alignments, pins = zip(*rows, strict=True)
     return Instance(first, last, sizes, alignments, pins, max(last) + 1)
 
 
-def backbone(pieces: int, seed: int) -> Instance:
+def backbone(buffers: int, seed: int) -> Instance:
     """A chain of short lives and large sizes, with a few long lives across it."""
     draw = Random(seed)
     rows = []
-    for i in range(pieces):
+    for i in range(buffers):
         long = draw.random() < 0.02
         life = draw.randint(100, 500) if long else draw.randint(2, 6)
         rows.append((i, i + life - 1, draw.randint(64, 512) if long else draw.randint(1, 4095), 1, -1))
@@ -36,7 +36,7 @@ def max_live(instance: Instance) -> int:
 
 
 def top(instance: Instance, offsets: Sequence[int]) -> int:
-    """The height of a layout."""
+    """Return the peak of a layout."""
     return max(offset + size for offset, size in zip(offsets, instance.sizes, strict=True))
 
 
@@ -61,7 +61,7 @@ def assert_valid(instance: Instance, offsets: Sequence[int]) -> None:
 
 @st.composite
 def instances(draw: st.DrawFn) -> Instance:
-    """Up to 40 pieces, some aligned, some pinned clear of the other pinned ones."""
+    """Up to 40 buffers, some aligned, some pinned clear of the other pinned ones."""
     rows = []
     fixed: list[tuple[int, int, int, int]] = []
     for _ in range(draw(st.integers(1, 40))):
