@@ -11,8 +11,7 @@ import pytest
 
 from edgetool.child import ChildDiedError
 from edgetool.convert.convert import convert_model
-from edgetool.convert.load_keras import LoadedKeras, import_libraries, load_keras_file, read_code
-from edgetool.convert.opening import checked_config
+from edgetool.convert.load_keras import LoadedKeras, checked_config, import_libraries, load_keras_file, read_code
 from edgetool.convert.request import ConvertRequest
 from edgetool.convert.source import read_source
 from edgetool.errors import UnsupportedModelError, UsageError

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.opening import checked_config
+from edgetool.convert.load_keras import checked_config
 from edgetool.convert.source import Source, read_source
 from edgetool.errors import UnsupportedModelError
 

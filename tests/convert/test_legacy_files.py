@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.load_keras import LoadedKeras, import_libraries, load_keras_file
-from edgetool.convert.opening import checked_config
+from edgetool.convert.load_keras import LoadedKeras, checked_config, import_libraries, load_keras_file
 from edgetool.convert.source import read_source
 from tests.convert.legacy_models import MODELS, inputs_of, names_of, shake
 

@@ -27,7 +27,7 @@ same scale constraint") and refuses the model, or breaks the scale that a kernel
 it as custom ones, which it leaves in float and puts no constraint on. Then they come back in int8, with a QUANTIZE for
 each input whose scale differs from the result's.
 
-This is for SavedModels, whose graphs are converted as they are. In that of a Keras model lowering.own_scales gives such
+This is for SavedModels, whose graphs are converted as they are. In that of a Keras model lowering.requantize gives such
 tensors a second scale before the quantizer sees them; here such a model passes at the first try.
 """
 

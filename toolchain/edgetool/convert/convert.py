@@ -13,8 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetool import child
-from edgetool.convert import files
-from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
+from edgetool.convert.request import (
+    CALIBRATION_INPUTS,
+    CALIBRATION_OUTPUTS,
+    EVALUATION_INPUTS,
+    EVALUATION_OUTPUTS,
+    LABELS_FILE,
+    READING_STEP,
+    TFLITE_FILE,
+    Conversion,
+    ConvertRequest,
+    Evaluation,
+    array_files,
+)
 from edgetool.errors import CalibrationError, InvalidModelError, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +91,7 @@ def run_on_model(
                 fix="remove the code that exits Python (os._exit), or run that code separately to find it",
                 details=error.details,
             ) from error
-        if step != files.READING:
+        if step != READING_STEP:
             raise
         raise InvalidModelError(
             "the file is so badly damaged that reading it crashed or never finished",
@@ -131,17 +142,17 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     evaluation = None
     if request.evaluate is not None:
         evaluation = Evaluation(
-            inputs=_arrays(workdir, files.EVALUATION_INPUT, inputs),
-            labels=_array(workdir / files.LABELS),
-            float_outputs=_arrays(workdir, files.EVALUATION_OUTPUT, outputs),
+            inputs=_arrays(workdir, EVALUATION_INPUTS, inputs),
+            labels=_array(workdir / LABELS_FILE),
+            float_outputs=_arrays(workdir, EVALUATION_OUTPUTS, outputs),
             output=outputs.index(result["labelled_output"]),
         )
     return Conversion(
-        tflite=(workdir / files.TFLITE).read_bytes(),
+        tflite=(workdir / TFLITE_FILE).read_bytes(),
         calibrated=request.calibration is not None,
         samples=result["samples"],
-        inputs=_arrays(workdir, files.INPUT, inputs),
-        float_outputs=_arrays(workdir, files.OUTPUT, outputs) if request.compare else (),
+        inputs=_arrays(workdir, CALIBRATION_INPUTS, inputs),
+        float_outputs=_arrays(workdir, CALIBRATION_OUTPUTS, outputs) if request.compare else (),
         input_names=tuple(result["input_names"]),
         output_names=tuple(result["output_names"]),
         evaluation=evaluation,
@@ -200,7 +211,7 @@ def _text(path: Path | None) -> str | None:
 
 def _arrays(workdir: Path, role: str, order: list[int]) -> tuple[Array, ...]:
     """The arrays of a role, from the float model's order to that of the .tflite."""
-    paths = files.array_files(workdir, role, len(order))
+    paths = array_files(workdir, role, len(order))
     return tuple(_array(paths[index]) for index in order)
 
 

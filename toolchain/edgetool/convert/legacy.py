@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edgetool.convert.stock_names import LAYERS
-from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS, objects
+from edgetool.convert.keras_names import LAYERS
+from edgetool.convert.tf_keras_layers import TRAINED_FOR_INTEGERS, objects
 from edgetool.errors import UnsupportedModelError
 
 Node = dict[str, Any]

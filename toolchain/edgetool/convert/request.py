@@ -41,6 +41,15 @@ Value = int | float | str | bool
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
 TFLITE_SUFFIX = ".tflite"
+# The step in which only the file itself can make the child die.
+READING_STEP = "reading the model"
+# What the child leaves in the work directory, beside the arrays of array_files.
+TFLITE_FILE = "converted.tflite"
+LABELS_FILE = "labels.npy"
+CALIBRATION_INPUTS = "input"
+CALIBRATION_OUTPUTS = "output"
+EVALUATION_INPUTS = "evaluation-input"
+EVALUATION_OUTPUTS = "evaluation-output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +206,11 @@ class Conversion:
     output_layers: tuple[str, ...] = ()
     fused: tuple[str, ...] = ()
     debug: Mapping[str, Any] | None = None
+
+
+def array_files(workdir: Path, role: str, count: int) -> list[Path]:
+    """Return the .npy files of all inputs or outputs, numbered in the float model's order."""
+    return [workdir / f"{role}-{index}.npy" for index in range(count)]
 
 
 def check_normalisation(

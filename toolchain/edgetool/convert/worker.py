@@ -15,20 +15,30 @@ from typing import Any
 import numpy as np
 
 from edgetool import child
-from edgetool.convert import files
 from edgetool.convert.calibrated import LayerMap
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
 from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.load_keras import load_keras_file
+from edgetool.convert.load_keras import checked_config, library_versions, load_keras_file, located, start_keras
 from edgetool.convert.load_saved_model import load_saved_model
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
-from edgetool.convert.opening import checked_config, library_versions, located, start_keras
 from edgetool.convert.quality import class_indices
-from edgetool.convert.request import INTEGER, NORMALISATION, TFLITE_SUFFIX
+from edgetool.convert.request import (
+    CALIBRATION_INPUTS,
+    CALIBRATION_OUTPUTS,
+    EVALUATION_INPUTS,
+    EVALUATION_OUTPUTS,
+    INTEGER,
+    LABELS_FILE,
+    NORMALISATION,
+    READING_STEP,
+    TFLITE_FILE,
+    TFLITE_SUFFIX,
+    array_files,
+)
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store, synthetic_samples
 from edgetool.convert.source import Source, read_source
 from edgetool.convert.tflite import Options, Order, convert, order_of
@@ -161,7 +171,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         tuple(request["keep_float"]),
         bool(request["debug_quantization"]),
     )
-    progress(files.READING)
+    progress(READING_STEP)
     is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
     opened = (_tflite if is_tflite else _keras)(path, request, options, workdir, progress)
     tf, model = opened.tf, opened.model
@@ -171,7 +181,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     samples = _samples(request, model)
     applied = normalisation if request["calibration"] else None
     inputs = len(model.specs)
-    arrays = store(samples, model.specs, applied, files.array_files(workdir, files.INPUT, inputs))
+    arrays = store(samples, model.specs, applied, array_files(workdir, CALIBRATION_INPUTS, inputs))
     if integer:
         check_varied(arrays, model.specs, *_origin(request))
     # Before the long work, so that a mistake in it is told at once.
@@ -180,12 +190,12 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         converted = opened.convert(arrays)
     model, order = converted.loaded.model, converted.order
     traced = check_traced(tf, model, arrays, workdir)
-    (workdir / files.TFLITE).write_bytes(converted.content)
+    (workdir / TFLITE_FILE).write_bytes(converted.content)
     outputs = len(model.output_names)
     if request["compare"]:
-        run_float_model(tf, model, arrays, files.array_files(workdir, files.OUTPUT, outputs), progress)
+        run_float_model(tf, model, arrays, array_files(workdir, CALIBRATION_OUTPUTS, outputs), progress)
     if labelled:
-        stored = files.array_files(workdir, files.EVALUATION_OUTPUT, outputs)
+        stored = array_files(workdir, EVALUATION_OUTPUTS, outputs)
         run_float_model(tf, model, labelled, stored, progress)
     return {
         "samples": samples.count,
@@ -278,11 +288,11 @@ def _labelled(
     if file is None:
         return (), 0
     found = read_evaluation(Path(file), model.specs, model.output_names)
-    stored = files.array_files(workdir, files.EVALUATION_INPUT, len(model.specs))
+    stored = array_files(workdir, EVALUATION_INPUTS, len(model.specs))
     arrays = store(found.samples, model.specs, normalisation, stored)
     shape = output_shape(tf, model, arrays, found.output, workdir)
     class_indices(found.labels, shape, where=file)
-    np.save(workdir / files.LABELS, found.labels, allow_pickle=False)
+    np.save(workdir / LABELS_FILE, found.labels, allow_pickle=False)
     return arrays, found.output
 
 

@@ -20,11 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from edgetool import child
-from edgetool.convert import files
 from edgetool.convert.float_model import explain
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.load_keras import load_keras_model
-from edgetool.convert.opening import checked_config, library_versions, located, start_keras
+from edgetool.convert.load_keras import checked_config, library_versions, load_keras_model, located, start_keras
+from edgetool.convert.request import READING_STEP
 from edgetool.convert.source import read_source
 from edgetool.convert.user_code import Workshop, import_file, told
 from edgetool.errors import OutputError, UnsupportedModelError, UsageError
@@ -244,7 +243,7 @@ def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) 
 
 def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[str, Any]:
     path, trust = Path(request["path"]), bool(request["trust_model_code"])
-    progress(files.READING)
+    progress(READING_STEP)
     _check_prunable(path)
     source = read_source(path)
     config, notes = checked_config(source, trust, tf_keras=False)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
-from edgetool.convert.lowering.own_scales import LEAST
+from edgetool.convert.lowering.requantize import LEAST
 
 
 def _relu(context: LowerContext, layer: Any) -> Callable[..., Any] | None:

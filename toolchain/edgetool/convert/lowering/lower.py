@@ -25,7 +25,7 @@ from edgetool.convert.lowering.context import (
 )
 from edgetool.convert.lowering.cuts import Cuts
 from edgetool.convert.lowering.normalization import normalize_by_channel
-from edgetool.convert.lowering.own_scales import give_own_scales
+from edgetool.convert.lowering.requantize import give_own_scales
 from edgetool.convert.request import INTEGER
 from edgetool.model.scopes import sanitised
 

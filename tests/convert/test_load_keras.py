@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.opening import mend_sums
+from edgetool.convert.load_keras import mend_sums
 
 keras = pytest.importorskip("keras")
 
