@@ -1,4 +1,4 @@
-"""Refuses a model configuration that carries code or that Keras 3 cannot rebuild, before anything is loaded."""
+"""Reject a model configuration that carries code or that Keras 3 cannot rebuild, before anything is loaded."""
 
 from __future__ import annotations
 

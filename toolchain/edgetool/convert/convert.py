@@ -1,7 +1,4 @@
-"""The parent's side of a conversion: checks the request, runs the child, collects what it left.
-
-How the parent runs one of this room's children on a model file.
-"""
+"""Convert a model in a child process: check the request, run the child, and collect its files."""
 
 from __future__ import annotations
 
@@ -31,12 +28,12 @@ from edgetool.errors import CalibrationError, InvalidModelError, UsageError
 if TYPE_CHECKING:
     from edgetool.convert.request import Array
 
-# A crash is a signal: what has a status was ended by a call.
+# A crash is a signal: a process with an exit status was terminated by a call.
 _EXITED = re.compile(r"crashed with exit status \d+")
 
 
 def check_exists(path: Path, kind: type[UsageError], fix: str) -> None:
-    """Raise `kind` where there is no file or directory at the path, or none that may be seen."""
+    """Raise `kind` if the path is not an accessible file or directory."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -56,11 +53,10 @@ def run_on_model(
     advice: str,
     progress: child.Progress | None,
 ) -> dict[str, Any]:
-    """child.run on a request about the model at `path`, confined unless its code is trusted; what the system could not
-    deny the child is added to the result's notes.
+    """Run child.run on a request about the model at `path`, confined unless its code is trusted.
 
-    Raises what child.run does, which names code that was trusted where that ended the process, and InvalidModelError
-    when the child dies while it reads the file.
+    A note in the result names the access that the system could not block. Raises the errors of child.run, which name
+    the trusted code if it terminated the process, and InvalidModelError if the child crashes while it reads the file.
     """
     step = ""
 
@@ -103,7 +99,7 @@ def run_on_model(
 
 
 def _unconfined(missing: Sequence[str]) -> tuple[str, ...]:
-    """What to tell where the system has no means to deny a child something."""
+    """Return a note for the user if the system could not confine the child."""
     if not missing:
         return ()
     return (
@@ -166,7 +162,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
 
 
 def _message(request: ConvertRequest) -> dict[str, Any]:
-    """The request as JSON; paths as given, since the child works in the same directory and names them in messages."""
+    """Return the request as JSON; paths as given, since the child works in the same directory and names them in messages."""
     return {
         "path": str(request.path),
         "quantize": request.scheme,
@@ -210,7 +206,7 @@ def _text(path: Path | None) -> str | None:
 
 
 def _arrays(workdir: Path, role: str, order: list[int]) -> tuple[Array, ...]:
-    """The arrays of a role, from the float model's order to that of the .tflite."""
+    """Return the arrays of a role in the order of the .tflite."""
     paths = array_files(workdir, role, len(order))
     return tuple(_array(paths[index]) for index in order)
 

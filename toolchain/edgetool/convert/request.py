@@ -1,4 +1,4 @@
-"""What a conversion is asked to do, and what it gives back."""
+"""The request for a conversion, its result, and the files in which the child process leaves its arrays."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
-Quantize = Literal["int8", "int16x8", "float32", "float16"]
-Io = Literal["int8", "int16", "uint8", "float32"]
+QuantizeScheme = Literal["int8", "int16x8", "float32", "float16"]
+IoType = Literal["int8", "int16", "uint8", "float32"]
 # How recurrent layers become operators: "fused" is one operator per layer, "unrolled" copies it for each time step.
-Rnn = Literal["auto", "fused", "unrolled"]
+RnnForm = Literal["auto", "fused", "unrolled"]
 
 # Scheme -> the types its inputs and outputs may have; the first is the natural one.
 IO_TYPES: dict[str, tuple[str, ...]] = {
@@ -34,10 +34,10 @@ INTEGER = frozenset(["int8", "int16x8"])
 # Fields of requests that normalise data; in JSON they are lists or null.
 NORMALISATION = ("mean", "std", "scale", "offset")
 # How channels are ranked for pruning.
-Method = Literal["l1", "batch-norm"]
-METHODS: tuple[Method, ...] = ("l1", "batch-norm")
+PruningMethod = Literal["l1", "batch-norm"]
+PRUNING_METHODS: tuple[PruningMethod, ...] = ("l1", "batch-norm")
 # What a builder may be called with.
-Value = int | float | str | bool
+BuilderArgument = int | float | str | bool
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
 TFLITE_SUFFIX = ".tflite"
@@ -80,8 +80,8 @@ class ConvertRequest:
     """
 
     path: Path
-    quantize: Quantize | None = None
-    io: Io | None = None
+    quantize: QuantizeScheme | None = None
+    io: IoType | None = None
     dense_per_tensor: bool = False
     calibration: Path | None = None
     mean: tuple[float, ...] | None = None
@@ -93,7 +93,7 @@ class ConvertRequest:
     trust_model_code: bool = False
     evaluate: Path | None = None
     compare: bool = True
-    rnn: Rnn = "auto"
+    rnn: RnnForm = "auto"
     allow_approximation: bool = False
     signature: str | None = None
     custom_objects: Path | None = None
@@ -150,7 +150,7 @@ class ConvertRequest:
             )
 
     @property
-    def scheme(self) -> Quantize:
+    def scheme(self) -> QuantizeScheme:
         """How the model is converted; `quantize` with its default."""
         return self.quantize or "int8"
 

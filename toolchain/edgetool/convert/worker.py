@@ -1,8 +1,7 @@
-"""The child process that turns a model file into .tflite bytes; started by convert.convert_model.
+"""The child process that converts a model file into .tflite bytes; convert.convert_model starts it.
 
-Converts a loaded model with its recurrent layers in the form that works: in the child process only.
-
-The float model of a file, and what the converter is to trace instead of its layers' own calls: in the child only.
+It loads the file, plans what the converter traces instead of the layers' own calls, converts the model with its
+recurrent layers fused or unrolled, and writes bytes and arrays to the work directory.
 """
 
 from __future__ import annotations
@@ -15,17 +14,23 @@ from typing import Any
 import numpy as np
 
 from edgetool import child
-from edgetool.convert.calibrated import LayerMap
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
 from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.load_keras import checked_config, library_versions, load_keras_file, located, start_keras
+from edgetool.convert.load_keras import (
+    checked_config,
+    library_versions,
+    load_keras_file,
+    name_file_in_errors,
+    start_keras,
+)
 from edgetool.convert.load_saved_model import load_saved_model
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
 from edgetool.convert.quality import class_indices
+from edgetool.convert.quantizer import LayerMap
 from edgetool.convert.request import (
     CALIBRATION_INPUTS,
     CALIBRATION_OUTPUTS,
@@ -40,14 +45,14 @@ from edgetool.convert.request import (
     array_files,
 )
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store, synthetic_samples
-from edgetool.convert.source import Source, read_source
-from edgetool.convert.tflite import Options, Order, convert, order_of
+from edgetool.convert.source import ModelFile, read_model_file
+from edgetool.convert.tflite import ConverterOptions, Order, convert, order_of
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.model.reader import read_model
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model ready to be converted. keras: the module that its layers are of. lowering: empty for a SavedModel.
 
     unrolled: gives the same with its recurrent layers copied for each time step; None where their form is asked for.
@@ -57,12 +62,12 @@ class Loaded:
     keras: Any
     lowering: Lowering
     notes: tuple[str, ...]
-    unrolled: Callable[[], Loaded] | None = None
+    unrolled: Callable[[], LoadedModel] | None = None
 
 
 def load(
-    tf: Any, keras: Any, source: Source, config: dict[str, Any] | None, request: Mapping[str, Any], workdir: Path
-) -> Loaded:
+    tf: Any, keras: Any, source: ModelFile, config: dict[str, Any] | None, request: Mapping[str, Any], workdir: Path
+) -> LoadedModel:
     """The model of a Keras file with its checked configuration, or of a SavedModel (config None).
 
     request: the message of the conversion. Raises what the loaders, plan_lowering and float_model do, and UsageError
@@ -78,7 +83,7 @@ def load(
         if request["rnn"] != "auto":
             raise UsageError("a SavedModel stores its layers as graphs", where="--rnn", fix="omit the option")
         model = load_saved_model(tf, source.path, trust_model_code=trust, signature=signature, input_shapes=shapes)
-        return Loaded(model, keras, Lowering({}, (), (), ()), model.notes)
+        return LoadedModel(model, keras, Lowering({}, (), (), ()), model.notes)
     if signature is not None:
         raise UsageError("a Keras file has no signatures", where="--signature", fix="omit it, or use a SavedModel")
     loaded = load_keras_file(
@@ -93,16 +98,16 @@ def load(
     model = float_model(loaded.keras, loaded.model, source.path, shapes)
     notes = (*loaded.notes, *model.notes)
 
-    def in_form(rnn: str) -> Loaded:
+    def in_form(rnn: str) -> LoadedModel:
         options = LoweringOptions(rnn, request["quantize"], bool(request["allow_approximation"]))
-        with located(source.path):
+        with name_file_in_errors(source.path):
             lowering = plan_lowering(tf, loaded.keras, loaded.model, options)
 
         def traced(tensors: Sequence[Any]) -> list[Any]:
             with lowering.active():
                 return model.call(tensors)
 
-        return Loaded(replace(model, traced=traced), loaded.keras, lowering, (*notes, *lowering.notes))
+        return LoadedModel(replace(model, traced=traced), loaded.keras, lowering, (*notes, *lowering.notes))
 
     if request["rnn"] != "auto":
         return in_form(request["rnn"])
@@ -110,14 +115,14 @@ def load(
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedModel:
     """A .tflite, the loaded model in the form that it was made of, and what is known of it.
 
     layers: by scope, and what makes each output. fused: the scopes of recurrent layers that became one operator.
     """
 
     content: bytes
-    loaded: Loaded
+    loaded: LoadedModel
     order: Order
     layers: LayerMap
     fused: tuple[str, ...]
@@ -126,30 +131,40 @@ class Converted:
 
 
 def convert_loaded(
-    tf: Any, loaded: Loaded, samples: Sequence[Any], options: Options, workdir: Path, progress: child.Progress
-) -> Converted:
+    tf: Any,
+    loaded: LoadedModel,
+    samples: Sequence[Any],
+    options: ConverterOptions,
+    workdir: Path,
+    progress: child.Progress,
+) -> ConvertedModel:
     """Convert; where recurrent layers were to be one operator each and that fails, with a copy for each time step.
 
     Only where the form is ours to choose. Raises as tflite.convert does, the first error where both forms fail.
     """
     try:
-        return _converted(tf, loaded, samples, options, workdir, progress)
+        return _convert_form(tf, loaded, samples, options, workdir, progress)
     except (ConversionError, UnsupportedModelError) as error:
         if loaded.unrolled is None or not loaded.lowering.cuts.lstms:
             raise
-        refused = error
+        fused_error = error
     progress("unrolling recurrent layers")
     try:
-        found = _converted(tf, loaded.unrolled(), samples, options, workdir, progress)
+        found = _convert_form(tf, loaded.unrolled(), samples, options, workdir, progress)
     except (ConversionError, UnsupportedModelError):
-        raise refused from None
-    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {refused.what}"
+        raise fused_error from None
+    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {fused_error.what}"
     return replace(found, notes=(told, *found.notes))
 
 
-def _converted(
-    tf: Any, loaded: Loaded, samples: Sequence[Any], options: Options, workdir: Path, progress: child.Progress
-) -> Converted:
+def _convert_form(
+    tf: Any,
+    loaded: LoadedModel,
+    samples: Sequence[Any],
+    options: ConverterOptions,
+    workdir: Path,
+    progress: child.Progress,
+) -> ConvertedModel:
     model, lowering = loaded.model, loaded.lowering
     makers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # of a SavedModel none is known
     layers = LayerMap(lowering.layers, makers)
@@ -158,13 +173,13 @@ def _converted(
         made = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
         content = opened.join(made.content)
     order = order_of(content, model)
-    return Converted(content, loaded, order, layers, opened.fused, made.debug, (*opened.notes, *made.notes))
+    return ConvertedModel(content, loaded, order, layers, opened.fused, made.debug, (*opened.notes, *made.notes))
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
     """Convert as the request says; bytes and arrays go to files in workdir, the rest is returned."""
     path = Path(request["path"])
-    options = Options(
+    options = ConverterOptions(
         request["quantize"],
         request["io_type"],
         bool(request["dense_per_tensor"]),
@@ -178,15 +193,15 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     integer = options.quantize in INTEGER
     progress("reading the samples")
     normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
-    samples = _samples(request, model)
+    samples = _calibration_samples(request, model)
     applied = normalisation if request["calibration"] else None
     inputs = len(model.specs)
     arrays = store(samples, model.specs, applied, array_files(workdir, CALIBRATION_INPUTS, inputs))
     if integer:
         check_varied(arrays, model.specs, *_origin(request))
     # Before the long work, so that a mistake in it is told at once.
-    labelled, labelled_output = _labelled(tf, request["evaluate"], model, normalisation, workdir)
-    with located(path):
+    labelled, labelled_output = _evaluation_samples(tf, request["evaluate"], model, normalisation, workdir)
+    with name_file_in_errors(path):
         converted = opened.convert(arrays)
     model, order = converted.loaded.model, converted.order
     traced = check_traced(tf, model, arrays, workdir)
@@ -222,43 +237,47 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _PreparedModel:
     """A model to convert: TensorFlow, what it computes in float, and how it is converted with stored samples."""
 
     tf: Any
     model: FloatModel
-    convert: Callable[[Sequence[Array]], Converted]
+    convert: Callable[[Sequence[Array]], ConvertedModel]
     notes: tuple[str, ...] = ()
 
 
-def _keras(path: Path, request: dict[str, Any], options: Options, workdir: Path, progress: child.Progress) -> _Opened:
+def _keras(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
     """A Keras file or a SavedModel."""
-    source = read_source(path)
+    source = read_model_file(path)
     config, notes = checked_config(source, bool(request["trust_model_code"]))
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
     progress("loading the model")
     loaded = load(tf, keras, source, config, request, workdir)
 
-    def convert(samples: Sequence[Array]) -> Converted:
+    def convert(samples: Sequence[Array]) -> ConvertedModel:
         return convert_loaded(tf, loaded, samples, options, workdir, progress)
 
-    return _Opened(tf, loaded.model, convert, notes)
+    return _PreparedModel(tf, loaded.model, convert, notes)
 
 
-def _tflite(path: Path, request: dict[str, Any], options: Options, workdir: Path, progress: child.Progress) -> _Opened:
+def _tflite(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
     """A float .tflite; TensorFlow gets it after our reader has accepted it, and in our own form."""
     tflite = float_tflite(read_model(path.read_bytes(), name=str(path)), options.quantize, str(path))
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
-    loaded = Loaded(loaded_tflite(tf, tflite), keras, Lowering({}, (), (), ()), tflite.notes)
+    loaded = LoadedModel(loaded_tflite(tf, tflite), keras, Lowering({}, (), (), ()), tflite.notes)
     order = Order(tuple(range(len(tflite.specs))), tuple(range(len(loaded.model.output_names))))
 
-    def convert(samples: Sequence[Array]) -> Converted:
+    def convert(samples: Sequence[Array]) -> ConvertedModel:
         made = quantize_tflite(tf, tflite, samples, options, workdir, progress)
-        return Converted(made.content, loaded, order, tflite.layers, (), made.debug, made.notes)
+        return ConvertedModel(made.content, loaded, order, tflite.layers, (), made.debug, made.notes)
 
-    return _Opened(tf, loaded.model, convert)
+    return _PreparedModel(tf, loaded.model, convert)
 
 
 def _order_note(verb: str, order: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
@@ -275,13 +294,13 @@ def _origin(request: dict[str, Any]) -> tuple[str, str]:
     return "--samples", "use more samples, or real inputs with --calibration"
 
 
-def _samples(request: dict[str, Any], model: FloatModel) -> SampleSet:
+def _calibration_samples(request: dict[str, Any], model: FloatModel) -> SampleSet:
     if request["calibration"]:
         return read_samples(Path(request["calibration"]), model.specs)
     return synthetic_samples(model.specs, model.ranges, request["samples"], request["seed"])
 
 
-def _labelled(
+def _evaluation_samples(
     tf: Any, file: str | None, model: FloatModel, normalisation: Normalisation | None, workdir: Path
 ) -> tuple[tuple[Array, ...], int]:
     """The evaluation samples, (N, ...) per input, and the output that their labels are for; labels go to a file."""

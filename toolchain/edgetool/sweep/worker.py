@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from edgetool import child
 from edgetool.child import Limits
 from edgetool.convert.convert import convert_model
-from edgetool.convert.quality import OutputQuality as Compared
+from edgetool.convert.quality import OutputComparison as Compared
 from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError

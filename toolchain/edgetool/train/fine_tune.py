@@ -19,10 +19,10 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert.calibration import find_labels, from_arrays
-from edgetool.convert.float_model import FloatModel, explain
-from edgetool.convert.keras_model import packed
+from edgetool.convert.float_model import FloatModel, explain_keras_error
+from edgetool.convert.keras_model import pack_inputs
 from edgetool.convert.numpy_files import load_npz
-from edgetool.convert.samples import Array, InputSpec, Normalisation, SampleSet, prepared
+from edgetool.convert.samples import Array, InputSpec, Normalisation, SampleSet, prepare_sample
 from edgetool.errors import CalibrationError, ConversionError, UsageError
 from edgetool.train.training import FineTuneRequest
 
@@ -230,7 +230,7 @@ def _stacked(samples: SampleSet, specs: Sequence[InputSpec], normalisation: Norm
     stacked = [np.empty((samples.count, *spec.shape), np.dtype(spec.dtype)) for spec in specs]
     for index in range(samples.count):
         for values, spec, target in zip(samples.get(index), specs, stacked, strict=True):
-            target[index] = prepared(values, spec, normalisation, samples.where(index))
+            target[index] = prepare_sample(values, spec, normalisation, samples.where(index))
     return tuple(stacked)
 
 
@@ -308,7 +308,7 @@ def _head(keras: Any, model: Any, lesson: Lesson) -> Any:
         return keras.Model(model.inputs, model.outputs[lesson.data.output])
     inputs = [keras.Input(tensor.shape[1:], dtype=tensor.dtype) for tensor in model.inputs]
     with _trainable(lesson, "its batch size is fixed"):
-        outputs = keras.tree.flatten(model(packed(keras, model, inputs)))
+        outputs = keras.tree.flatten(model(pack_inputs(keras, model, inputs)))
     return keras.Model(inputs, outputs[lesson.data.output])
 
 
@@ -334,7 +334,7 @@ def _trainable(lesson: Lesson, step: str) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise ConversionError(
             f"the model cannot be trained with loss {lesson.chosen.name} ({step}): {where}: {what}",
             fix="use another loss, or omit fine-tuning",

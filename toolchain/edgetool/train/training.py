@@ -10,7 +10,7 @@ from typing import Any
 
 from edgetool import child
 from edgetool.convert.convert import check_exists, run_on_model
-from edgetool.convert.request import METHODS, NORMALISATION, Value, check_normalisation
+from edgetool.convert.request import NORMALISATION, PRUNING_METHODS, BuilderArgument, check_normalisation
 from edgetool.errors import CalibrationError, UsageError
 
 WORKER = "edgetool.train.training_worker"
@@ -30,7 +30,7 @@ class BuildRequest:
     source: Path
     function: str
     files: tuple[Path, ...] = ()
-    parameters: Mapping[str, Value] = field(default_factory=dict)
+    parameters: Mapping[str, BuilderArgument] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class PruneRequest:
 
     path: Path
     level: float
-    method: str = METHODS[0]
+    method: str = PRUNING_METHODS[0]
     exclude: tuple[str, ...] = ()
     may_lack: bool = False
     fine_tune: FineTuneRequest | None = None
@@ -105,8 +105,10 @@ class PruneRequest:
                 where="level",
                 fix="0.5 removes half of the channels",
             )
-        if self.method not in METHODS:
-            raise UsageError(f"unknown method {self.method!r}", where="method", fix=f"use {' or '.join(METHODS)}")
+        if self.method not in PRUNING_METHODS:
+            raise UsageError(
+                f"unknown method {self.method!r}", where="method", fix=f"use {' or '.join(PRUNING_METHODS)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

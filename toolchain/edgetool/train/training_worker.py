@@ -20,19 +20,25 @@ from types import ModuleType
 from typing import Any
 
 from edgetool import child
-from edgetool.convert.float_model import explain
+from edgetool.convert.float_model import explain_keras_error
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.load_keras import checked_config, library_versions, load_keras_model, located, start_keras
+from edgetool.convert.load_keras import (
+    checked_config,
+    library_versions,
+    load_keras_model,
+    name_file_in_errors,
+    start_keras,
+)
 from edgetool.convert.request import READING_STEP
-from edgetool.convert.source import read_source
-from edgetool.convert.user_code import Workshop, import_file, told
+from edgetool.convert.source import read_model_file
+from edgetool.convert.user_code import UserFiles, import_file, name_lines_in_errors
 from edgetool.errors import OutputError, UnsupportedModelError, UsageError
 from edgetool.train.fine_tune import fine_tune, prepare_lesson
 from edgetool.train.pruning.prune import prune
 from edgetool.train.training import fine_tune_request
 
 
-def set_up(folder: Path, source: Path, files: list[Path]) -> Workshop:
+def set_up(folder: Path, source: Path, files: list[Path]) -> UserFiles:
     """Copy the module and its files side by side into a new folder.
 
     Raises UsageError for two of one name and for names that hide a module, OutputError when it cannot be written.
@@ -58,50 +64,52 @@ def set_up(folder: Path, source: Path, files: list[Path]) -> Workshop:
             where=str(folder),
             fix="free some disk space and check the files",
         ) from error
-    return Workshop(folder, source, originals)
+    return UserFiles(folder, source, originals)
 
 
-def call_builder(keras: Any, workshop: Workshop, function: str, parameters: Mapping[str, Any]) -> Any:
+def call_builder(keras: Any, user_files: UserFiles, function: str, parameters: Mapping[str, Any]) -> Any:
     """The keras.Model that the function returns. What it imported is forgotten again.
 
     Raises UsageError when there is no such function or it takes other parameters, UnsupportedModelError with file and
     line when the code raises or returns something else.
     """
-    with _inside(workshop):
-        with told(workshop, f"importing {workshop.source.name}"):
-            module = import_file(workshop.folder / workshop.source.resolve().name, workshop.source.stem)
-        builder = _function(module, workshop, function)
-        _check_parameters(builder, workshop, function, parameters)
-        with told(workshop, f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"):
+    with _inside(user_files):
+        with name_lines_in_errors(user_files, f"importing {user_files.source.name}"):
+            module = import_file(user_files.folder / user_files.source.resolve().name, user_files.source.stem)
+        builder = _function(module, user_files, function)
+        _check_parameters(builder, user_files, function, parameters)
+        with name_lines_in_errors(
+            user_files, f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"
+        ):
             model = builder(**parameters)
     if not isinstance(model, keras.Model):
         raise UnsupportedModelError(
             f"function {function} returned {_type_name(model)}, not a Keras model",
-            where=str(workshop.source),
+            where=str(user_files.source),
             fix="return a Keras 3 model (keras.Model)",
         )
     return model
 
 
 @contextmanager
-def _inside(workshop: Workshop) -> Iterator[None]:
+def _inside(user_files: UserFiles) -> Iterator[None]:
     """Work in the folder and import from it; afterwards nothing of it can be found any more."""
-    outside = workshop.folder.parent  # the work directory: the user's code may remove its own
+    outside = user_files.folder.parent  # the work directory: the user's code may remove its own
     before = set(sys.modules)
-    sys.path.insert(0, str(workshop.folder))
-    os.chdir(workshop.folder)
+    sys.path.insert(0, str(user_files.folder))
+    os.chdir(user_files.folder)
     try:
         yield
     finally:
         os.chdir(outside)
-        sys.path[:] = [entry for entry in sys.path if entry != str(workshop.folder)]
+        sys.path[:] = [entry for entry in sys.path if entry != str(user_files.folder)]
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)
-            if isinstance(file, str) and Path(file).is_relative_to(workshop.folder):
+            if isinstance(file, str) and Path(file).is_relative_to(user_files.folder):
                 del sys.modules[name]
 
 
-def _function(module: ModuleType, workshop: Workshop, name: str) -> Any:
+def _function(module: ModuleType, user_files: UserFiles, name: str) -> Any:
     found = getattr(module, name, None)
     if callable(found):
         return found
@@ -109,12 +117,12 @@ def _function(module: ModuleType, workshop: Workshop, name: str) -> Any:
     functions = [key for key in own if callable(getattr(module, key)) and not key.startswith("_")]
     raise UsageError(
         f"has no function {name!r}",
-        where=str(workshop.source),
+        where=str(user_files.source),
         fix=f"use {' or '.join(functions)}" if functions else "define it",
     )
 
 
-def _check_parameters(builder: Any, workshop: Workshop, function: str, parameters: Mapping[str, Any]) -> None:
+def _check_parameters(builder: Any, user_files: UserFiles, function: str, parameters: Mapping[str, Any]) -> None:
     try:
         signature = inspect.signature(builder)
     except (TypeError, ValueError):  # a callable without one: calling it tells
@@ -125,7 +133,7 @@ def _check_parameters(builder: Any, workshop: Workshop, function: str, parameter
         takes = ", ".join(map(str, signature.parameters.values())) or "no parameters"
         raise UsageError(
             f"function {function} cannot be called with {', '.join(parameters) or 'no parameters'}: {error}",
-            where=str(workshop.source),
+            where=str(user_files.source),
             fix=f"it takes {takes}",
         ) from error
 
@@ -158,7 +166,7 @@ def save_keras(model: Any, path: Path) -> None:
     except MemoryError:
         raise
     except Exception as error:  # Keras raises what a layer's get_config raises
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise UnsupportedModelError(
             f"Keras cannot save {where}: {what}",
             fix="use built-in Keras layers, or define get_config in the custom ones",
@@ -204,13 +212,13 @@ def _build(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
     _make_deterministic(tf, keras, request["seed"])
-    workshop = set_up(workdir / "builder", source, [Path(name) for name in request["files"]])
+    user_files = set_up(workdir / "builder", source, [Path(name) for name in request["files"]])
     progress(f"running {function} of {source.name}")
-    model = call_builder(keras, workshop, function, request["parameters"])
+    model = call_builder(keras, user_files, function, request["parameters"])
     float_model(keras, model, source)
     parameters = model.count_params()
     progress("saving the model")
-    with located(source):
+    with name_file_in_errors(source):
         save_keras(model, workdir / MODEL)
     _check_stands_alone(keras, workdir, source, function)
     return {
@@ -227,7 +235,7 @@ def _build(request: Request, workdir: Path, progress: child.Progress) -> dict[st
 def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) -> None:
     """Load the saved model as every later step will: without the code that made it."""
     keras.saving.get_custom_objects().clear()
-    saved = read_source(workdir / MODEL)
+    saved = read_model_file(workdir / MODEL)
     try:
         config, _ = checked_config(saved, True, tf_keras=False)
         assert config is not None  # only a SavedModel has none
@@ -245,7 +253,7 @@ def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     path, trust = Path(request["path"]), bool(request["trust_model_code"])
     progress(READING_STEP)
     _check_prunable(path)
-    source = read_source(path)
+    source = read_model_file(path)
     config, notes = checked_config(source, trust, tf_keras=False)
     assert config is not None  # only a SavedModel has none
     progress("loading TensorFlow")
@@ -266,7 +274,7 @@ def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     if lesson is not None and wanted is not None:
         history = fine_tune(keras, pruned.model, lesson, wanted, seed=request["seed"], progress=progress)
     progress("saving the model")
-    with located(path):
+    with name_file_in_errors(path):
         save_keras(pruned.model, workdir / MODEL)
     return {
         "parameters": pruned.parameters,

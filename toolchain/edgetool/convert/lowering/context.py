@@ -1,6 +1,6 @@
-"""What a lowering is told, and what it returns.
+"""The interface of a lowering: its context and result, and every layer of a Keras model with its name scope.
 
-Every layer and operation of a Keras model with the name scope that it gets; Keras 3 and tf_keras.
+For Keras 3 and tf_keras.
 """
 
 from __future__ import annotations

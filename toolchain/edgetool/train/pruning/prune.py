@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from edgetool.convert.float_model import explain
-from edgetool.convert.request import METHODS
+from edgetool.convert.float_model import explain_keras_error
+from edgetool.convert.request import PRUNING_METHODS
 from edgetool.errors import InternalError, UnsupportedModelError, UsageError
 from edgetool.train.pruning.channels import LayerFacts, Symbols
 from edgetool.train.pruning.trace import SEPARATOR, Trace, graph_of, input_key, is_model, layers_of, matches, trace
@@ -220,7 +220,7 @@ class _Builder:
                 return type(layer).from_config(config)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise UnsupportedModelError(
-                f"cannot be rebuilt from its configuration: {explain(error)[0]}",
+                f"cannot be rebuilt from its configuration: {explain_keras_error(error)[0]}",
                 where=f"layer {layer.name!r} ({type(layer).__name__})",
                 fix="define get_config in its class so that it returns the arguments of the constructor",
             ) from error
@@ -305,8 +305,8 @@ def prune(
         raise UsageError(
             f"{level} is not a valid pruning level", fix="use the fraction of channels to remove: 0 to less than 1"
         )
-    if method not in METHODS:
-        raise UsageError(f"unknown pruning method {method!r}", fix=f"use {' or '.join(METHODS)}")
+    if method not in PRUNING_METHODS:
+        raise UsageError(f"unknown pruning method {method!r}", fix=f"use {' or '.join(PRUNING_METHODS)}")
     paths = [path for path, _ in layers_of(keras, model)]
     lacking = [pattern for pattern in exclude if not any(matches(pattern, path) for path in paths)]
     if lacking and not may_lack:
