@@ -309,7 +309,7 @@ def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_a_child_says_that_is_no_message_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LONGEST_BYTES", 10_000)
+    monkeypatch.setattr(process, "MAX_MESSAGE_BYTES", 10_000)
     for word in ("[", "x"):  # too deep for a parser, and too long
         assert run(tmp_path, do="babble", text=word * 20_000)["echo"] == "said"
 

@@ -1,4 +1,4 @@
-"""Child processes with limits: in them runs whatever a file from elsewhere could make crash, hang or misbehave."""
+"""Child processes with limits, for everything that a file from elsewhere could make crash, hang or misbehave."""
 
 from __future__ import annotations
 

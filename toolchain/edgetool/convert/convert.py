@@ -162,7 +162,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
 
 
 def _message(request: ConvertRequest) -> dict[str, Any]:
-    """Return the request as JSON; paths as given, since the child works in the same directory and names them in messages."""
+    """Return the request as JSON, with paths as given: the child has the same working directory."""
     return {
         "path": str(request.path),
         "quantize": request.scheme,
