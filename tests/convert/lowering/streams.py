@@ -16,7 +16,7 @@ from edgetool.convert.lowering.lower import plan_lowering
 from edgetool.convert.lowering.recurrent import reset_of
 from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.execute.quantize import dequantize, quantize
-from edgetool.execute.run import Engine, run_model
+from edgetool.execute.run import RunEngine, run_model
 from edgetool.model.reader import read_model
 from tests.convert.lowering.lowered import IO, Array, keras, tf
 
@@ -54,7 +54,7 @@ def keras_stream(model: Any, samples: Array) -> Array:
     return np.concatenate(outputs)
 
 
-def run_stream(content: bytes, samples: Array, engine: Engine = "tflm") -> tuple[Array, Array]:
+def run_stream(content: bytes, samples: Array, engine: RunEngine = "tflm") -> tuple[Array, Array]:
     """The one output as it is in the file and as real values, for one sample after the other."""
     graph = read_model(content).main
     taken, given = graph.tensors[graph.inputs[0]], graph.tensors[graph.outputs[0]]
