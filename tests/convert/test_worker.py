@@ -35,7 +35,7 @@ def converted(
             raise failing[loaded.name]
         return ConvertedModel(loaded.name.encode(), loaded, Order((), ()), LayerMap({}), (), None, ("own",))
 
-    monkeypatch.setattr(worker, "_converted", once)
+    monkeypatch.setattr(worker, "_convert_form", once)
     loaded = form(rnn)
     if rnn == "auto":
         loaded.unrolled = lambda: form("unrolled")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetool.model.types import DType
-from edgetool.target.signatures import Takes
+from edgetool.target.signatures import KernelTypes
 
 # Fields whose size is the same everywhere; "pointer" (also size_t) and "enum" are the ABI's, "i64" its alignment too.
 SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
@@ -84,7 +84,7 @@ ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FigureSource:
     """Where figures come from: the keys or region names it covers, and the public document.
 
     verified is False for what was taken from memory or from a document that could not be read.
@@ -201,7 +201,7 @@ class Core:
     cold_cycles: int = 0
     timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FigureSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +248,13 @@ class Runtime:
     custom_resolver: tuple[tuple[str, str], ...] = ()
     limits: tuple[OperatorLimit, ...] = ()
     rank_limits: tuple[RankLimit, ...] = ()
-    takes: tuple[Takes, ...] = ()
+    kernel_types: tuple[KernelTypes, ...] = ()
     abis: tuple[Abi, ...] = ()
     structs: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     op_data: tuple[tuple[str, str], ...] = ()
     cmsis_nn_op_data: tuple[tuple[str, str], ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FigureSource, ...] = ()
 
     def __hash__(self) -> int:
         """Of what tells runtimes apart: hashing every table would take milliseconds."""
@@ -292,9 +292,9 @@ class Runtime:
                 return item.maximum
         return None
 
-    def kernel_takes(self, code: str) -> Takes | None:
+    def kernel_types_of(self, code: str) -> KernelTypes | None:
         """What the kernel of a built-in operator takes; None where nothing is known."""
-        return next((item for item in self.takes if item.operator == code), None)
+        return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
         """That of an operator in these kernels whose first input is of this type; None where none is known."""
@@ -332,7 +332,7 @@ class Target:
     bandwidth_gbps: float | None = None
     vendor: str | None = None
     factors: tuple[RuntimeFactor, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FigureSource, ...] = ()
 
     @property
     def timing(self) -> Timing | None:
