@@ -87,7 +87,7 @@ def test_a_child_that_finds_no_room_says_so(tmp_path: Path, code: int) -> None:
 
 def test_a_child_whose_log_has_no_room_says_so(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="File too large"):
-        run(tmp_path, limits=child.Limits(file_bytes=1), do="raise")
+        run(tmp_path, limits=child.ProcessLimits(file_bytes=1), do="raise")
 
 
 @pytest.mark.parametrize("do", ["crash", "exit", "raise"])

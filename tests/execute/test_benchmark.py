@@ -58,7 +58,7 @@ def test_what_litert_does_not_run_is_refused() -> None:
 def test_too_many_runs_for_the_time_limit() -> None:
     pytest.importorskip("ai_edge_litert")
     wide = np.ones((1, 2_000_000), np.float32)
-    limits = child.Limits(seconds=3.0)
+    limits = child.ProcessLimits(seconds=3.0)
     with pytest.raises(errors.ConversionError, match="took more than 3 s") as caught:
         benchmark_litert(tiny_models.wide(2_000_000), [wide], MAX_RUNS, limits=limits)
     assert caught.value.fix == "use fewer runs"

@@ -210,7 +210,7 @@ def test_a_hang_is_ended(path: Path) -> None:
             tiny_models.gelu(),
             [np.zeros((1, 1, 4), np.float32)],
             engine="tflm",
-            limits=child.Limits(seconds=1),
+            limits=child.ProcessLimits(seconds=1),
         )
 
 

@@ -71,7 +71,7 @@ class ChildDiedError(errors.ConversionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """The limits of a child: bytes of data memory (None: no limit), seconds of wall time, bytes in each file.
 
     Each of its processes may use the CPU time that all processors have in those seconds.
@@ -98,7 +98,7 @@ def run(
     request: Mapping[str, Any],
     *,
     workdir: Path,
-    limits: Limits,
+    limits: ProcessLimits,
     doing: str,
     advice: str | None = None,
     progress: Progress | None = None,

@@ -48,7 +48,7 @@ def run_on_model(
     path: Path,
     *,
     workdir: Path,
-    limits: child.Limits,
+    limits: child.ProcessLimits,
     doing: str,
     advice: str,
     progress: child.Progress | None,

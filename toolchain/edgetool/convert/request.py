@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgetool.child import Limits
+from edgetool.child import ProcessLimits
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ConvertRequest:
     input_shapes: tuple[tuple[str | None, tuple[int, ...]], ...] = ()
     keep_float: tuple[str, ...] = ()
     debug_quantization: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
 
     def __post_init__(self) -> None:
         if self.scheme not in IO_TYPES:

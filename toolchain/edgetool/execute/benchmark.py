@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 # The first runs have cold caches and kernels that are not prepared yet.
 WARM_UP_RUNS = 3
 MAX_RUNS = 100_000
-DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+DEFAULT_LIMITS = child.ProcessLimits(memory_bytes=4 * 2**30, seconds=600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def benchmark_litert(
     runs: int,
     *,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
     progress: child.Progress | None = None,
 ) -> Benchmark:
     """Time `runs` inferences after a warm-up, on one thread with LiteRT's default kernels.

@@ -97,7 +97,7 @@ def parse_allocations(text: str) -> TflmAllocation:
 RunEngine = Literal["litert-reference", "litert", "tflm"]
 # Operators that LiteRT's reference kernels do not support (ELU, ROUND), or sum wrongly in integers (SUM).
 UNSUPPORTED_BY_REFERENCE = frozenset(["ELU", "ROUND", "SUM"])
-DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+DEFAULT_LIMITS = child.ProcessLimits(memory_bytes=4 * 2**30, seconds=600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def run_model(
     *,
     engine: RunEngine,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
     progress: child.Progress | None = None,
     arena_bytes: int | None = None,
 ) -> tuple[npt.NDArray[Any], ...]:
@@ -148,7 +148,7 @@ def run_tflm(
     *,
     arena_bytes: int | None = None,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
     progress: child.Progress | None = None,
 ) -> TflmRun:
     """Run a model on TFLM, as run_model does, and return its outputs and allocation."""
@@ -161,7 +161,7 @@ def measure_tflm(
     *,
     arena_bytes: int | None = None,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
 ) -> TflmAllocation:
     """Return what AllocateTensors uses of TFLM's arena on this 64-bit machine, with reference kernels; do not invoke.
 
@@ -177,7 +177,7 @@ def _run(
     engine: RunEngine,
     arena_bytes: int | None,
     workdir: Path | None,
-    limits: child.Limits,
+    limits: child.ProcessLimits,
     progress: child.Progress | None,
 ) -> tuple[tuple[npt.NDArray[Any], ...], str]:
     """Return the outputs and what TFLM printed about its arena; without inputs, do not invoke."""

@@ -47,7 +47,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-InstructionTable = Mapping[tuple[str, str], Mapping[str, float]]
+LoopInstructions = Mapping[tuple[str, str], Mapping[str, float]]
 
 INSTRUCTION_COLUMNS = ("operator", "path", "loop", "instructions")
 FACTOR_COLUMNS = ("runtime", "core", "factor", "low", "high", "rows", "basis")
@@ -58,7 +58,7 @@ ROWS_RANGE = (1, 10**6)
 
 
 @cache
-def load_instructions(core_name: str, kernels: Kernels) -> InstructionTable:
+def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
     """Executed instructions of one turn of each loop, by (operator, path), then by loop.
 
     core_name is the core whose table is meant, Core.instructions. Raises TargetError when there is no such table.
@@ -79,7 +79,7 @@ def load_factors() -> tuple[RuntimeFactor, ...]:
     return parse_factors(data().joinpath("factors.csv").read_text(encoding="utf-8"), where=where)
 
 
-def parse_instructions(text: str, *, where: str) -> InstructionTable:
+def parse_instructions(text: str, *, where: str) -> LoopInstructions:
     """The table of a CSV text. Raises TargetError with file and line for anything but a whole, finite table."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for line, row in _rows(text, INSTRUCTION_COLUMNS, where):

@@ -132,7 +132,7 @@ class Trained:
 
 
 def build_model(
-    request: BuildRequest, *, workdir: Path, limits: child.Limits, progress: child.Progress | None = None
+    request: BuildRequest, *, workdir: Path, limits: child.ProcessLimits, progress: child.Progress | None = None
 ) -> Trained:
     """Run the user's function in a child process and save what it returns. `workdir` is an empty directory.
 
@@ -156,7 +156,7 @@ def build_model(
 
 
 def prune_model(
-    request: PruneRequest, *, workdir: Path, limits: child.Limits, progress: child.Progress | None = None
+    request: PruneRequest, *, workdir: Path, limits: child.ProcessLimits, progress: child.Progress | None = None
 ) -> Trained:
     """Remove channels in a child process, train again where asked, and save. `workdir` is an empty directory.
 
@@ -188,7 +188,7 @@ def _trained(
     doing: str,
     advice: str,
     workdir: Path,
-    limits: child.Limits,
+    limits: child.ProcessLimits,
     progress: child.Progress | None,
 ) -> Trained:
     result = run_on_model(
