@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from edgetool.errors import UnsupportedModelError, UsageError
 
-# What a model says of an input's sizes, without its batch: None where any will do.
+# An input's sizes in the model, without its batch: None for any size.
 DeclaredShape: TypeAlias = tuple[int | None, ...]
 # Pairs of an input's name, or None for the only one, and its sizes without batch; lists where they come from JSON.
 RequestedShapes: TypeAlias = Sequence[tuple[str | None, Sequence[int]]]
@@ -20,7 +20,7 @@ LIMIT_ELEMENTS = 2**28
 def resolve_shapes(
     names: Sequence[str], declared: Sequence[DeclaredShape], given: RequestedShapes, where: str
 ) -> tuple[DeclaredShape, ...]:
-    """The inputs' sizes with those given put in; None stays where nothing was given.
+    """Return the inputs' sizes with the requested ones filled in; None if a size is still unknown.
 
     where: the model's path. A leading 1 beyond the rank is the batch. Raises UsageError for an unknown name, one given
     twice, a missing name where there are several inputs, another rank, or a size that the model has otherwise.
@@ -71,7 +71,7 @@ def _merged(name: str, declared: DeclaredShape, sizes: tuple[int, ...]) -> tuple
 
 
 def require_fixed(name: str, shape: DeclaredShape, where: str) -> tuple[int, ...]:
-    """The shape once every size is known. UnsupportedModelError at `where` names the input and the option otherwise."""
+    """Return the shape if every size is known. Raises UnsupportedModelError at `where` with the option to use."""
     known = tuple(size for size in shape if size is not None)
     if len(known) != len(shape):
         example = ",".join("SIZE" if size is None else str(size) for size in shape)
@@ -88,5 +88,5 @@ def require_fixed(name: str, shape: DeclaredShape, where: str) -> tuple[int, ...
 
 
 def format_shape(shape: Sequence[int | None]) -> str:
-    """ "(96, 96, 1)", "(None, 3)"."""
+    """Return, for example, "(96, 96, 1)" or "(None, 3)"."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -21,9 +21,9 @@ NAME_FILES = "run it on its own; files that it imports or reads must be listed t
 
 @dataclass(frozen=True, slots=True)
 class UserFiles:
-    """A folder with copies of the user's files, where the module is imported and its function runs.
+    """The folder in which the user's module is imported and its function runs.
 
-    source: the module's file as the user gave it. originals: the same for every name in the folder, for messages.
+    source: the module's file as the user specified it. originals: the same for every name in the folder, for messages.
     """
 
     folder: Path
@@ -33,9 +33,9 @@ class UserFiles:
 
 @contextmanager
 def name_lines_in_errors(user_files: UserFiles, doing: str, *, missing: str = NAME_FILES) -> Iterator[None]:
-    """Let whatever the user's code raises, exits and interrupts included, name its file and line.
+    """Turn every error of the user's code, exits and interrupts included, into one that names its file and line.
 
-    missing: what to do about a module or a file that it does not find.
+    missing: what to do about a module or a file that was not found.
     """
     process = os.getpid()
     try:
@@ -52,12 +52,12 @@ def name_lines_in_errors(user_files: UserFiles, doing: str, *, missing: str = NA
             fix=missing if isinstance(error, ImportError | FileNotFoundError) else "run it on its own to find out why",
             details=lines[-FRAMES_SHOWN:],
         ) from error
-    if os.getpid() != process:  # it forked, and this is the copy: the answer is not this one's to give
+    if os.getpid() != process:  # the code forked, and this is the copy, which must not answer
         os._exit(0)
 
 
 def traceback_lines(error: BaseException, user_files: UserFiles) -> tuple[str, ...]:
-    """ "model.py:12 in build: x = 1 / 0" for every frame of the user's own, outermost first."""
+    """Return "model.py:12 in build: x = 1 / 0" for every frame in the user's files, outermost first."""
     lines = [
         f"{place}:{frame.lineno} in {frame.name}: {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -71,7 +71,7 @@ def traceback_lines(error: BaseException, user_files: UserFiles) -> tuple[str, .
 
 
 def first_line_of(error: BaseException) -> str:
-    """The first line of what an error says."""
+    """Return the first line of an error's message."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except Exception as failure:  # the user's own class, whose __str__ fails
@@ -80,7 +80,7 @@ def first_line_of(error: BaseException) -> str:
 
 
 def _original(path: Path, user_files: UserFiles) -> Path | None:
-    """Where the user has this file of the folder; None for files elsewhere."""
+    """Return the user's path of this file in the folder; None for other files."""
     if not path.is_relative_to(user_files.folder):
         return None
     name, *rest = path.relative_to(user_files.folder).parts

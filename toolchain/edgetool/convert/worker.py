@@ -53,9 +53,9 @@ from edgetool.model.reader import read_model
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to be converted. keras: the module that its layers are of. lowering: empty for a SavedModel.
+    """A model ready to be converted. keras: the module of its layers. lowering: empty for a SavedModel.
 
-    unrolled: gives the same with its recurrent layers copied for each time step; None where their form is asked for.
+    unrolled: returns the same with its recurrent layers copied for each time step; None if the user chose their form.
     """
 
     model: FloatModel
@@ -68,10 +68,10 @@ class LoadedModel:
 def load(
     tf: Any, keras: Any, source: ModelFile, config: dict[str, Any] | None, request: Mapping[str, Any], workdir: Path
 ) -> LoadedModel:
-    """The model of a Keras file with its checked configuration, or of a SavedModel (config None).
+    """Load a Keras file with its checked configuration, or a SavedModel (config None).
 
-    request: the message of the conversion. Raises what the loaders, plan_lowering and float_model do, and UsageError
-    for options that the file has no use for.
+    request: the message of the conversion. Raises the errors of the loaders, plan_lowering and float_model, and
+    UsageError for options that do not apply to the file.
     """
     trust, shapes, signature = bool(request["trust_model_code"]), request["input_shapes"], request["signature"]
     custom_objects = request["custom_objects"]
@@ -94,7 +94,7 @@ def load(
         trust_model_code=trust,
         custom_objects=None if custom_objects is None else Path(custom_objects),
     )
-    # First, since it may make a leading layer idle, whose call is then the one to lower.
+    # First, because it may disable a leading layer, whose new call is then lowered.
     model = float_model(loaded.keras, loaded.model, source.path, shapes)
     notes = (*loaded.notes, *model.notes)
 
@@ -116,9 +116,9 @@ def load(
 
 @dataclass(frozen=True, slots=True)
 class ConvertedModel:
-    """A .tflite, the loaded model in the form that it was made of, and what is known of it.
+    """A .tflite and the loaded model in the form that was converted.
 
-    layers: by scope, and what makes each output. fused: the scopes of recurrent layers that became one operator.
+    layers: by scope, and the layer of each output. fused: the scopes of recurrent layers that became one operator.
     """
 
     content: bytes
@@ -138,9 +138,10 @@ def convert_loaded(
     workdir: Path,
     progress: child.Progress,
 ) -> ConvertedModel:
-    """Convert; where recurrent layers were to be one operator each and that fails, with a copy for each time step.
+    """Convert with fused recurrent layers; if that fails, with a copy for each time step.
 
-    Only where the form is ours to choose. Raises as tflite.convert does, the first error where both forms fail.
+    The second attempt requires that the user did not choose the form. Raises as tflite.convert does; if both forms
+    fail, the first error.
     """
     try:
         return _convert_form(tf, loaded, samples, options, workdir, progress)
@@ -177,7 +178,7 @@ def _convert_form(
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Convert as the request says; bytes and arrays go to files in workdir, the rest is returned."""
+    """Convert as requested; bytes and arrays go to files in workdir, the rest is returned."""
     path = Path(request["path"])
     options = ConverterOptions(
         request["quantize"],
@@ -199,7 +200,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     arrays = store(samples, model.specs, applied, array_files(workdir, CALIBRATION_INPUTS, inputs))
     if integer:
         check_varied(arrays, model.specs, *_origin(request))
-    # Before the long work, so that a mistake in it is told at once.
+    # Before the long work, so that a mistake in it is reported at once.
     labelled, labelled_output = _evaluation_samples(tf, request["evaluate"], model, normalisation, workdir)
     with name_file_in_errors(path):
         converted = opened.convert(arrays)
@@ -238,7 +239,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
 
 @dataclass(frozen=True, slots=True)
 class _PreparedModel:
-    """A model to convert: TensorFlow, what it computes in float, and how it is converted with stored samples."""
+    """A model to convert: TensorFlow, the float model, and a function that converts it with stored samples."""
 
     tf: Any
     model: FloatModel
@@ -249,7 +250,7 @@ class _PreparedModel:
 def _keras(
     path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
 ) -> _PreparedModel:
-    """A Keras file or a SavedModel."""
+    """Prepare a Keras file or a SavedModel."""
     source = read_model_file(path)
     config, notes = checked_config(source, bool(request["trust_model_code"]))
     progress("loading TensorFlow")
@@ -266,7 +267,7 @@ def _keras(
 def _tflite(
     path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
 ) -> _PreparedModel:
-    """A float .tflite; TensorFlow gets it after our reader has accepted it, and in our own form."""
+    """Prepare a float .tflite; TensorFlow receives it as our writer wrote it, after our reader accepted it."""
     tflite = float_tflite(read_model(path.read_bytes(), name=str(path)), options.quantize, str(path))
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
@@ -281,14 +282,14 @@ def _tflite(
 
 
 def _order_note(verb: str, order: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """What to tell when the .tflite does not have the model's own order."""
+    """Return a note if the order of the .tflite is not the model's."""
     if list(order) == sorted(order):
         return ()
     return (f"the .tflite {verb} in the order {', '.join(names)}",)
 
 
 def _origin(request: dict[str, Any]) -> tuple[str, str]:
-    """Where the samples come from, and what to do when they do not vary."""
+    """Return the origin of the samples, and what to do if they do not vary."""
     if request["calibration"]:
         return request["calibration"], "use real inputs, which vary"
     return "--samples", "use more samples, or real inputs with --calibration"
@@ -303,7 +304,7 @@ def _calibration_samples(request: dict[str, Any], model: FloatModel) -> SampleSe
 def _evaluation_samples(
     tf: Any, file: str | None, model: FloatModel, normalisation: Normalisation | None, workdir: Path
 ) -> tuple[tuple[Array, ...], int]:
-    """The evaluation samples, (N, ...) per input, and the output that their labels are for; labels go to a file."""
+    """Return the evaluation samples, (N, ...) per input, and the output of their labels; labels go to a file."""
     if file is None:
         return (), 0
     found = read_evaluation(Path(file), model.specs, model.output_names)

@@ -22,7 +22,7 @@ class LstmCut:
     """An LSTM layer that is to become one operator.
 
     name: its scope. kernel, recurrent: (features, 4 units), (units, 4 units), gates in Keras's order input, forget,
-    cell, output. bias: (4 units,). stateful: its state lives on. demanded: it must become one.
+    cell, output. bias: (4 units,). stateful: its state lives on. demanded: it must become one operator.
     """
 
     name: str
@@ -34,13 +34,13 @@ class LstmCut:
 
     @property
     def units(self) -> int:
-        """The size of its output at each time step."""
+        """The size of the output at each time step."""
         return int(self.recurrent.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
 class StateCut:
-    """The states of a stateful layer, which the firmware is to carry: their shapes with batch. name: its scope."""
+    """The states of a stateful layer, which become variable tensors: their shapes with batch. name: its scope."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
@@ -48,7 +48,7 @@ class StateCut:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One call of a cut layer while the float model ran: what went in, and why it cannot be cut where it cannot."""
+    """A call of a cut layer by the float model: its inputs, and the reason if it cannot be cut."""
 
     values: tuple[Any, ...]
     obstacle: str | None = None

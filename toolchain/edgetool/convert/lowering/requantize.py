@@ -12,21 +12,21 @@ from typing import Any
 # The first input that is data, not a condition.
 SHARED_SCALE_INPUT = {"ClipByValue": 0, "MaxPool": 0, "Maximum": 0, "Minimum": 0, "Select": 1, "SelectV2": 1}
 SHARED_SCALE = {*SHARED_SCALE_INPUT, "ConcatV2", "Pack"}
-# These pass on the scale as well; their first input is the data.
+# These preserve the scale too; their first input is the data.
 SCALE_PRESERVING = frozenset(
     ["ExpandDims", "GatherV2", "Identity", "Pad", "PadV2", "Reshape", "Slice", "Squeeze", "StridedSlice", "Transpose"]
 )
-# The quantizer knows their scale, and gives it to whatever is joined with them.
+# The quantizer fixes their scale, and gives it to every tensor that shares it.
 FIXED_SCALE = frozenset(["LogSoftmax", "Sigmoid", "Softmax", "Tanh"])
-# Their largest value of several has the range of all: from 0, which every range holds, to the largest.
+# The maximum of their values has the range of all: from 0, which is in every range, to the largest.
 NEVER_NEGATIVE = frozenset(["Relu", "Relu6", "Sigmoid", "Softmax"])
 CONSTANT_OPERATIONS = frozenset(["Const", "ReadVariableOp"])
-# The least below 1 in float32. The converter takes out a slope of 1, and joins what has the same input and slope.
+# The step below 1 in float32. The converter removes a slope of 1, and merges operators of the same input and slope.
 SLOPE_STEP = 2.0**-24
 
 
 def requantize_shared_tensors(tf: Any, graph: Any) -> None:
-    """Put LEAKY_RELU, which changes no value by more than 1e-6 of it, where a tensor of the graph needs two scales."""
+    """Insert LEAKY_RELU, which changes values by at most 1e-6 of them, for each tensor that needs two scales."""
     requantized: dict[Any, dict[Any, Any]] = {}
     for operation in graph.get_operations():
         for position in _inputs_to_requantize(operation):
@@ -42,7 +42,7 @@ def requantize_shared_tensors(tf: Any, graph: Any) -> None:
 
 
 def _inputs_to_requantize(operation: Any) -> Iterator[int]:
-    """Which inputs have another range than the quantizer would give them here."""
+    """Yield the inputs whose range differs from the one that the quantizer would give them here."""
     if operation.type not in SHARED_SCALE or not operation.outputs[0].dtype.is_floating:
         return
     last = len(operation.inputs) - (operation.type == "ConcatV2")
@@ -57,7 +57,7 @@ def _inputs_to_requantize(operation: Any) -> Iterator[int]:
 
 
 def _fork(operation: Any, position: int) -> tuple[Any, int]:
-    """The operation at or above this one that shares its input with a reader that leads elsewhere, and which input."""
+    """Return the operation at or above this one whose input another branch reads too, and the input's position."""
     reader, place, end = operation, position, _last_of_scale(operation)
     while True:
         tensor = reader.inputs[place]
@@ -69,7 +69,7 @@ def _fork(operation: Any, position: int) -> tuple[Any, int]:
 
 
 def _last_of_scale(operation: Any) -> Any:
-    """The last operation that has this one's scale, as far as there is one way."""
+    """Return the last operation with this one's scale, as long as there is a single reader."""
     while operation.type in SCALE_PRESERVING or operation.type in SHARED_SCALE:
         readers = operation.outputs[0].consumers()
         if len(readers) != 1 or not (readers[0].type in SCALE_PRESERVING or readers[0].type in SHARED_SCALE):
