@@ -42,14 +42,14 @@ from edgetool.errors import (
 CUSTOM_OBJECTS = "--custom-objects module.py"
 CUSTOM_OBJECTS_OPTION = "--custom-objects"
 INSTALL = "install the modules that it imports in edgetool's environment, or put them into the folder of"
-# A dictionary of this name in the module says what is made known; without it, all that is public in it is.
+# A dictionary of this name in the module lists its custom objects; without it, all its public names are used.
 DECLARATION = "CUSTOM_OBJECTS"
 LIBRARIES = frozenset(["keras", "numpy", "tensorflow", "tf_keras", *sys.stdlib_module_names])
 
 
 @dataclass(frozen=True, slots=True)
 class CustomCode:
-    """What a module makes known, by the name that a model file has for it, and whether it is made for tf_keras."""
+    """Custom objects of a module by their name in a model file, and whether they are written for tf_keras."""
 
     objects: Mapping[str, Any] = field(default_factory=dict)
     of_tf_keras: bool = False
@@ -57,7 +57,7 @@ class CustomCode:
 
     @contextmanager
     def name_lines_in_errors(self, doing: str) -> Iterator[None]:
-        """Let an error inside the module's code name its file and line; others pass as they are."""
+        """Turn an error in the module's code into one that names its file and line; re-raise all others."""
         try:
             yield
         except (EdgetoolError, MemoryError):
@@ -75,10 +75,10 @@ class CustomCode:
 
 
 def import_custom_code(path: Path) -> CustomCode:
-    """Import the module from where it is, with its folder on the path for what it imports, now and when it is called.
+    """Import the module from its folder, which stays on the path for its imports, now and when it is called.
 
-    Raises UsageError when it is not there, hides another module or defines nothing, UnsupportedModelError with file and
-    line when importing it fails.
+    Raises UsageError if it does not exist, hides another module or defines nothing, UnsupportedModelError with file and
+    line if importing it fails.
     """
     user_files = _user_files(path)
     sys.dont_write_bytecode = True  # nothing is left in the user's folder
@@ -124,7 +124,7 @@ def _objects(module: ModuleType, path: Path) -> dict[str, Any]:
 
 
 def _is_user_defined(item: Any) -> bool:
-    """Whether it is a class or a function of the user's and not one that the module took from a library."""
+    """Return whether it is a class or a function of the user, not one imported from a library."""
     known = inspect.isclass(item) or inspect.isfunction(item)
     return known and (item.__module__ or "").partition(".")[0] not in LIBRARIES
 
@@ -141,12 +141,12 @@ AS_HDF5 = "save the model as .h5, or export a SavedModel using the Keras version
 
 
 def is_installed(name: str = LIBRARY) -> bool:
-    """Whether the library could be imported."""
+    """Return whether the library is installed."""
     return importlib.util.find_spec(name) is not None
 
 
 def check_installed(config: Mapping[str, Any], path: Path) -> None:
-    """MissingExtraError naming the layer and what to install, where the model needs a library that is not there."""
+    """Raise MissingExtraError with the layer and what to install if the model needs a library that is missing."""
     layer, name, reason = next(needs_tf_keras(config))
     if not is_installed():
         fix = TFMOT if needs_tfmot(config) else TF_KERAS
@@ -164,10 +164,10 @@ def check_installed(config: Mapping[str, Any], path: Path) -> None:
 def load_with_tf_keras(
     source: ModelFile, workdir: Path, *, trust_model_code: bool, custom_objects: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """The module tf_keras and the model.
+    """Load a model with tf_keras; return that module and the model.
 
-    Raises UnsupportedModelError naming the layer where tf_keras tells it or where it would run code that is not
-    trusted, MissingExtraError where a library fails.
+    Raises UnsupportedModelError with the layer, if tf_keras names it, or for code that is not trusted, and
+    MissingExtraError if a library cannot be imported.
     """
     assert source.config is not None  # only a SavedModel has none
     config = for_tf_keras(source.config)
@@ -211,7 +211,7 @@ MINIMUM_KERAS = (3, 15)
 
 @dataclass(frozen=True, slots=True)
 class LoadedKeras:
-    """A model, the module that it belongs to (keras or tf_keras), and what the user should know."""
+    """A model, its module (keras or tf_keras), and notes for the user."""
 
     keras: Any
     model: Any
@@ -219,9 +219,9 @@ class LoadedKeras:
 
 
 def import_libraries() -> tuple[Any, Any]:
-    """The modules tensorflow and keras.
+    """Import tensorflow and keras.
 
-    Raises MissingExtraError when one is missing or too old, ConversionError when one does not load.
+    Raises MissingExtraError if one is missing or too old, ConversionError if one cannot be loaded.
     """
     tf, keras = (_imported(name) for name in ("tensorflow", "keras"))
     version = tuple(int(part) for part in re.findall(r"\d+", keras.__version__)[:2])
@@ -237,7 +237,7 @@ def _imported(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
-    except Exception as error:  # a memory limit shows as any of several kinds
+    except Exception as error:  # a memory limit causes errors of several kinds
         raise ConversionError(
             f"{name} cannot be imported: {error}", fix="raise the memory limit, or reinstall it"
         ) from error
@@ -246,7 +246,7 @@ def _imported(name: str) -> Any:
 def load_keras_model(
     keras: Any, source: ModelFile, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
 ) -> Any:
-    """The keras.Model of an .h5 or .keras file that Keras 3 can load; raises as load_keras_file does."""
+    """Load an .h5 or .keras file with Keras 3; raises as load_keras_file does."""
     return _with_keras(keras, source, config, workdir, trust_model_code=trust_model_code, code=CustomCode())
 
 
@@ -259,7 +259,7 @@ def load_keras_file(
     trust_model_code: bool,
     custom_objects: Path | None = None,
 ) -> LoadedKeras:
-    """The model of an .h5 or .keras file with its weights.
+    """Load an .h5 or .keras file with its weights.
 
     config: what checked_config made of it. custom_objects: a Python module with the model's own classes and functions.
     Raises UnsupportedModelError naming the layer where Keras tells it and file and line where the module's code
@@ -344,7 +344,7 @@ def _hard_sigmoid(keras: Any) -> Any:
 
 
 def _check_order(model: Any, config: Mapping[str, Any], path: Path) -> None:
-    """Weights are found by their order among the layers, which Keras derives anew: it must be the file's."""
+    """Check that Keras orders the layers as the file does, because weights are assigned in that order."""
     inner = config.get("config")
     layers = inner.get("layers", ()) if isinstance(inner, dict) else ()
     written = [layer["config"].get("name") for layer in layers if isinstance(layer.get("config"), dict)]
@@ -359,10 +359,10 @@ def _check_order(model: Any, config: Mapping[str, Any], path: Path) -> None:
 
 
 def fix_broadcast_sums(tf: Any, keras: Any) -> None:
-    """Let keras.ops.add broadcast where its second tensor ends in a dimension of 1.
+    """Make keras.ops.add broadcast correctly if its second tensor ends in a dimension of 1.
 
-    Keras 3.15 takes whatever has one dimension above 1 for a bias of that many channels. In a batch of one, (1, n, 1)
-    looks so, and is added along the last axis or refused: other sums than in any larger batch.
+    Keras 3.15 treats a tensor with one dimension above 1 as a bias of that many channels. In a batch of one, (1, n, 1)
+    is such a tensor, and is added along the last axis or rejected: other sums than in any larger batch.
     """
     backend: Any = importlib.import_module("keras.src.backend.tensorflow.numpy")
     original = backend.add
@@ -387,7 +387,7 @@ ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 
 @contextmanager
 def name_file_in_errors(path: Path) -> Iterator[None]:
-    """Let an error about the model that does not say where say it."""
+    """Add the path to an error about the model that does not name a place."""
     try:
         yield
     except ModelError as error:
@@ -399,7 +399,7 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
 def checked_config(
     source: ModelFile, trust: bool, *, tf_keras: bool = True
 ) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """The configuration that is to be loaded, checked, and notes; None for a SavedModel, which has none.
+    """Return the checked configuration to load, and notes; None for a SavedModel, which has none.
 
     tf_keras: whether that library may load what Keras 3 cannot rebuild. Raises InvalidModelError or
     UnsupportedModelError, and MissingExtraError where tf_keras is needed and not installed.
@@ -426,11 +426,11 @@ def checked_config(
 
 
 def start_keras(workdir: Path) -> tuple[Any, Any]:
-    """The modules tensorflow and keras, quiet and with settings of their own. Raises as import_libraries does.
+    """Import tensorflow and keras, without warnings and the user's settings. Raises as import_libraries does.
 
-    They run on one thread: what several sum up depends on how many they are.
+    They run on one thread, because sums depend on the number of threads.
     """
-    warnings.simplefilter("ignore")  # in the log they would push out what the user needs to see
+    warnings.simplefilter("ignore")  # in the log they would displace what the user needs to see
     os.environ["KERAS_HOME"] = str(workdir)  # the user's keras.json neither changes the result nor is written
     os.environ.update(ONE_THREAD)
     tf, keras = import_libraries()
@@ -439,7 +439,7 @@ def start_keras(workdir: Path) -> tuple[Any, Any]:
 
 
 def library_versions(tf: Any, keras: Any) -> dict[str, str]:
-    """What a result depends on besides its request; keras: the library of the model, Keras 3 or tf_keras."""
+    """Return the versions that a result depends on; keras: the library of the model, Keras 3 or tf_keras."""
     return {
         "python": platform.python_version(),
         "tensorflow": str(tf.__version__),

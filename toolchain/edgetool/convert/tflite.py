@@ -55,10 +55,10 @@ MAX_REASON = 300  # characters of a reason
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedOperation:
-    """An operation that the converter has no operator for.
+    """An operation without a TensorFlow Lite operator.
 
-    operator: as TensorFlow calls it ("Cumprod"). layer: the scope of its Keras layer, None where unknown. types: of its
-    first operand where that may be why ("float64"), "" otherwise.
+    operator: its name in TensorFlow ("Cumprod"). layer: the scope of its Keras layer, None if unknown. types: of its
+    first operand if that may be the reason ("float64"), otherwise "".
     """
 
     operator: str
@@ -68,7 +68,10 @@ class UnsupportedOperation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """reason: a clause for the error; fix: what to do. details: the same for further operations, a line each."""
+    """An error of the converter in the user's terms.
+
+    reason: a clause for the error. fix: what to do. details: both for further operations, one line each.
+    """
 
     reason: str
     fix: str
@@ -76,7 +79,7 @@ class Explanation:
 
 
 def unsupported_operations(message: str, layers: Mapping[str, str]) -> tuple[UnsupportedOperation, ...]:
-    """Each operation that the message says is not supported, once per layer; layers: Keras classes by scope."""
+    """Return each unsupported operation of a message, once per layer; layers: Keras classes by scope."""
     found: dict[UnsupportedOperation, None] = {}
     for match in _REFUSED.finditer(message):
         if match["what"].startswith(_NO_COUNTERPART):
@@ -96,10 +99,10 @@ def unsupported_operations(message: str, layers: Mapping[str, str]) -> tuple[Uns
 def explain_converter_error(
     message: str, layers: Mapping[str, str], outputs: Mapping[str, str] | None = None
 ) -> Explanation:
-    """The converter's error as a reason, with the layers that it concerns and what to use instead.
+    """Explain the converter's error: the reason, the layers concerned, and what to use instead.
 
-    layers: the Keras class of each layer by its scope; empty for a SavedModel. outputs: the layer that makes each
-    graph output, by its tensor's name, which tells none.
+    layers: the Keras class of each layer by its scope; empty for a SavedModel. outputs: the layer of each graph output,
+    by its tensor's name, which does not contain the layer.
     """
     refused = unsupported_operations(message, layers)
     if refused:
@@ -112,7 +115,7 @@ def explain_converter_error(
 
 
 def _other_explanations(message: str, layers: Mapping[str, str], outputs: Mapping[str, str]) -> Iterator[Explanation]:
-    """What else is known to go wrong, the most telling first."""
+    """Yield explanations of other known errors, the most specific first."""
     if match := _REFUSED.search(message):
         place = match["before"] or match["place"] or ""
         made = next((outputs[name] for name in _QUOTED.findall(place) if outputs.get(name)), None)
@@ -166,7 +169,7 @@ def _fix(item: UnsupportedOperation, layers: Mapping[str, str]) -> str:
 
 
 def _layer(place: str, layers: Mapping[str, str]) -> str | None:
-    """The layer of a location such as fused["Erf:", "dense/Erf@__inference_serve_3"], called from others."""
+    """Return the layer of a location such as fused["Erf:", "dense/Erf@__inference_serve_3"], called from others."""
     for name in _QUOTED.findall(place):
         if not name.endswith(":") and (scope := layer_of(name.partition("@")[0], layers)) is not None:
             return scope
@@ -174,7 +177,7 @@ def _layer(place: str, layers: Mapping[str, str]) -> str | None:
 
 
 def _odd_type(name: str, message: str) -> str:
-    """The element type of the operation's operands, where it is one that TensorFlow Lite hardly knows."""
+    """Return the element type of the operation's operands if TensorFlow Lite barely supports it, otherwise ""."""
     match = re.search(_OPERANDS.format(name=re.escape(name)), message, re.MULTILINE)
     types = [element["type"] for element in _ELEMENT.finditer(match["operands"])] if match else []
     return next((_TYPES[kind][0] for kind in types if kind in _TYPES), "")
@@ -186,7 +189,7 @@ def _first_error(message: str) -> str:
     return (errors or lines or ["no message"])[0][-MAX_REASON:]
 
 
-# Progress is told at most this often in one pass over the samples.
+# The most progress messages in one pass over the samples.
 PROGRESS_STEPS = 100
 LOOP_OPERATIONS = frozenset(["While", "StatelessWhile"])
 
@@ -195,7 +198,7 @@ LOOP_OPERATIONS = frozenset(["While", "StatelessWhile"])
 class ConverterOptions:
     """How to quantize: the scheme, the type of inputs and outputs, and dense weights with one scale.
 
-    keep_float: layers left in float32. debug: measure what each layer loses.
+    keep_float: layers left in float32. debug: measure the loss of each layer.
     """
 
     quantize: str
@@ -207,7 +210,7 @@ class ConverterOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConversionResult:
-    """The .tflite, and what each layer loses where that was asked for. notes: one sentence each, for the user."""
+    """The .tflite and, if requested, the loss of each layer. notes: one sentence each, for the user."""
 
     content: bytes
     debug: dict[str, Any] | None = None
@@ -231,11 +234,11 @@ def convert(
     progress: child.Progress,
     layers: LayerMap | None = None,
 ) -> ConversionResult:
-    """The .tflite for one sample at a time; `samples` has one array (N, ...) per input.
+    """Convert a model for one sample at a time; `samples` has one array (N, ...) per input.
 
-    layers: those of the Keras model, for messages and for options that name layers. Raises ConversionError with the
-    operators or the message that the converter names, UnsupportedModelError for a loop that is to be quantized, and
-    UsageError for a layer that there is not.
+    layers: of the Keras model, for messages and for options that name layers. Raises ConversionError with the
+    operators or the message of the converter, UnsupportedModelError for a loop in an integer conversion, and
+    UsageError for an unknown layer.
     """
     layers = layers or LayerMap({})
     with explain_errors(layers, _layers_by_output_tensor(model, layers), workdir):
@@ -255,16 +258,16 @@ def convert(
 
 @contextlib.contextmanager
 def explain_errors(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) -> Iterator[None]:
-    """Turn what TensorFlow raises into a ConversionError with the operators or the message that it names.
+    """Turn TensorFlow's errors into a ConversionError with the operators or the message.
 
-    outputs: the layer that makes each graph output, by the name of its tensor. workdir: where the child's log is.
+    outputs: the layer of each graph output, by the name of its tensor. workdir: the folder of the child's log.
     """
     try:
         yield
     except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
-        # Some passes raise an error without a word: what they say is in the log.
+        # Some passes raise an error without a message, which is in the log.
         message = str(error).strip() or "\n".join(child.log_tail(workdir))
         reason = explain_converter_error(message, layers.classes, outputs)
         raise ConversionError(
@@ -283,7 +286,7 @@ def with_layer_losses(
     debug_rows: Callable[[], Sequence[Mapping[str, Any]]],
     progress: child.Progress,
 ) -> ConversionResult:
-    """An int8 model, with what each layer loses if that is asked for.
+    """Return an int8 model with, if requested, the loss of each layer.
 
     few: gives samples by the names of the signature's inputs. Raises UnsupportedModelError for options that need a
     calibration, if there was none.
@@ -303,7 +306,7 @@ def with_layer_losses(
 
 
 def _requantized_notes(requantized: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """That operators got a QUANTIZE for each input, by their labels and layers."""
+    """Return a note that names the operators whose inputs are requantized, with their layers."""
     if not requantized:
         return ()
     named = ", ".join(f"{label} ({layer})" if layer else label for label, layer in requantized)
@@ -311,13 +314,13 @@ def _requantized_notes(requantized: Sequence[tuple[str, str]]) -> tuple[str, ...
 
 
 def _layers_by_output_tensor(model: FloatModel, layers: LayerMap) -> dict[str, str]:
-    """The layer that makes each graph output, by the name that the converter gives its tensor."""
+    """Return the layer of each graph output, by the name that the converter gives its tensor."""
     names = sorted(model.signature_outputs)
     return {f"StatefulPartitionedCall:{place}": layers.outputs.get(name, "") for place, name in enumerate(names)}
 
 
 def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path:
-    """A SavedModel with one signature, its batch fixed to 1.
+    """Save the model as a SavedModel with one signature and a batch of 1; return its directory.
 
     A batch of unknown size would leave SHAPE, STRIDED_SLICE and PACK around reshapes. Writing it here, and not
     through from_keras_model, names inputs and outputs and saves the converter a second tracing.
@@ -341,8 +344,8 @@ def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path
 
 
 def _check_loops(graph: Any) -> None:
-    """Refuse a loop: TensorFlow 2.21 dies of a segmentation fault when it calibrates many of them (map_fn, a gather
-    in the body), leaves others in float with int8, and takes none with int16x8."""
+    """Reject loops: TensorFlow 2.21 crashes when it calibrates many of them (map_fn, a gather in the body), leaves
+    others in float with int8, and supports none with int16x8."""
     for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
         for node in nodes:
             if node.op in LOOP_OPERATIONS:
@@ -361,7 +364,7 @@ def _configure(tf: Any, converter: Any, options: ConverterOptions) -> None:
         "int8": sets.TFLITE_BUILTINS_INT8,
         "int16x8": sets.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
     }
-    # What the converter has not with int16 activations it then leaves in float, and does not refuse.
+    # The converter then leaves operators without int16 activations in float, instead of rejecting them.
     fallback = [sets.TFLITE_BUILTINS] if options.quantize == "int16x8" else []
     converter.target_spec.supported_ops = [operators[options.quantize], *fallback]
     if options.quantize == "float32":
@@ -375,7 +378,7 @@ def _configure(tf: Any, converter: Any, options: ConverterOptions) -> None:
 
 
 def sample_rows(names: Sequence[str], samples: Sequence[Any], progress: child.Progress) -> Iterator[dict[str, Any]]:
-    """The samples one by one, with a batch of 1, by the names of the inputs."""
+    """Yield the samples one by one, with a batch of 1, by the names of the inputs."""
     count = len(samples[0])
     every = max(1, count // PROGRESS_STEPS)
     for index in range(count):
@@ -386,7 +389,7 @@ def sample_rows(names: Sequence[str], samples: Sequence[Any], progress: child.Pr
 
 
 def order_of(content: bytes, model: FloatModel) -> Order:
-    """Which input and output of the float model each graph input and output is, by the file's signature."""
+    """Return the float model's index of each graph input and output, from the file's signature."""
     from tensorflow.lite.python import schema_py_generated as schema
 
     file = schema.Model.GetRootAs(content)
