@@ -206,7 +206,7 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimit:
-    """The most inputs, or dimensions of a tensor, that the runtime's kernel of an operator takes."""
+    """The maximum number of inputs, or of dimensions of a tensor, of the runtime's kernel of an operator."""
 
     operator: str
     quantity: LimitQuantity
@@ -215,7 +215,7 @@ class OperatorLimit:
 
 @dataclass(frozen=True, slots=True)
 class RankLimit:
-    """The most dimensions that a kernel takes without Prepare telling: Invoke fails or does nothing.
+    """The maximum of dimensions of a kernel that Prepare does not check: Invoke fails or does nothing.
 
     kernels: the set whose kernel it is, None for every set; dtype: the first input's type, None for any.
     """
@@ -231,8 +231,8 @@ class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself brings. takes: what their kernels take; for an
-    operator without an entry nothing is known.
+    custom_resolver: the same for the custom operators that TFLM itself brings. kernel_types: the types that their
+    kernels support; unknown for an operator without an entry.
 
     Structs are field lists for edgetool.target.types.struct_size, "" where there is none. structs: by name, each
     made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
@@ -286,14 +286,14 @@ class Runtime:
         return tuple({**dict(self.op_data), **dict(own)}.items())
 
     def limit(self, code: str, quantity: LimitQuantity) -> int | None:
-        """The most inputs or dimensions that the operator's kernel takes; None where none is known."""
+        """Return the maximum of inputs or dimensions of the operator's kernel; None if there is no known limit."""
         for item in self.limits:
             if (item.operator, item.quantity) == (code, quantity):
                 return item.maximum
         return None
 
     def kernel_types_of(self, code: str) -> KernelTypes | None:
-        """What the kernel of a built-in operator takes; None where nothing is known."""
+        """Return the types that the kernel of a built-in operator supports; None if unknown."""
         return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
@@ -306,7 +306,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a model is meant to run on: a board with its memories, or a bare core without limits.
+    """The device for a model: a board with its memories, or a bare core without limits.
 
     arena_region_name picks the region for the arena; None is the largest of kind "sram". usual_kernels names
     what people mostly run there, where that is neither of the two known sets of kernels.
@@ -387,7 +387,7 @@ class Target:
         kernels: str | None = None,
         runtime: str | None = None,
     ) -> Target:
-        """This target with what the user knows better; None leaves a value as it is.
+        """Return this target with the user's values; None leaves a value as it is.
 
         sram_bytes and flash_bytes replace the size of the arena's and the model's region, or add one to
         a bare core; runtime is the name of a packaged runtime. Raises TargetError for an unknown name or

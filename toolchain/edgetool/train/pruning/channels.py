@@ -123,12 +123,12 @@ def product_residue(residues: Sequence[Residue]) -> Residue:
 class LayerFacts:
     """What pruning needs to rebuild a layer, from all its calls.
 
-    label: its name, with the names of the models around it where it is not unique. weights: (position in
+    label: its name, with the names of the models around it if it is not unique. weights: (position in
     layer.weights, axis) -> the channels along that axis. sizes: key of its configuration -> the position in that
-    entry, None for the entry itself, and the channels that it counts. made: the channels that the layer makes, for a
-    layer that can lose outputs. kernel: position and axis of the weight that makes them. scale: position of a batch
-    normalization's gamma. whole: why a layer with parameters keeps its size. given_up: whether the channels of some
-    call could not be followed.
+    entry, None for the entry itself, and the channels that it counts. output_channels: the channels that the layer
+    produces, if it can lose outputs. kernel: position and axis of the weight that produces them. scale: position of
+    a batch normalization's gamma. kept_reason: why a layer with parameters keeps its size. untracked: whether the
+    channels of some call could not be tracked.
     """
 
     layer: Any
