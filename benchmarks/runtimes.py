@@ -15,14 +15,14 @@ import numpy as np
 
 from edgetool import errors
 from edgetool.execute.quantize import random_inputs
-from edgetool.execute.run import Engine, run_model
+from edgetool.execute.run import RunEngine, run_model
 from edgetool.model.reader import read_model
 
-KERNELS: dict[str, Engine] = {"reference": "litert-reference", "default": "litert"}
+KERNELS: dict[str, RunEngine] = {"reference": "litert-reference", "default": "litert"}
 ROW = "{:<32} {:<10} {:<8} {:>12} {:>12} {:>10}"
 
 
-def rows(path: Path, samples: int, seed: int, engine: Engine) -> list[tuple[str, ...]]:
+def rows(path: Path, samples: int, seed: int, engine: RunEngine) -> list[tuple[str, ...]]:
     """One row per output of the model."""
     blob = path.read_bytes()
     model = read_model(blob, name=path.name)

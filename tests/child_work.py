@@ -47,7 +47,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
             folder = workdir / "another"
             folder.mkdir()
             return child.run(
-                "tests.child_work", request["inner"], workdir=folder, limits=child.Limits(), doing="testing"
+                "tests.child_work", request["inner"], workdir=folder, limits=child.ProcessLimits(), doing="testing"
             )
         case "start another and sleep":
             other = subprocess.Popen(["sleep", "300"])

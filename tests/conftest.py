@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetool.convert.opening import ONE_THREAD
+from edgetool.convert.load_keras import ONE_THREAD
 
 # OR-Tools dies in a process that has loaded TensorFlow before it; the other way round both work.
 with contextlib.suppress(ImportError):

@@ -33,13 +33,13 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(
-    workdir: Path, *, limits: child.Limits | None = None, steps: list[str] | None = None, **request: object
+    workdir: Path, *, limits: child.ProcessLimits | None = None, steps: list[str] | None = None, **request: object
 ) -> dict[str, object]:
     return child.run(
         MODULE,
         request,
         workdir=workdir,
-        limits=limits or child.Limits(),
+        limits=limits or child.ProcessLimits(),
         doing="testing",
         progress=steps.append if steps is not None else None,
     )
@@ -92,7 +92,7 @@ def test_a_dead_child_is_told_with_its_cause_step_and_log(tmp_path: Path, do: st
 def test_a_slow_child_is_stopped(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(ConversionError, match="more than 1 s"):
-        run(tmp_path, limits=child.Limits(seconds=1), do="sleep", seconds=60)
+        run(tmp_path, limits=child.ProcessLimits(seconds=1), do="sleep", seconds=60)
     assert time.monotonic() - started < 15
     assert gone(int((tmp_path / "pid").read_text()))
 
@@ -123,7 +123,7 @@ def test_what_a_child_of_a_child_starts_ends_with_the_outer_one(tmp_path: Path) 
             MODULE,
             {"do": "ask another", "inner": inner},
             workdir=tmp_path,
-            limits=child.Limits(),
+            limits=child.ProcessLimits(),
             doing="testing",
             on_start=stop_when_started,
         )
@@ -156,7 +156,12 @@ def test_only_a_number_that_is_still_the_childs_is_killed(
     monkeypatch.setattr(os, "killpg", killpg)
     with contextlib.suppress(ConversionError):
         child.run(
-            MODULE, request_, workdir=tmp_path, limits=child.Limits(seconds=2), doing="testing", on_start=stops.append
+            MODULE,
+            request_,
+            workdir=tmp_path,
+            limits=child.ProcessLimits(seconds=2),
+            doing="testing",
+            on_start=stops.append,
         )
     stops[0]()
     assert killed
@@ -167,7 +172,7 @@ def test_only_a_number_that_is_still_the_childs_is_killed(
 
 
 def test_a_greedy_child_reaches_its_limit(tmp_path: Path) -> None:
-    limits = child.Limits(memory_bytes=300 * 2**20)
+    limits = child.ProcessLimits(memory_bytes=300 * 2**20)
     with pytest.raises(ConversionError, match="memory limit"):
         run(tmp_path, limits=limits, do="allocate", bytes=2**30)
 
@@ -190,8 +195,8 @@ def test_ctrl_c_leaves_no_child(tmp_path: Path) -> None:
 def test_a_killed_parent_takes_its_child_along(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from edgetool import child\n"
-        f"child.run({MODULE!r}, {{'do': 'sleep', 'seconds': 60}}, workdir=Path(sys.argv[1]), limits=child.Limits(), "
-        "doing='testing')"
+        f"child.run({MODULE!r}, {{'do': 'sleep', 'seconds': 60}}, workdir=Path(sys.argv[1]), "
+        "limits=child.ProcessLimits(), doing='testing')"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
@@ -256,7 +261,7 @@ def test_a_trusted_child_reaches_what_the_user_does(tmp_path: Path, secret: Path
             MODULE,
             {"do": "try", "what": what, "outside": str(secret)},
             workdir=tmp_path / what,
-            limits=child.Limits(),
+            limits=child.ProcessLimits(),
             doing="testing",
             trusted=True,
         )
@@ -286,7 +291,7 @@ def test_what_some_systems_cannot_do_without_comes_along(tmp_path: Path) -> None
 def test_limits_hold_in_the_child(tmp_path: Path) -> None:
     """The soft ones, and the hard ones to which native code could raise them."""
     names = {"RLIMIT_DATA": 2**30, "RLIMIT_FSIZE": 2**20, "RLIMIT_CORE": 0}
-    limits = child.Limits(memory_bytes=2**30, seconds=6.5, file_bytes=2**20)
+    limits = child.ProcessLimits(memory_bytes=2**30, seconds=6.5, file_bytes=2**20)
     given = run(tmp_path, limits=limits, do="read limits", names=[*names, "RLIMIT_CPU"])["limits"]
     seconds = 7 * (os.cpu_count() or 1)
     assert given == {name: [size, size] for name, size in names.items()} | {"RLIMIT_CPU": [seconds, seconds + 1]}
@@ -305,11 +310,11 @@ def test_a_lower_limit_of_the_users_stays(tmp_path: Path) -> None:
 
 def test_a_file_that_grows_beyond_its_limit_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no space for temporary files: File too large"):
-        run(tmp_path, limits=child.Limits(file_bytes=2**20), do="fill", bytes=2**21)
+        run(tmp_path, limits=child.ProcessLimits(file_bytes=2**20), do="fill", bytes=2**21)
 
 
 def test_what_a_child_says_that_is_no_message_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LONGEST_BYTES", 10_000)
+    monkeypatch.setattr(process, "MAX_MESSAGE_BYTES", 10_000)
     for word in ("[", "x"):  # too deep for a parser, and too long
         assert run(tmp_path, do="babble", text=word * 20_000)["echo"] == "said"
 

@@ -44,11 +44,11 @@ def test_a_lack_of_room_is_seen_in_every_form(code: int) -> None:
         caused(InvalidModelError("cannot be loaded"), OSError(code, said)),
         on_the_way(ValueError("not saved"), OSError(code, said)),
     ):
-        assert folder.lack_of_room(error) == said
+        assert folder.disk_full_reason(error) == said
 
 
 def test_numpy_says_it_without_a_number() -> None:
-    assert folder.lack_of_room(OSError("49000 requested and 16256 written")) is not None
+    assert folder.disk_full_reason(OSError("49000 requested and 16256 written")) is not None
 
 
 def test_other_errors_are_none_of_it() -> None:
@@ -60,7 +60,7 @@ def test_other_errors_are_none_of_it() -> None:
         InvalidModelError("a layer is called 'No space left on device'"),
         hidden,
     ):
-        assert folder.lack_of_room(error) is None
+        assert folder.disk_full_reason(error) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_other_errors_are_none_of_it() -> None:
     ],
 )
 def test_named_is_the_directory_that_the_user_knows(worked_in: str, place: str) -> None:
-    assert folder.known(Path(worked_in)) == Path(place)
+    assert folder.temporary_parent(Path(worked_in)) == Path(place)
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -87,7 +87,7 @@ def test_a_child_that_finds_no_room_says_so(tmp_path: Path, code: int) -> None:
 
 def test_a_child_whose_log_has_no_room_says_so(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="File too large"):
-        run(tmp_path, limits=child.Limits(file_bytes=1), do="raise")
+        run(tmp_path, limits=child.ProcessLimits(file_bytes=1), do="raise")
 
 
 @pytest.mark.parametrize("do", ["crash", "exit", "raise"])

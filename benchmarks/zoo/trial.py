@@ -19,7 +19,7 @@ from edgetool.convert.quality import compare_outputs
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import EdgetoolError, UnsupportedModelError
 from edgetool.execute.quantize import dequantize, quantize
-from edgetool.execute.run import Engine, run_model
+from edgetool.execute.run import RunEngine, run_model
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -32,7 +32,7 @@ TARGET = "cortex-m7"
 CONVERTED, PLANNED = "model.tflite", "planned.tflite"
 PLAN_SECONDS = 2.0
 # LiteRT's reference kernels add up int8 wrongly (SUM); its default ones round otherwise: TFLM is to be like either.
-ENGINES: tuple[Engine, ...] = ("tflm", "litert-reference", "litert")
+ENGINES: tuple[RunEngine, ...] = ("tflm", "litert-reference", "litert")
 # How much further from Keras than LiteRT the rounding of other kernels may take TFLM.
 KERNEL_DB = 2.0
 
@@ -148,7 +148,7 @@ def _compared(
     return tuple(sorted(outputs, key=lambda output: output.name))
 
 
-def _run(blob: bytes, raw: Sequence[Array], engine: Engine) -> tuple[Array, ...] | None:
+def _run(blob: bytes, raw: Sequence[Array], engine: RunEngine) -> tuple[Array, ...] | None:
     """The outputs; None where LiteRT lacks an operator (its reference kernels have no ELU), which TFLM must not."""
     try:
         return run_model(blob, raw, engine=engine)

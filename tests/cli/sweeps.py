@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.request import Value
+from edgetool.convert.request import BuilderArgument
 from edgetool.gate.limits import Budget
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.report.json import plain
@@ -72,7 +72,7 @@ def row(
     level: float = 0.0,
     precision: str = "int8",
     target: str = "pico",
-    parameters: Sequence[tuple[str, Value]] = (),
+    parameters: Sequence[tuple[str, BuilderArgument]] = (),
     limits: SweepLimits = LIMITS,
     metrics: Metrics | None = None,
     **changes: Any,

@@ -32,11 +32,11 @@ def main(folder: Path) -> None:
 
 def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> None:
     from edgetool.convert import tflite
-    from edgetool.convert.calibrated import LayerMap, convert_calibrated, settings_of
     from edgetool.convert.debug import debug_quantization
     from edgetool.convert.keras_model import float_model
     from edgetool.convert.lowering.context import LoweringOptions
     from edgetool.convert.lowering.lower import plan_lowering
+    from edgetool.convert.quantizer import LayerMap, convert_calibrated, settings_of
     from edgetool.errors import UsageError
 
     lowering = plan_lowering(tf, keras, keras_model, LoweringOptions("auto", "int8", False))
@@ -50,13 +50,13 @@ def _measure(tf: Any, keras: Any, keras_model: Any, folder: Path, name: str) -> 
     samples = [np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)]
 
     def rows() -> Iterator[dict[str, Any]]:
-        return tflite.rows(model.signature_inputs, samples, lambda step: None)
+        return tflite.sample_rows(model.signature_inputs, samples, lambda step: None)
 
     work = folder / name
     work.mkdir()
     directory = tflite._export(tf, replace(model, traced=traced), work, integer=True)
     converter = tf.lite.TFLiteConverter.from_saved_model(str(directory), signature_keys=[tflite.SERVING])
-    tflite._configure(tf, converter, tflite.Options("int8", "int8", False))
+    tflite._configure(tf, converter, tflite.ConverterOptions("int8", "int8", False))
     converter.representative_dataset = rows
     layers = LayerMap(lowering.layers, dict(zip(model.signature_outputs, lowering.output_layers, strict=True)))
     made = convert_calibrated(tf, converter, layers, ())

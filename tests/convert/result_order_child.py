@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
     import tensorflow as tf
 
     from edgetool.convert import tflite
-    from edgetool.convert.calibrated import LayerMap, convert_calibrated, quantize, settings_of
+    from edgetool.convert.quantizer import LayerMap, convert_calibrated, quantize, settings_of
     from edgetool.model.reader import read_model
 
     samples = np.random.default_rng(0).uniform(-1, 1, (8, 6)).astype(np.float32)
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
         return {"y": tf.concat([first * tf.tanh(last) for first, _, last in parts], 1)}
 
     converter = tf.lite.TFLiteConverter.from_concrete_functions([unread.get_concrete_function()])
-    tflite._configure(tf, converter, tflite.Options("int8", "int8", False))
+    tflite._configure(tf, converter, tflite.ConverterOptions("int8", "int8", False))
     converter.representative_dataset = lambda: ([row[None]] for row in samples)
     calibrated = convert_calibrated(tf, converter, LayerMap({}), ()).calibrated
     assert calibrated is not None

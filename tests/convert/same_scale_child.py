@@ -21,13 +21,13 @@ def main(folder: Path) -> None:
     import tensorflow as tf
 
     from edgetool.convert import tflite
-    from edgetool.convert.calibrated import LayerMap, convert_calibrated
+    from edgetool.convert.quantizer import LayerMap, convert_calibrated
 
     samples = np.random.default_rng(0).uniform(-1, 1, (SAMPLES, 4, 4, 3)).astype(np.float32)
-    for name, graph in {"clash": _clash, "plain": _plain}.items():
+    for name, graph in {"clash": _clash, "plain": _signature_name}.items():
         function = _traced(tf, graph)
         converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
-        tflite._configure(tf, converter, tflite.Options("int8", "int8", False))
+        tflite._configure(tf, converter, tflite.ConverterOptions("int8", "int8", False))
         converter.representative_dataset = lambda: ([row[None]] for row in samples)
         refused = False
         try:
@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
         (folder / f"{name}.tflite").write_bytes(made.content)
         rows = [function(x=tf.constant(row[None])) for row in samples]
         expected = [np.stack([row[f"out_{i}"].numpy() for row in rows]).tolist() for i in range(len(rows[0]))]
-        told = {"refused": refused, "joined": made.joined, "samples": samples.tolist(), "expected": expected}
+        told = {"refused": refused, "joined": made.requantized, "samples": samples.tolist(), "expected": expected}
         (folder / f"{name}.json").write_text(json.dumps(told))
 
 
@@ -55,11 +55,11 @@ def _clash(tf: Any, x: Any, kernels: Any) -> list[Any]:
     """Three that want one scale read the same two tensors, and the scale of one of these is not free."""
     first = tf.nn.relu(tf.nn.conv2d(x, kernels[0], 1, "SAME"))
     second = tf.tanh(tf.nn.conv2d(x, kernels[1], 1, "SAME"))
-    joined = [tf.concat([first, second], 3), tf.maximum(first, second), tf.minimum(first, second)]
-    return [*joined, first * second, first - second]
+    requantized = [tf.concat([first, second], 3), tf.maximum(first, second), tf.minimum(first, second)]
+    return [*requantized, first * second, first - second]
 
 
-def _plain(tf: Any, x: Any, kernels: Any) -> list[Any]:
+def _signature_name(tf: Any, x: Any, kernels: Any) -> list[Any]:
     return [tf.concat([tf.nn.conv2d(x, kernel, 1, "SAME") for kernel in kernels], 3)]
 
 

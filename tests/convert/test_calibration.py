@@ -28,7 +28,7 @@ from edgetool.convert.samples import (
     SampleSet,
     check_varied,
     default_range,
-    prepared,
+    prepare_sample,
     store,
     synthetic_samples,
 )
@@ -54,13 +54,13 @@ def stored(samples: SampleSet, *specs: InputSpec, to: Path, normalisation: Norma
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "uint8", "int64", "bool", ">f4"])
 def test_numbers_of_any_type_become_the_inputs_own(dtype: str) -> None:
-    result = prepared(np.array([0, 1, 1]).astype(dtype), VECTOR, None, "here")
+    result = prepare_sample(np.array([0, 1, 1]).astype(dtype), VECTOR, None, "here")
     assert result.dtype == np.float32
     assert result.tolist() == [0, 1, 1]
 
 
 def test_a_sample_may_bring_a_batch_of_one() -> None:
-    assert prepared(np.ones((1, 3)), VECTOR, None, "here").shape == (3,)
+    assert prepare_sample(np.ones((1, 3)), VECTOR, None, "here").shape == (3,)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_sample_may_bring_a_batch_of_one() -> None:
 )
 def test_what_does_not_fit_is_refused_with_the_sample(values: Any, spec: InputSpec, said: str) -> None:
     with pytest.raises(CalibrationError, match=said) as caught:
-        prepared(values, spec, None, "data.npy sample 7")
+        prepare_sample(values, spec, None, "data.npy sample 7")
     assert caught.value.where == "data.npy sample 7"
     assert caught.value.exit_code == 2
 
@@ -88,17 +88,17 @@ def test_mean_and_std_scale_and_offset() -> None:
     values = np.array([10.0, 20.0, 30.0])
     standardised = Normalisation.of((20.0,), (10.0,), None, None)
     scaled = Normalisation.of(None, None, (0.1, 0.2, 0.3), (1.0,))
-    assert prepared(values, VECTOR, standardised, "").tolist() == [-1, 0, 1]
-    assert prepared(values, VECTOR, scaled, "") == pytest.approx([2, 5, 10])
+    assert prepare_sample(values, VECTOR, standardised, "").tolist() == [-1, 0, 1]
+    assert prepare_sample(values, VECTOR, scaled, "") == pytest.approx([2, 5, 10])
     assert Normalisation.of(None, None, None, None) is None
-    assert prepared(values, TOKENS, standardised, "").tolist() == [10, 20, 30]  # indices are never scaled
+    assert prepare_sample(values, TOKENS, standardised, "").tolist() == [10, 20, 30]  # indices are never scaled
 
 
 def test_one_value_per_channel_or_one_for_all() -> None:
     three = Normalisation.of((1.0, 2.0, 3.0), (1.0,), None, None)
-    assert prepared(np.zeros((4, 6, 3)), PICTURE, three, "")[0, 0].tolist() == [-1, -2, -3]
+    assert prepare_sample(np.zeros((4, 6, 3)), PICTURE, three, "")[0, 0].tolist() == [-1, -2, -3]
     with pytest.raises(CalibrationError, match="3 values for the channels of input 'grey'"):
-        prepared(np.zeros((4, 6, 1)), GREY, three, "")
+        prepare_sample(np.zeros((4, 6, 1)), GREY, three, "")
     with pytest.raises(CalibrationError, match="3 means and 2 standard"):
         Normalisation.of((1.0, 2.0, 3.0), (1.0, 2.0), None, None)
 
@@ -107,7 +107,7 @@ def test_one_value_per_channel_or_one_for_all() -> None:
     hnp.arrays(np.float32, (3,), elements=st.floats(-1e6, 1e6, width=32)), st.floats(-1e3, 1e3), st.floats(0.01, 1e3)
 )
 def test_normalisation_is_the_textbook_formula(values: Any, mean: float, std: float) -> None:
-    result = prepared(values, VECTOR, Normalisation.of((mean,), (std,), None, None), "")
+    result = prepare_sample(values, VECTOR, Normalisation.of((mean,), (std,), None, None), "")
     assert result == pytest.approx((values.astype(np.float64) - mean) / std, rel=1e-5, abs=1e-4)
 
 

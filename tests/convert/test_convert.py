@@ -328,7 +328,7 @@ def test_trusted_code_runs_and_is_recorded(models: Path, convert: Convert) -> No
 def notes_of(answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(child, "run", lambda *_, **__: answer)
     result = run_on_model(
-        "none", {}, tmp_path, workdir=tmp_path, limits=child.Limits(), doing="", advice="", progress=None
+        "none", {}, tmp_path, workdir=tmp_path, limits=child.ProcessLimits(), doing="", advice="", progress=None
     )
     notes: list[str] = result["notes"]
     return notes
@@ -356,7 +356,7 @@ def test_only_trusted_code_is_not_confined(tmp_path: Path, monkeypatch: pytest.M
         {"trust_model_code": trusted},
         tmp_path,
         workdir=tmp_path,
-        limits=child.Limits(),
+        limits=child.ProcessLimits(),
         doing="",
         advice="",
         progress=None,

@@ -11,10 +11,15 @@ import pytest
 
 from edgetool.child import ChildDiedError
 from edgetool.convert.convert import convert_model
-from edgetool.convert.load_keras import LoadedKeras, import_libraries, load_keras_file, read_code
-from edgetool.convert.opening import checked_config
+from edgetool.convert.load_keras import (
+    LoadedKeras,
+    checked_config,
+    import_custom_code,
+    import_libraries,
+    load_keras_file,
+)
 from edgetool.convert.request import ConvertRequest
-from edgetool.convert.source import read_source
+from edgetool.convert.source import read_model_file
 from edgetool.errors import UnsupportedModelError, UsageError
 
 CODE = """
@@ -61,7 +66,7 @@ def module(folder: Path, text: str, name: str = "own_layers.py") -> Path:
 def load(path: Path, code: Path | None, *, trust: bool = True) -> LoadedKeras:
     keras = import_libraries()[1]
     keras.saving.get_custom_objects().clear()
-    source = read_source(path)
+    source = read_model_file(path)
     config, _ = checked_config(source, trust)
     assert config is not None
     return load_keras_file(keras, source, config, path.parent, trust_model_code=trust, custom_objects=code)
@@ -71,7 +76,7 @@ def load(path: Path, code: Path | None, *, trust: bool = True) -> LoadedKeras:
 def test_its_classes_and_functions_are_made_known(tmp_path: Path, suffix: str) -> None:
     keras = import_libraries()[1]
     path = module(tmp_path, CODE)
-    own = read_code(path).objects
+    own = import_custom_code(path).objects
     assert {"Own", "wave", "Registered"} <= set(own)
     layers = [keras.Input((4,)), own["Own"](), keras.layers.Dense(2, activation=own["wave"]), own["Registered"]()]
     made = keras.Sequential(layers)
@@ -93,7 +98,7 @@ def test_a_model_of_tf_keras_with_its_own_class_loads_with_tf_keras(tmp_path: Pa
     path.write_text(
         "import tf_keras\nclass Double(tf_keras.layers.Layer):\n    def call(self, x):\n        return x * 2\n"
     )
-    own = read_code(path).objects["Double"]
+    own = import_custom_code(path).objects["Double"]
     made = tf_keras.Sequential([tf_keras.Input((4,)), own(), tf_keras.layers.Dense(2)])
     inputs = np.ones((1, 4), np.float32)
     for suffix in ("h5", "keras"):
@@ -106,7 +111,7 @@ def test_a_model_of_tf_keras_with_its_own_class_loads_with_tf_keras(tmp_path: Pa
 
 def test_a_dictionary_says_what_is_made_known(tmp_path: Path) -> None:
     text = "class A: pass\nclass B: pass\nCUSTOM_OBJECTS = {'Package>A': A}\n"
-    assert set(read_code(module(tmp_path, text)).objects) == {"Package>A"}
+    assert set(import_custom_code(module(tmp_path, text)).objects) == {"Package>A"}
 
 
 @pytest.mark.parametrize(
@@ -121,22 +126,22 @@ def test_a_dictionary_says_what_is_made_known(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_with_the_module_is_told(tmp_path: Path, text: str, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=said):
-        read_code(module(tmp_path, text))
+        import_custom_code(module(tmp_path, text))
 
 
 def test_the_path_must_be_a_module_of_its_own_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_code(tmp_path / "none.py")
+        import_custom_code(tmp_path / "none.py")
     with pytest.raises(UsageError, match="same name as the Python module random"):
-        read_code(module(tmp_path, "", "random.py"))
+        import_custom_code(module(tmp_path, "", "random.py"))
     with pytest.raises(UsageError, match="is not a Python file"):
-        read_code(module(tmp_path, "", "own_layers.txt"))
+        import_custom_code(module(tmp_path, "", "own_layers.txt"))
 
 
 def test_code_that_fails_while_loading_is_told_with_file_and_line(tmp_path: Path) -> None:
     keras = import_libraries()[1]
     path = module(tmp_path, CODE)
-    own = read_code(path).objects["Own"]
+    own = import_custom_code(path).objects["Own"]
     keras.Sequential([keras.Input((4,)), own()]).save(tmp_path / "made.keras")
     path.write_text(CODE.replace("self.scale = ", "missing; self.scale = "), encoding="utf-8")
     del sys.modules["own_layers"]
@@ -149,7 +154,7 @@ def test_a_module_that_imports_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(
         UnsupportedModelError, match=r"no_such_module.*install the modules that it imports.*own_layers.py"
     ):
-        read_code(path)
+        import_custom_code(path)
 
 
 def test_a_module_that_ends_the_process_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.debug import _Seen
+from edgetool.convert.debug import _TensorStatistics
 from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
@@ -29,13 +29,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_channels_of_almost_nothing_make_no_astronomical_ratio() -> None:
     """The other channels are what float32 leaves of a saturated function: their reach is no measure."""
     operator = Operator(0, "ADD", 1, (0, 1), (2,), None)
-    seen = _Seen(operator, "bad", False, 1 / 127, 0)
+    seen = _TensorStatistics(operator, "bad", False, 1 / 127, 0)
     values = np.array([[1.0, 6.3e-20, 5.0e-38, -6.3e-20], [0.5, 0.0, 0.0, 0.0]])
     seen.add(values, np.round(values * 127).astype(np.int8))
-    assert seen.loud == (0, 2.0**23)
-    seen = _Seen(operator, "bad", False, 1.0, 0)
+    assert seen.widest_channel == (0, 2.0**23)
+    seen = _TensorStatistics(operator, "bad", False, 1.0, 0)
     seen.add(np.array([[1.0, 64.0, 2.0, 1.0]]), np.array([[1, 64, 2, 1]], np.int8))
-    assert seen.loud == (1, 64.0 / 1.5)
+    assert seen.widest_channel == (1, 64.0 / 1.5)
 
 
 def sqnr_db(expected: Any, actual: Any) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from edgetool.convert import file_checks
 from edgetool.convert.file_checks import check_entries, leads_out
-from edgetool.convert.source import read_source
+from edgetool.convert.source import read_model_file
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 
 
@@ -40,7 +40,7 @@ def archive(path: Path, *more: tuple[str, bytes], method: int = zipfile.ZIP_STOR
 )
 def test_an_entry_that_leads_elsewhere_is_refused(tmp_path: Path, entry: str, said: str) -> None:
     with pytest.raises(UnsupportedModelError, match=said) as caught:
-        read_source(archive(tmp_path / "a.keras", (entry, b"/etc/passwd")))
+        read_model_file(archive(tmp_path / "a.keras", (entry, b"/etc/passwd")))
     assert caught.value.where == str(tmp_path / "a.keras")
 
 
@@ -58,7 +58,7 @@ def test_an_entry_that_unpacks_to_much_more_than_it_is_is_refused(tmp_path: Path
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_compressions_are_refused(tmp_path: Path, method: int) -> None:
     with pytest.raises(UnsupportedModelError, match="uses a compression method that Keras does not use"):
-        read_source(archive(tmp_path / "a.keras", method=method))
+        read_model_file(archive(tmp_path / "a.keras", method=method))
 
 
 def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(content)
     with pytest.raises(UnsupportedModelError, match=r"entry 'config\.json' is encrypted"):
-        read_source(path)
+        read_model_file(path)
 
 
 def test_sizes_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_checks, "TOTAL_LIMIT_BYTES", 100)
     with pytest.raises(UnsupportedModelError, match="its files declare a total of 102 bytes"):
-        read_source(archive(tmp_path / "a.keras", ("assets/a", bytes(50)), ("assets/b", bytes(50))))
+        read_model_file(archive(tmp_path / "a.keras", ("assets/a", bytes(50)), ("assets/b", bytes(50))))
 
 
 def test_an_entry_gives_no_more_than_it_claims(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_an_entry_gives_no_more_than_it_claims(tmp_path: Path) -> None:
     struct.pack_into("<I", content, 22, 2)
     path.write_bytes(content)
     with pytest.raises(InvalidModelError, match="damaged"):
-        read_source(path)
+        read_model_file(path)
 
 
 @pytest.mark.parametrize("name", ["assets/words.txt", "a/..b/c", "...", "ü/ö"])

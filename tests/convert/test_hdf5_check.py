@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from edgetool.convert import file_checks
-from edgetool.convert.source import read_source
+from edgetool.convert.source import read_model_file
 from edgetool.errors import UnsupportedModelError
 
 h5py = pytest.importorskip("h5py", reason="needs the convert extra")
@@ -82,7 +82,7 @@ def test_a_hostile_file_is_refused_by_the_objects_name(tmp_path: Path, name: str
     change, said = HOSTILE[name]
     path = h5(tmp_path / "a.h5", change)
     with pytest.raises(UnsupportedModelError, match=said) as caught:
-        read_source(path)
+        read_model_file(path)
     assert caught.value.where == str(path)
 
 
@@ -92,7 +92,7 @@ def test_so_it_is_inside_an_archive(tmp_path: Path, name: str, method: int) -> N
     change, said = HOSTILE[name]
     path = archived(tmp_path / "a.keras", h5(tmp_path / "a.h5", change).read_bytes(), method)
     with pytest.raises(UnsupportedModelError, match=said) as caught:
-        read_source(path)
+        read_model_file(path)
     if not said.startswith("than"):
         assert "model.weights.h5" in caught.value.what
 
@@ -100,7 +100,7 @@ def test_so_it_is_inside_an_archive(tmp_path: Path, name: str, method: int) -> N
 def test_arrays_that_are_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_checks, "EXPANDING_BYTES", 2**40)  # this is about their sum
     with pytest.raises(UnsupportedModelError, match="its arrays up to /w4 declare a total of 10737418240 bytes"):
-        read_source(h5(tmp_path / "a.h5", many_arrays))
+        read_model_file(h5(tmp_path / "a.h5", many_arrays))
 
 
 def test_what_keras_writes_passes(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_what_keras_writes_passes(tmp_path: Path) -> None:
         file.attrs["nothing"] = h5py.Empty("f4")
 
     path = h5(tmp_path / "a.h5", honest)
-    assert read_source(path).config == json.loads(CONFIG)
+    assert read_model_file(path).config == json.loads(CONFIG)
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        assert read_source(archived(tmp_path / "a.keras", path.read_bytes(), method)).kind == "keras"
+        assert read_model_file(archived(tmp_path / "a.keras", path.read_bytes(), method)).kind == "keras"
 
 
 @pytest.mark.parametrize("where", ["/", "/layer", "/layer/w"])
@@ -133,7 +133,7 @@ def test_attributes_that_are_too_large_are_refused(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(file_checks, "ATTRIBUTE_LIMIT_BYTES", 1000)
     with pytest.raises(UnsupportedModelError, match=f"attribute 'names' of {where} declares 2000 bytes"):
-        read_source(h5(tmp_path / "a.h5", change))
+        read_model_file(h5(tmp_path / "a.h5", change))
 
 
 def test_many_texts_of_any_length_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_many_texts_of_any_length_are_refused(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(file_checks, "TEXTS_LIMIT", 4)
     count = 4
-    read_source(h5(tmp_path / "a.h5", change))
+    read_model_file(h5(tmp_path / "a.h5", change))
     count = 5
     with pytest.raises(UnsupportedModelError, match="attribute 'names' of / declares 5 variable-length strings"):
-        read_source(h5(tmp_path / "b.h5", change))
+        read_model_file(h5(tmp_path / "b.h5", change))

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.convert.opening import checked_config
-from edgetool.convert.source import Source, read_source
+from edgetool.convert.load_keras import checked_config
+from edgetool.convert.source import ModelFile, read_model_file
 from edgetool.errors import UnsupportedModelError
 
 h5py = pytest.importorskip("h5py", reason="needs the convert extra")
@@ -150,7 +150,7 @@ def written(path: Path, config: Node, kind: str, version: str) -> Path:
 TAKEN_OUT = {"what builds a layer", "what compiles a layer's model"}
 
 
-def check_harmless(source: Source, place: str, code: str) -> None:
+def check_harmless(source: ModelFile, place: str, code: str) -> None:
     """The file is refused, or what is to be loaded holds the code no more."""
     if place in TAKEN_OUT:
         with contextlib.suppress(UnsupportedModelError):
@@ -170,7 +170,7 @@ def test_code_is_refused_before_anything_is_loaded(tmp_path: Path, place: str, h
     config = PLACES[place](PAYLOADS[hidden](code))
     for kind in ("h5", "keras"):
         for version in ("1.2.2", "2.4.0", "3.15.1", ""):
-            check_harmless(read_source(written(tmp_path, config, kind, version)), place, code)
+            check_harmless(read_model_file(written(tmp_path, config, kind, version)), place, code)
     assert not mark.exists()
 
 
@@ -182,7 +182,7 @@ def test_code_is_refused_where_tf_keras_is_to_load_the_rest(tmp_path: Path, hidd
     code = payload(mark)
     for place, hide in PLACES.items():
         config = functional(call, hide((PAYLOADS | ALIASES)[hidden](code)))
-        check_harmless(read_source(written(tmp_path, config, kind, "2.13.1")), place, code)
+        check_harmless(read_model_file(written(tmp_path, config, kind, "2.13.1")), place, code)
     assert not mark.exists()
 
 
@@ -192,7 +192,7 @@ def test_objects_registered_under_their_own_name_pass(tmp_path: Path, registered
     relu = {"class_name": "function", "module": "builtins", "config": "relu", "registered_name": "relu"}
     dense = layer("Dense", units=2, activation=relu) | {"registered_name": "Dense"}
     (relu if registered is not None and "Dense" not in registered else dense)["registered_name"] = registered
-    source = read_source(written(tmp_path, functional(call, dense), "keras", "2.13.1"))
+    source = read_model_file(written(tmp_path, functional(call, dense), "keras", "2.13.1"))
     assert checked_config(source, False)[1] == ()
 
 
@@ -205,7 +205,7 @@ def test_the_payload_does_run_where_it_is_loaded_with_trust(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("place", sorted(set(PLACES) - {"a Sequential of Keras 1", "data beside the layers"}))
 def test_the_same_places_with_stock_parts_pass(tmp_path: Path, place: str) -> None:
-    source = read_source(written(tmp_path, PLACES[place](layer("Identity")), "keras", "3.15.1"))
+    source = read_model_file(written(tmp_path, PLACES[place](layer("Identity")), "keras", "3.15.1"))
     config, notes = checked_config(source, False)
     assert (config is not None and '"Identity"' in json.dumps(config)) or place in TAKEN_OUT
     assert notes == ()

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.convert.input_shapes import Declared, Given, fixed, resolve
+from edgetool.convert.input_shapes import DeclaredShape, RequestedShapes, require_fixed, resolve_shapes
 from edgetool.errors import UnsupportedModelError, UsageError
 
-PICTURE: Declared = (None, None, 3)
+PICTURE: DeclaredShape = (None, None, 3)
 
 
 def test_open_sizes_are_filled_in_by_name() -> None:
-    found = resolve(["a", "b"], [PICTURE, (4,)], [("a", [8, 6, 3])], "model.keras")
+    found = resolve_shapes(["a", "b"], [PICTURE, (4,)], [("a", [8, 6, 3])], "model.keras")
     assert found == ((8, 6, 3), (4,))
 
 
 def test_the_only_input_needs_no_name_and_a_batch_of_one_may_be_there() -> None:
     for given_ in ([(None, (8, 6, 3))], [(None, [1, 8, 6, 3])], [("a", (8, 6, 3))]):
-        assert resolve(["a"], [PICTURE], given_, "model.keras") == ((8, 6, 3),)
-    assert resolve(["a"], [(None, None, None)], [(None, (1, 6, 3))], "model.keras") == ((1, 6, 3),)
+        assert resolve_shapes(["a"], [PICTURE], given_, "model.keras") == ((8, 6, 3),)
+    assert resolve_shapes(["a"], [(None, None, None)], [(None, (1, 6, 3))], "model.keras") == ((1, 6, 3),)
 
 
 @pytest.mark.parametrize(
@@ -37,23 +37,25 @@ def test_the_only_input_needs_no_name_and_a_batch_of_one_may_be_there() -> None:
         (["a"], [PICTURE], [(None, (2**20, 2**20, 3))], "cannot have shape"),
     ],
 )
-def test_what_does_not_fit_is_told(names: list[str], declared: list[Declared], shapes: Given, said: str) -> None:
+def test_what_does_not_fit_is_told(
+    names: list[str], declared: list[DeclaredShape], shapes: RequestedShapes, said: str
+) -> None:
     with pytest.raises(UsageError, match=said) as caught:
-        resolve(names, declared, shapes, "model.keras")
+        resolve_shapes(names, declared, shapes, "model.keras")
     assert caught.value.where == "--input-shape"
 
 
 def test_a_size_that_is_left_open_names_the_option() -> None:
     with pytest.raises(UnsupportedModelError, match=r"\(None, 3\).*--input-shape series=SIZE,3"):
-        fixed("series", (None, 3), "model.keras")
+        require_fixed("series", (None, 3), "model.keras")
     with pytest.raises(UnsupportedModelError, match="is empty"):
-        fixed("series", (0, 3), "model.keras")
-    assert fixed("series", (4, 3), "model.keras") == (4, 3)
+        require_fixed("series", (0, 3), "model.keras")
+    assert require_fixed("series", (4, 3), "model.keras") == (4, 3)
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=5), st.booleans())
 def test_any_sizes_that_agree_are_taken(sizes: list[tuple[int, bool]], batch: bool) -> None:
     declared = tuple(None if is_open else size for size, is_open in sizes)
     shape = tuple(size for size, _ in sizes)
-    assert resolve(["x"], [declared], [("x", ((1,) if batch else ()) + shape)], "m") == (shape,)
-    assert resolve(["x"], [declared], [], "m") == (declared,)
+    assert resolve_shapes(["x"], [declared], [("x", ((1,) if batch else ()) + shape)], "m") == (shape,)
+    assert resolve_shapes(["x"], [declared], [], "m") == (declared,)

@@ -253,11 +253,11 @@ def test_models_of_tf_keras_are_taken_as_well() -> None:
 
 
 def test_the_innermost_layer_that_does_not_load_is_named() -> None:
-    from edgetool.convert.float_model import explain
+    from edgetool.convert.float_model import explain_keras_error
 
     nested = (
         "Error when deserializing class 'Sequential' using config={'name': 'whole', 'layers': [{'config': {'name': "
         "'first'}}]}.\n\nException encountered: Error when deserializing class 'RandomShear' using config={'name': "
         "'shear', 'x_factor': [-0.1, 0.1]}.\n\nException encountered: `factor` should be a number"
     )
-    assert explain(TypeError(nested)) == ("`factor` should be a number", "layer 'shear'")
+    assert explain_keras_error(TypeError(nested)) == ("`factor` should be a number", "layer 'shear'")

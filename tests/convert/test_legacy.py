@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from edgetool.convert.keras_names import LAYERS
 from edgetool.convert.legacy import DROPPED_KEYS, HARD_SIGMOID, modernise
-from edgetool.convert.stock_names import LAYERS
 from edgetool.errors import UnsupportedModelError
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.load_keras import LoadedKeras, import_libraries, load_keras_file
-from edgetool.convert.opening import checked_config
-from edgetool.convert.source import read_source
+from edgetool.convert.load_keras import LoadedKeras, checked_config, import_libraries, load_keras_file
+from edgetool.convert.source import read_model_file
 from tests.convert.legacy_models import MODELS, inputs_of, names_of, shake
 
 tf_keras = pytest.importorskip("tf_keras", reason="only tf_keras writes files of Keras 2")
@@ -31,7 +30,7 @@ NOT_COMPARED = {
 
 
 def load(path: Path, workdir: Path, **options: Any) -> LoadedKeras:
-    source = read_source(path)
+    source = read_model_file(path)
     config, _ = checked_config(source, options.pop("trust_model_code", False))
     assert config is not None
     return load_keras_file(KERAS, source, config, workdir, trust_model_code=False, **options)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgetool.convert.load_saved_model import load_saved_model
-from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.errors import EdgetoolError, UnsupportedModelError, UsageError
 
 tf = pytest.importorskip("tensorflow", reason="needs the convert extra")
@@ -124,7 +124,9 @@ def test_the_table_of_another_signature_does_not_come_along(several: Path, tmp_p
     assert load(several, "lookup").tracked.table is not None
     rng = np.random.default_rng(0)
     samples = [rng.normal(size=(4, *spec.shape)).astype(np.float32) for spec in model.specs]
-    content = convert(tf, model, samples, Options("float32", "float32", False), tmp_path, lambda step: None).content
+    content = convert(
+        tf, model, samples, ConverterOptions("float32", "float32", False), tmp_path, lambda step: None
+    ).content
     order = order_of(content, model)
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     interpreter = litert.Interpreter(model_content=content)

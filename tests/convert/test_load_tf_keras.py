@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from edgetool.convert import load_keras
-from edgetool.convert.opening import library_versions
-from edgetool.convert.tf_keras_needs import FUNCTIONS
+from edgetool.convert.load_keras import library_versions
+from edgetool.convert.tf_keras_layers import FUNCTIONS
 from edgetool.errors import MissingExtraError, UnsupportedModelError
 
 tf_keras = pytest.importorskip("tf_keras", reason="only tf_keras loads these")

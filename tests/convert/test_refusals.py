@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetool.child import Limits
+from edgetool.child import ProcessLimits
 from edgetool.errors import (
     CalibrationError,
     ConversionError,
@@ -214,14 +214,14 @@ def test_a_file_that_hangs_its_reader_is_given_up() -> None:
 def test_the_time_limit_ends_the_child(models: Path, convert: Convert) -> None:
     start = time.monotonic()
     with pytest.raises(ConversionError, match=r"more than 0\.5 s"):
-        convert(models / "small.keras", limits=Limits(seconds=0.5))
+        convert(models / "small.keras", limits=ProcessLimits(seconds=0.5))
     assert time.monotonic() - start < 10
     assert children_of(os.getpid()) == []
 
 
 def test_the_memory_limit_ends_the_work(models: Path, convert: Convert) -> None:
     with pytest.raises(ConversionError, match=r"cannot be imported.*memory limit|memory limit|crashed with SIG"):
-        convert(models / "small.keras", limits=Limits(memory_bytes=60 * 2**20))
+        convert(models / "small.keras", limits=ProcessLimits(memory_bytes=60 * 2**20))
 
 
 def test_a_missing_library_is_an_extra_to_install(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.convert import source
-from edgetool.convert.source import read_source
+from edgetool.convert.source import read_model_file
 from edgetool.errors import EdgetoolError, InvalidModelError, UnsupportedModelError, UsageError
 
 CONFIG = {"class_name": "Sequential", "config": {"layers": []}}
@@ -55,7 +55,7 @@ def test_what_is_no_model_is_told_in_one_line(tmp_path: Path, content: bytes, sa
     path = tmp_path / "model.h5"
     path.write_bytes(content)
     with pytest.raises(InvalidModelError) as caught:
-        read_source(path)
+        read_model_file(path)
     assert said in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -63,14 +63,14 @@ def test_what_is_no_model_is_told_in_one_line(tmp_path: Path, content: bytes, sa
 
 
 def test_hdf5_models_are_read_without_keras(tmp_path: Path) -> None:
-    source = read_source(write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG), keras_version="2.4.0"))
+    source = read_model_file(write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG), keras_version="2.4.0"))
     assert (source.kind, source.config, source.keras_version, source.legacy) == ("h5", CONFIG, "2.4.0", True)
 
 
 @pytest.mark.parametrize(("version", "legacy"), [("3.15.1", False), ("2.21.0", True), ("1.2", True), ("", True)])
 def test_the_version_tells_legacy_files_apart(tmp_path: Path, version: str, legacy: bool) -> None:
     path = write_hdf5(tmp_path / "a.h5", model_config=json.dumps(CONFIG), keras_version=version)
-    assert read_source(path).legacy is legacy
+    assert read_model_file(path).legacy is legacy
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
@@ -79,7 +79,7 @@ def test_truncated_hdf5_is_told(tmp_path: Path, keep: float) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep)])
     with pytest.raises(InvalidModelError, match="truncated"):
-        read_source(path)
+        read_model_file(path)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_truncated_hdf5_is_told(tmp_path: Path, keep: float) -> None:
 )
 def test_hdf5_without_a_model_is_told(tmp_path: Path, attributes: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidModelError, match=said):
-        read_source(write_hdf5(tmp_path / "a.h5", **attributes))
+        read_model_file(write_hdf5(tmp_path / "a.h5", **attributes))
 
 
 def test_hdf5_that_reaches_out_of_itself_is_refused(tmp_path: Path) -> None:
@@ -105,12 +105,12 @@ def test_hdf5_that_reaches_out_of_itself_is_refused(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["model_weights/link"] = h5py.ExternalLink(str(secret), "/x")
     with pytest.raises(UnsupportedModelError, match="/model_weights/link is a link"):
-        read_source(path)
+        read_model_file(path)
     path = write_hdf5(tmp_path / "b.h5", model_config=json.dumps(CONFIG))
     with h5py.File(path, "r+") as file:
         file.create_dataset("model_weights/raw", (64,), "u1", external=[(str(secret), 0, 64)])
     with pytest.raises(UnsupportedModelError, match="raw stores its data in another file"):
-        read_source(path)
+        read_model_file(path)
 
 
 def test_hdf5_that_claims_more_than_a_tflite_can_hold_is_refused(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_hdf5_that_claims_more_than_a_tflite_can_hold_is_refused(tmp_path: Path)
     with h5py.File(path, "r+") as file:
         file.create_dataset("model_weights/bomb", (1 << 40,), "f4", chunks=(1024,))
     with pytest.raises(UnsupportedModelError, match="bomb declares"):
-        read_source(path)
+        read_model_file(path)
 
 
 def test_keras_archives_are_read(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_keras_archives_are_read(tmp_path: Path) -> None:
         metadata__json='{"keras_version": "3.9"}',
         model__weights__h5=weights(tmp_path),
     )
-    source = read_source(path)
+    source = read_model_file(path)
     assert (source.kind, source.config, source.legacy) == ("keras", CONFIG, False)
 
 
@@ -144,7 +144,7 @@ def test_keras_archives_are_read(tmp_path: Path) -> None:
 )
 def test_zips_that_are_no_keras_files_are_told(tmp_path: Path, members: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidModelError, match=said):
-        read_source(write_zip(tmp_path / "a.h5", **members))
+        read_model_file(write_zip(tmp_path / "a.h5", **members))
 
 
 def test_a_configuration_bomb_is_refused(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_configuration_bomb_is_refused(tmp_path: Path) -> None:
         archive.writestr("config.json", " " * (65 * 2**20))
         archive.writestr("model.weights.h5", "")
     with pytest.raises(UnsupportedModelError, match=r"config\.json declares"):
-        read_source(tmp_path / "a.keras")
+        read_model_file(tmp_path / "a.keras")
 
 
 @pytest.mark.parametrize("files", [{}, {"saved_model.pb": b""}, {"variables": b"x"}])
@@ -160,19 +160,19 @@ def test_directories_that_are_no_saved_models_are_told(tmp_path: Path, files: di
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidModelError, match=r"saved_model\.pb"):
-        read_source(tmp_path)
+        read_model_file(tmp_path)
 
 
 def test_any_cut_and_any_flip_of_an_archive_is_our_own_error_or_fine(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "a.keras", config__json=json.dumps(CONFIG), model__weights__h5=weights(tmp_path))
-    read_source(path)
+    read_model_file(path)
     content = path.read_bytes()
     seen = set()
     for index in range(0, len(content), 29):
         for mutant in (content[:index], content[:index] + bytes([content[index] ^ 0x41]) + content[index + 1 :]):
             path.write_bytes(mutant)
             try:
-                seen.add(type(read_source(path)))
+                seen.add(type(read_model_file(path)))
             except EdgetoolError as error:
                 seen.add(type(error))
     assert InvalidModelError in seen
@@ -182,14 +182,14 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.h5")
     for path in (tmp_path / "pipe.h5", Path("/dev/zero")):
         with pytest.raises(UsageError, match="is not a regular file"):
-            read_source(path)
+            read_model_file(path)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "saved_model.pb").write_bytes(b"x")
-    assert read_source(tmp_path / "model").kind == "saved_model"
+    assert read_model_file(tmp_path / "model").kind == "saved_model"
     (tmp_path / "model" / "variables").mkdir()
     os.mkfifo(tmp_path / "model" / "variables" / "variables.index")
     with pytest.raises(InvalidModelError, match=r"variables/variables\.index in it is not a regular file"):
-        read_source(tmp_path / "model")
+        read_model_file(tmp_path / "model")
 
 
 def test_what_cannot_be_opened_is_wrong_usage(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_cannot_be_opened_is_wrong_usage(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     for path in (loop, tmp_path / "none.h5"):
         with pytest.raises(UsageError, match="cannot be read: ") as caught:
-            read_source(path)
+            read_model_file(path)
         assert caught.value.where == str(path)
 
 
@@ -211,7 +211,7 @@ def test_a_part_of_a_saved_model_that_cannot_be_opened_is_wrong_usage(
 
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(UsageError, match="cannot be read: Permission denied"):
-        read_source(tmp_path)
+        read_model_file(tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="the system has no alarm")
@@ -235,7 +235,7 @@ def test_the_time_for_hdf5_does_not_run_while_a_large_file_is_unpacked(
 
     noting(shutil, "copyfileobj")
     noting(source, "check_hdf5")
-    read_source(path)
+    read_model_file(path)
     assert left["copyfileobj"] == 0
     assert 0 < left["check_hdf5"] <= source.READ_SECONDS
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgetool.convert.request import ConvertRequest
-from edgetool.convert.tflite import Refused, explain, refused_operations
+from edgetool.convert.tflite import UnsupportedOperation, explain_converter_error, unsupported_operations
 from edgetool.errors import ModelError, UsageError
 from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
@@ -52,7 +52,7 @@ def refusal(*operations: tuple[str, str], kind: str = "TF Select", operands: str
 
 
 def test_the_operation_its_layer_and_what_to_use_instead() -> None:
-    found = explain(refusal(("ResizeBicubic", "up/resize/ResizeBicubic")), LAYERS)
+    found = explain_converter_error(refusal(("ResizeBicubic", "up/resize/ResizeBicubic")), LAYERS)
     assert found.reason == (
         "TensorFlow Lite has no built-in operator for ResizeBicubic, which layer 'up' (UpSampling2D) requires"
     )
@@ -62,23 +62,26 @@ def test_the_operation_its_layer_and_what_to_use_instead() -> None:
 
 def test_each_operation_and_layer_is_named_once() -> None:
     message = refusal(("Cumprod", "odd/Cumprod"), ("Erfinv", "block/deep/erfinv/Erfinv"), ("Cumprod", "odd/Cumprod_1"))
-    assert refused_operations(message, LAYERS) == (Refused("Cumprod", "odd"), Refused("Erfinv", "block/deep"))
-    found = explain(message, LAYERS)
+    assert unsupported_operations(message, LAYERS) == (
+        UnsupportedOperation("Cumprod", "odd"),
+        UnsupportedOperation("Erfinv", "block/deep"),
+    )
+    found = explain_converter_error(message, LAYERS)
     assert "'odd'" in found.reason
     (other,) = found.details
     assert "Erfinv, which layer 'block/deep' (Odd) requires" in other
 
 
 def test_an_operation_that_lite_has_but_not_of_that_type() -> None:
-    found = explain(refusal(("Mul", "odd/mul"), operands="tensor<1x8xf64>, tensor<f64>"), LAYERS)
+    found = explain_converter_error(refusal(("Mul", "odd/mul"), operands="tensor<1x8xf64>, tensor<f64>"), LAYERS)
     assert "Mul of float64, which layer 'odd'" in found.reason
     assert "float32" in found.fix
 
 
 def test_a_place_that_no_layer_made() -> None:
-    found = explain(refusal(("Svd", "my_function/Svd")), {})
+    found = explain_converter_error(refusal(("Svd", "my_function/Svd")), {})
     assert found.reason == "TensorFlow Lite has no built-in operator for Svd"
-    assert explain("TF Select ops: Qr, Svd\n", {}).reason.endswith("for Qr")
+    assert explain_converter_error("TF Select ops: Qr, Svd\n", {}).reason.endswith("for Qr")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_a_place_that_no_layer_made() -> None:
     ],
 )
 def test_other_messages(message: str, part: str, fix: str) -> None:
-    found = explain(message, LAYERS, {"StatefulPartitionedCall:1": "first"})
+    found = explain_converter_error(message, LAYERS, {"StatefulPartitionedCall:1": "first"})
     assert part in found.reason
     assert fix in found.fix
     assert len(found.reason) <= 300
@@ -147,6 +150,6 @@ def test_tflm_refuses_float16_as_the_analysis_says(models: Path, convert: Conver
         assert "not float16" in errors[0].message
         assert found.plan.account is None or found.plan.account.is_lower_bound
     pytest.importorskip("tflite_micro")
-    rows = [np.zeros((1, 1, 8, 8, 3), np.float32)]
+    sample_rows = [np.zeros((1, 1, 8, 8, 3), np.float32)]
     with pytest.raises(ModelError, match=r"cannot prepare"):
-        run_model(made.tflite, rows, engine="tflm", workdir=tmp_path)
+        run_model(made.tflite, sample_rows, engine="tflm", workdir=tmp_path)

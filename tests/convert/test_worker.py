@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from edgetool.convert import worker
-from edgetool.convert.calibrated import LayerMap
-from edgetool.convert.tflite import Options, Order
-from edgetool.convert.worker import Converted, convert_loaded
+from edgetool.convert.quantizer import LayerMap
+from edgetool.convert.tflite import ConverterOptions, Order
+from edgetool.convert.worker import ConvertedModel, convert_loaded
 from edgetool.errors import ConversionError
 
 FUSED, UNROLLED = ConversionError("layer 'lstm' (LSTM) fails"), ConversionError("too many steps")
@@ -24,22 +24,22 @@ def converted(
     *,
     lstms: bool = True,
     rnn: str = "auto",
-) -> Converted:
+) -> ConvertedModel:
     """The conversion of a model whose forms fail as told."""
 
     def form(name: str) -> Any:
         return SimpleNamespace(name=name, lowering=SimpleNamespace(cuts=SimpleNamespace(lstms=lstms)), unrolled=None)
 
-    def once(_: Any, loaded: Any, *rest: Any) -> Converted:
+    def once(_: Any, loaded: Any, *rest: Any) -> ConvertedModel:
         if loaded.name in failing:
             raise failing[loaded.name]
-        return Converted(loaded.name.encode(), loaded, Order((), ()), LayerMap({}), (), None, ("own",))
+        return ConvertedModel(loaded.name.encode(), loaded, Order((), ()), LayerMap({}), (), None, ("own",))
 
-    monkeypatch.setattr(worker, "_converted", once)
+    monkeypatch.setattr(worker, "_convert_form", once)
     loaded = form(rnn)
     if rnn == "auto":
         loaded.unrolled = lambda: form("unrolled")
-    return convert_loaded(None, loaded, [], Options("int8", "int8", False), tmp_path, lambda step: None)
+    return convert_loaded(None, loaded, [], ConverterOptions("int8", "int8", False), tmp_path, lambda step: None)
 
 
 def test_unrolled_where_fused_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from edgetool import errors
 from edgetool.execute.quantize import random_inputs
-from edgetool.execute.run import Category, TflmAllocation, measure_tflm, parse_allocations, run_model, run_tflm
+from edgetool.execute.run import (
+    RecordedCategory,
+    TflmAllocation,
+    measure_tflm,
+    parse_allocations,
+    run_model,
+    run_tflm,
+)
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType
 from edgetool.model.writer import write_model
@@ -33,7 +40,10 @@ def test_the_printed_lines_are_read() -> None:
         1504,
         32,
         1472,
-        (Category("TfLiteEvalTensor data", 240, 236, 10), Category("NodeAndRegistration struct", 192, 192, 3)),
+        (
+            RecordedCategory("TfLiteEvalTensor data", 240, 236, 10),
+            RecordedCategory("NodeAndRegistration struct", 192, 192, 3),
+        ),
     )
 
 
@@ -61,7 +71,7 @@ def test_a_model_is_measured_whatever_the_arena() -> None:
     assert found.head == 192 + 128  # the input (1, 8, 8, 3) and the output (1, 4, 4, 8), int8, alive at once
     assert found.total == found.head + found.tail
     categories = {item.name: item for item in found.categories}
-    assert categories["TfLiteEvalTensor data"] == Category("TfLiteEvalTensor data", 4 * 24, 4 * 24, 4)
+    assert categories["TfLiteEvalTensor data"] == RecordedCategory("TfLiteEvalTensor data", 4 * 24, 4 * 24, 4)
     assert categories["NodeAndRegistration struct"].count == 1
     assert sum(item.used_bytes for item in found.categories) < found.tail
     assert measure_tflm(conv_model_bytes(), arena_bytes=8192) == found

@@ -11,28 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool import child, errors
-from edgetool.execute.benchmark import MOST_RUNS, benchmark_litert, summarised
+from edgetool.execute.benchmark import MAX_RUNS, benchmark_litert, summarize
 from tests.execute import tiny_models
 from tests.model.builders import conv_model_bytes
 
 
 def test_the_figures_of_a_list_of_times() -> None:
-    timed = summarised([5.0, 1.0, 4.0, 2.0, 3.0, 10.0, 9.0, 8.0, 7.0, 6.0])
+    timed = summarize([5.0, 1.0, 4.0, 2.0, 3.0, 10.0, 9.0, 8.0, 7.0, 6.0])
     assert (timed.runs, timed.median_ms, timed.least_ms, timed.p90_ms) == (10, 5.5, 1.0, 9.0)
-    alone = summarised([2.5])
+    alone = summarize([2.5])
     assert (alone.runs, alone.median_ms, alone.least_ms, alone.p90_ms) == (1, 2.5, 2.5, 2.5)
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=50))
 def test_nine_of_ten_runs_stay_within_p90(times: list[float]) -> None:
-    timed = summarised(times)
+    timed = summarize(times)
     assert timed.least_ms == min(times) <= timed.median_ms <= timed.p90_ms <= max(times)
     assert timed.p90_ms in times
     assert sum(ms <= timed.p90_ms for ms in times) >= 0.9 * len(times) > sum(ms < timed.p90_ms for ms in times)
     assert timed.median_ms == pytest.approx(np.median(times))
 
 
-@pytest.mark.parametrize("runs", [0, -1, MOST_RUNS + 1])
+@pytest.mark.parametrize("runs", [0, -1, MAX_RUNS + 1])
 def test_a_number_of_runs_that_cannot_be(runs: int) -> None:
     with pytest.raises(errors.UsageError, match="cannot time"):
         benchmark_litert(b"", [], runs)
@@ -58,9 +58,9 @@ def test_what_litert_does_not_run_is_refused() -> None:
 def test_too_many_runs_for_the_time_limit() -> None:
     pytest.importorskip("ai_edge_litert")
     wide = np.ones((1, 2_000_000), np.float32)
-    limits = child.Limits(seconds=3.0)
+    limits = child.ProcessLimits(seconds=3.0)
     with pytest.raises(errors.ConversionError, match="took more than 3 s") as caught:
-        benchmark_litert(tiny_models.wide(2_000_000), [wide], MOST_RUNS, limits=limits)
+        benchmark_litert(tiny_models.wide(2_000_000), [wide], MAX_RUNS, limits=limits)
     assert caught.value.fix == "use fewer runs"
 
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from edgetool import child, errors
-from edgetool.execute.run import Engine, run_model
+from edgetool.execute.run import RunEngine, run_model
 from edgetool.model.writer import write_model
 from tests.execute import tiny_models
 from tests.model.builders import Builder
 
 pytest.importorskip("ai_edge_litert")
 
-ENGINES: tuple[Engine, ...] = ("litert-reference", "litert", "tflm")
+ENGINES: tuple[RunEngine, ...] = ("litert-reference", "litert", "tflm")
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
+def engine(request: pytest.FixtureRequest) -> RunEngine:
     if request.param == "tflm":
         pytest.importorskip("tflite_micro")
     return request.param
@@ -35,7 +35,7 @@ def int8(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
 
 
-def test_inputs_and_outputs_are_in_graph_order(engine: Engine, tmp_path: Path) -> None:
+def test_inputs_and_outputs_are_in_graph_order(engine: RunEngine, tmp_path: Path) -> None:
     a = np.arange(12, dtype=np.float32).reshape(4, 1, 3)
     b = a[::-1] * 7 + 1
     difference, total = run_model(tiny_models.add_and_subtract(), [a, b], engine=engine, workdir=tmp_path)
@@ -45,7 +45,7 @@ def test_inputs_and_outputs_are_in_graph_order(engine: Engine, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_variables_live_on_from_one_invoke_to_the_next(engine: Engine) -> None:
+def test_variables_live_on_from_one_invoke_to_the_next(engine: RunEngine) -> None:
     model = tiny_models.last_three()
     for _ in range(2):  # a second run starts afresh
         (sums,) = run_model(model, [floats(1, 10, 100, 1000, 0)], engine=engine)
@@ -105,13 +105,13 @@ def test_convolutions_are_exact_against_reference_kernels(shared: Path, name: st
     np.testing.assert_array_equal(lite, micro)
 
 
-def test_nan_goes_through_a_float_model(engine: Engine) -> None:
+def test_nan_goes_through_a_float_model(engine: RunEngine) -> None:
     a = np.array([[[1, np.nan, -2]]], np.float32)
     difference, _ = run_model(tiny_models.add_and_subtract(), [a, np.ones_like(a)], engine=engine)
     np.testing.assert_array_equal(difference, [[[0, np.nan, -3]]])
 
 
-def test_arrays_need_not_be_contiguous(engine: Engine) -> None:
+def test_arrays_need_not_be_contiguous(engine: RunEngine) -> None:
     a = np.arange(24, dtype=np.float32).reshape(4, 1, 6)[:, :, ::2]
     difference, _ = run_model(tiny_models.add_and_subtract(), [a, np.zeros_like(a)], engine=engine)
     np.testing.assert_array_equal(difference, a)
@@ -127,7 +127,7 @@ def test_arrays_need_not_be_contiguous(engine: Engine) -> None:
         ([np.zeros((0, 1, 3), np.float32)] * 2, "0 samples"),
     ],
 )
-def test_inputs_that_do_not_fit(engine: Engine, inputs: list[np.ndarray], message: str) -> None:
+def test_inputs_that_do_not_fit(engine: RunEngine, inputs: list[np.ndarray], message: str) -> None:
     with pytest.raises(errors.UsageError, match=message):
         run_model(tiny_models.add_and_subtract(), inputs, engine=engine)
 
@@ -144,7 +144,7 @@ def test_an_operator_that_tflm_lacks_is_named() -> None:
 
 
 @pytest.mark.parametrize("blob", [b"", b"no model at all", b"\x1c\0\0\0TFL3" + b"\0" * 40])
-def test_a_file_that_is_no_model(engine: Engine, blob: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_model(engine: RunEngine, blob: bytes, tmp_path: Path) -> None:
     with pytest.raises((errors.ModelError, errors.ConversionError)):
         run_model(blob, [np.zeros((1, 1), np.float32)], engine=engine, workdir=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -173,7 +173,7 @@ ABSENT = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name
     [("litert", "ai_edge_litert"), ("litert-reference", "ai_edge_litert"), ("tflm", "tflite_micro")],
     indirect=["engine"],
 )
-def test_a_missing_package_is_named_with_its_extra(engine: Engine, package: str, path: Path) -> None:
+def test_a_missing_package_is_named_with_its_extra(engine: RunEngine, package: str, path: Path) -> None:
     for name in ("ai_edge_litert", "tflite_runtime", "tflite_micro"):
         fake(path, name, ABSENT)
     with pytest.raises(errors.MissingExtraError, match=package) as caught:
@@ -210,11 +210,11 @@ def test_a_hang_is_ended(path: Path) -> None:
             tiny_models.gelu(),
             [np.zeros((1, 1, 4), np.float32)],
             engine="tflm",
-            limits=child.Limits(seconds=1),
+            limits=child.ProcessLimits(seconds=1),
         )
 
 
-def test_progress_counts_the_samples(engine: Engine) -> None:
+def test_progress_counts_the_samples(engine: RunEngine) -> None:
     said: list[str] = []
     x = np.zeros((60, 1, 4), np.float32)
     run_model(tiny_models.wide(4), [x], engine=engine, progress=said.append)

@@ -25,7 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.convert.lowering.cut_open import carry_states
+from edgetool.convert.lowering.cut_open import add_state_variables
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.execute.quantize import random_inputs
@@ -351,7 +351,7 @@ def _cut_model() -> Model:
 
 
 def test_a_carried_state_is_priced_and_written() -> None:
-    model = carry_states(_cut_model(), (("layer/state_0", "given", "taken"),))
+    model = add_state_variables(_cut_model(), (("layer/state_0", "given", "taken"),))
     assert [name for name, _ in model.signatures[0].inputs] == ["input"]
     assert [name for name, _ in model.signatures[0].outputs] == ["output"]
     assert Counter(operator.label for operator in model.main.operators) == {"ADD": 1, "QUANTIZE": 1}

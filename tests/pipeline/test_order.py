@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from edgetool.execute.quantize import random_inputs
-from edgetool.execute.run import Engine, run_model
+from edgetool.execute.run import RunEngine, run_model
 from edgetool.memory.lifetimes import layout_problem, timeline
 from edgetool.memory.order.choice import order_problem
 from edgetool.memory.order.evaluate import dependencies
@@ -23,7 +23,7 @@ from tests.pipeline.order_models import MODELS, two_variables
 pytest.importorskip("tflite_micro")
 pytest.importorskip("ai_edge_litert")
 
-ENGINES: tuple[Engine, ...] = ("litert-reference", "tflm")
+ENGINES: tuple[RunEngine, ...] = ("litert-reference", "tflm")
 ORDERS, SAMPLES = 3, 4
 
 
@@ -41,7 +41,7 @@ def random_order(before: tuple[frozenset[int], ...], rng: random.Random) -> tupl
     return tuple(order)
 
 
-def results(model: Model, engine: Engine) -> tuple[npt.NDArray[Any], ...]:
+def results(model: Model, engine: RunEngine) -> tuple[npt.NDArray[Any], ...]:
     return run_model(write_model(model), random_inputs(model, SAMPLES, seed=1), engine=engine)
 
 
@@ -76,7 +76,7 @@ def test_the_parts_of_a_model_with_state_may_mix() -> None:
     [(0, 1, 2, 3, 4, 6, 5, 7, 8, 9, 10, 11), (0, 1, 2, 7, 8, 10, 9, 3, 4, 5, 6, 11)],
     ids=["first", "second"],
 )
-def test_a_variable_read_before_its_assignment_would_show(order: tuple[int, ...], engine: Engine) -> None:
+def test_a_variable_read_before_its_assignment_would_show(order: tuple[int, ...], engine: RunEngine) -> None:
     model = two_variables()
     before = dependencies(problem_of(model))
     broken = [place for step, place in enumerate(order) if not before[place] <= set(order[:step])]

@@ -43,7 +43,7 @@ ASK = """
 import json, pathlib, tempfile
 from edgetool import child
 with tempfile.TemporaryDirectory() as folder:
-    limits = child.Limits(seconds=60)
+    limits = child.ProcessLimits(seconds=60)
     print(json.dumps(child.run("imports", {}, workdir=pathlib.Path(folder), limits=limits, doing="importing")))
 """
 

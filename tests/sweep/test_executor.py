@@ -37,7 +37,7 @@ def sleeping(task: Task, *, on_start: child.OnStart, pids: Path) -> Outcome:
             "tests.child_work",
             {"do": "sleep", "seconds": 600},
             workdir=Path(name),
-            limits=child.Limits(seconds=600),
+            limits=child.ProcessLimits(seconds=600),
             doing="sleeping",
             on_start=on_start,
         )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.convert.request import Value
+from edgetool.convert.request import BuilderArgument
 from edgetool.gate.limits import Budget
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.store import SweepRecord, record_from_json, record_of, record_to_json
@@ -100,7 +100,7 @@ def test_a_record_round_trips(spec: SweepSpec) -> None:
     assert record_from_json(json.loads(json.dumps(record_to_json(record)))) == record
 
 
-VALUES: st.SearchStrategy[Value] = st.integers() | st.floats(allow_nan=False) | st.text() | st.booleans()
+VALUES: st.SearchStrategy[BuilderArgument] = st.integers() | st.floats(allow_nan=False) | st.text() | st.booleans()
 FIGURES = st.none() | st.floats(allow_nan=False)
 BUDGETS = st.builds(Budget, st.text(), st.integers(0), st.sampled_from(["arena", "ram", "flash"]))
 

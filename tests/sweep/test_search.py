@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.convert.request import Value
+from edgetool.convert.request import BuilderArgument
 from edgetool.errors import MissingExtraError, UsageError
 from edgetool.gate.limits import parse_budget
 from edgetool.report.document import Band
@@ -27,7 +27,7 @@ from tests.sweep.made_rows import metrics as made_metrics
 pytest.importorskip("optuna")
 
 LIMITS = SweepLimits(active_budget=parse_budget("64KiB"), max_latency_ms=60.0)
-PARAMETERS: tuple[tuple[str, tuple[Value, ...]], ...] = (
+PARAMETERS: tuple[tuple[str, tuple[BuilderArgument, ...]], ...] = (
     ("width", tuple(index / 5 for index in range(1, 11))),
     ("depth", (1, 2, 3, 4, 5)),
     ("block", ("plain", "separable", "residual", "squeeze", "inverted")),
@@ -220,7 +220,7 @@ def test_random_batches_differ() -> None:
         assert max(differing) > 1
 
 
-def _chosen(variant: Variant) -> tuple[Value, ...]:
+def _chosen(variant: Variant) -> tuple[BuilderArgument, ...]:
     return (*(value for _, value in variant.parameters), variant.level, variant.precision)
 
 

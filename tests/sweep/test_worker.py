@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.child import Limits
+from edgetool.child import ProcessLimits
 from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
 from edgetool.errors import ConversionError, InternalError, InvalidModelError, UsageError
 from edgetool.gate.limits import parse_budget
@@ -339,7 +339,7 @@ def test_a_single_output_may_be_called_otherwise(conversion: Conversion) -> None
 def test_a_model_that_dies_on_litert_says_so(
     conversion: Conversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(*_: object, limits: Limits) -> None:
+    def dies(*_: object, limits: ProcessLimits) -> None:
         raise ConversionError("the process running the model crashed with SIGSEGV")
 
     monkeypatch.setattr("edgetool.sweep.worker.run_quantized", dies)

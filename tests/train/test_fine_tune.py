@@ -72,8 +72,8 @@ def test_labels_are_missed_where_nothing_can_be_reproduced(tmp_path: Path) -> No
 
 
 RNG = np.random.default_rng(0)
-CLASSES = np.array([0, 3, 1, 2])
-ROWS = np.eye(4)[CLASSES]
+SPARSE = np.array([0, 3, 1, 2])
+CATEGORICAL = np.eye(4)[SPARSE]
 REALS = RNG.normal(size=(4, 4))
 BITS = np.array([0, 1, 1, 0])
 
@@ -81,14 +81,14 @@ BITS = np.array([0, 1, 1, 0])
 @pytest.mark.parametrize(
     ("targets", "shape", "activation", "name", "logits"),
     [
-        (CLASSES, (4,), "softmax", "sparse_categorical_crossentropy", False),
-        (CLASSES, (4,), "linear", "sparse_categorical_crossentropy", True),
-        (CLASSES[:, None], (4,), "linear", "sparse_categorical_crossentropy", True),
-        (CLASSES.astype(float), (4,), "softmax", "sparse_categorical_crossentropy", False),
+        (SPARSE, (4,), "softmax", "sparse_categorical_crossentropy", False),
+        (SPARSE, (4,), "linear", "sparse_categorical_crossentropy", True),
+        (SPARSE[:, None], (4,), "linear", "sparse_categorical_crossentropy", True),
+        (SPARSE.astype(float), (4,), "softmax", "sparse_categorical_crossentropy", False),
         (RNG.integers(0, 5, (4, 6, 6)), (6, 6, 5), "softmax", "sparse_categorical_crossentropy", False),
-        (ROWS, (4,), "softmax", "categorical_crossentropy", False),
-        (ROWS.astype(int), (4,), "linear", "categorical_crossentropy", True),
-        (ROWS, (4,), "sigmoid", "binary_crossentropy", False),
+        (CATEGORICAL, (4,), "softmax", "categorical_crossentropy", False),
+        (CATEGORICAL.astype(int), (4,), "linear", "categorical_crossentropy", True),
+        (CATEGORICAL, (4,), "sigmoid", "binary_crossentropy", False),
         (BITS, (1,), "sigmoid", "binary_crossentropy", False),
         (BITS, (1,), "linear", "binary_crossentropy", True),
         (BITS[:, None] == 1, (1,), "linear", "binary_crossentropy", True),
@@ -101,20 +101,20 @@ BITS = np.array([0, 1, 1, 0])
 def test_the_loss_follows_output_and_labels(
     targets: Any, shape: tuple[int, ...], activation: str, name: str, logits: bool
 ) -> None:
-    chosen = loss_by_rule(targets, shape, activation, "y.npz")
-    assert (chosen.name, chosen.from_logits) == (name, logits)
-    assert chosen.targets.shape == (4, *(shape[:-1] if name.startswith("sparse") else shape))
+    loss_choice = loss_by_rule(targets, shape, activation, "y.npz")
+    assert (loss_choice.name, loss_choice.from_logits) == (name, logits)
+    assert loss_choice.targets.shape == (4, *(shape[:-1] if name.startswith("sparse") else shape))
 
 
 @pytest.mark.parametrize(
     ("targets", "shape", "activation", "said"),
     [
-        (CLASSES + 1, (4,), "softmax", "outside the range 0 to 3"),
-        (CLASSES - 1, (4,), "softmax", "outside the range 0 to 3"),
-        (CLASSES + 0.5, (4,), "softmax", "outside the range 0 to 3"),
+        (SPARSE + 1, (4,), "softmax", "outside the range 0 to 3"),
+        (SPARSE - 1, (4,), "softmax", "outside the range 0 to 3"),
+        (SPARSE + 0.5, (4,), "softmax", "outside the range 0 to 3"),
         (BITS + 1, (1,), "sigmoid", "outside the range 0 to 1"),
         (REALS[:, :3], (4,), "softmax", r"shape \(4, 3\) for an output of 4 numbers"),
-        (CLASSES, (6, 6, 5), "softmax", r"numbers of shape \(6, 6, 5\)"),
+        (SPARSE, (6, 6, 5), "softmax", r"numbers of shape \(6, 6, 5\)"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(targets: Any, shape: tuple[int, ...], activation: str, said: str) -> None:
@@ -123,10 +123,10 @@ def test_labels_that_do_not_fit_are_refused(targets: Any, shape: tuple[int, ...]
 
 
 def test_a_named_loss_takes_targets_in_its_own_form() -> None:
-    assert loss_by_name("sparse_categorical_crossentropy", CLASSES, (4,), "linear", "").targets.dtype == np.int32
-    assert loss_by_name("huber", ROWS, (4,), "linear", "").targets.shape == (4, 4)
+    assert loss_by_name("sparse_categorical_crossentropy", SPARSE, (4,), "linear", "").targets.dtype == np.int32
+    assert loss_by_name("huber", CATEGORICAL, (4,), "linear", "").targets.shape == (4, 4)
     with pytest.raises(CalibrationError, match="loss mse requires 4 numbers"):
-        loss_by_name("mse", CLASSES, (4,), "linear", "y.npz")
+        loss_by_name("mse", SPARSE, (4,), "linear", "y.npz")
 
 
 def test_an_unknown_loss_is_wrong_usage_and_the_known_ones_are_named() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.child import Limits
+from edgetool.child import ProcessLimits
 from edgetool.errors import (
     CalibrationError,
     ConversionError,
@@ -46,14 +46,16 @@ def build(folder: Path, function: str = "build", **parameters: Any) -> Trained:
     source.write_text(BUILDER, encoding="utf-8")
     work = folder / f"work-{len(list(folder.iterdir()))}"
     work.mkdir()
-    return build_model(BuildRequest(source, function, (), parameters, seed=3), workdir=work, limits=Limits(seconds=300))
+    return build_model(
+        BuildRequest(source, function, (), parameters, seed=3), workdir=work, limits=ProcessLimits(seconds=300)
+    )
 
 
 def prune(path: Path, folder: Path, level: float = 0.5, **options: Any) -> Trained:
     pytest.importorskip("keras")
     work = folder / f"work-{len(list(folder.iterdir()))}"
     work.mkdir()
-    return prune_model(PruneRequest(path, level, **options), workdir=work, limits=Limits(seconds=300))
+    return prune_model(PruneRequest(path, level, **options), workdir=work, limits=ProcessLimits(seconds=300))
 
 
 @pytest.fixture(scope="module")
@@ -182,5 +184,5 @@ def test_missing_files_are_told_before_a_process_starts(tmp_path: Path) -> None:
         prune(tmp_path / "a.keras", tmp_path, fine_tune=FineTuneRequest(tmp_path / "b.npz"))
     with pytest.raises(UsageError, match=r"blocks\.py"):
         build_model(
-            BuildRequest(tmp_path / "a.keras", "f", (tmp_path / "blocks.py",)), workdir=tmp_path, limits=Limits()
+            BuildRequest(tmp_path / "a.keras", "f", (tmp_path / "blocks.py",)), workdir=tmp_path, limits=ProcessLimits()
         )

@@ -12,7 +12,7 @@ import pytest
 
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.train.training import BuildRequest
-from edgetool.train.training_worker import call_builder, set_up
+from edgetool.train.training_worker import call_builder, copy_user_files
 
 
 class Model:
@@ -33,7 +33,7 @@ def run(tmp_path: Path, text: str, function: str = "build", others: dict[str, st
         files[-1].write_text(content, encoding="utf-8")
     files = sorted({path if path.parent == tmp_path else path.parent for path in files})
     (tmp_path / "work").mkdir()
-    return call_builder(KERAS, set_up(tmp_path / "work" / "builder", source, files), function, values)
+    return call_builder(KERAS, copy_user_files(tmp_path / "work" / "builder", source, files), function, values)
 
 
 def test_the_function_is_called_with_the_parameters(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_names_that_hide_a_module_or_each_other_are_refused(tmp_path: Path) -> N
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"random\.py: has the same name as the Python module random"):
-        set_up(tmp_path / "one", tmp_path / "random.py", [])
+        copy_user_files(tmp_path / "one", tmp_path / "random.py", [])
     with pytest.raises(UsageError, match=r"b/a\.py: has the same name as .*a\.py; rename"):
-        set_up(tmp_path / "two", tmp_path / "a.py", [tmp_path / "b" / "a.py"])
+        copy_user_files(tmp_path / "two", tmp_path / "a.py", [tmp_path / "b" / "a.py"])
 
 
 @pytest.mark.parametrize("value", [None, [1], float("nan"), {"a": 1}])

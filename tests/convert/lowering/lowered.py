@@ -16,7 +16,7 @@ from edgetool.convert.keras_model import float_model
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
 from edgetool.convert.quality import compare_outputs
-from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.execute.quantize import dequantize, quantize
 from edgetool.execute.run import run_model
 from edgetool.model.reader import read_model
@@ -102,7 +102,7 @@ def converted(
         with lowering.active():
             return found.call(tensors)
 
-    options = Options(scheme, IO[scheme], dense_per_tensor=scheme == "int16x8")
+    options = ConverterOptions(scheme, IO[scheme], dense_per_tensor=scheme == "int16x8")
     content = convert(
         tf, replace(found, traced=traced if lower else None), [samples], options, directory, lambda _: None
     ).content

@@ -11,12 +11,12 @@ import numpy as np
 
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.lowering.context import LoweringOptions
-from edgetool.convert.lowering.cut_open import Opened, open_cuts
+from edgetool.convert.lowering.cut_open import CutModel, open_cuts
 from edgetool.convert.lowering.lower import plan_lowering
 from edgetool.convert.lowering.recurrent import reset_of
-from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.execute.quantize import dequantize, quantize
-from edgetool.execute.run import Engine, run_model
+from edgetool.execute.run import RunEngine, run_model
 from edgetool.model.reader import read_model
 from tests.convert.lowering.lowered import IO, Array, keras, tf
 
@@ -29,7 +29,7 @@ def joined(
     rnn: str = "auto",
     io: str | None = None,
     library: Any = keras,
-) -> tuple[bytes, Opened]:
+) -> tuple[bytes, CutModel]:
     """The .tflite of a model of Keras or tf_keras, and what was cut out of it."""
     found = float_model(library, model, directory)
     lowering = plan_lowering(tf, library, model, LoweringOptions(rnn=rnn, quantize=scheme))
@@ -39,7 +39,7 @@ def joined(
             return found.call(tensors)
 
     opened = open_cuts(tf, replace(found, traced=traced), lowering.cuts, samples, scheme, lambda _: None)
-    options = Options(scheme, io or IO[scheme], dense_per_tensor=scheme == "int16x8")
+    options = ConverterOptions(scheme, io or IO[scheme], dense_per_tensor=scheme == "int16x8")
     content = opened.join(convert(tf, opened.model, opened.samples, options, directory, lambda _: None).content)
     order_of(content, found)  # the file has the model's own inputs and outputs, and no others
     return content, opened
@@ -54,7 +54,7 @@ def keras_stream(model: Any, samples: Array) -> Array:
     return np.concatenate(outputs)
 
 
-def run_stream(content: bytes, samples: Array, engine: Engine = "tflm") -> tuple[Array, Array]:
+def run_stream(content: bytes, samples: Array, engine: RunEngine = "tflm") -> tuple[Array, Array]:
     """The one output as it is in the file and as real values, for one sample after the other."""
     graph = read_model(content).main
     taken, given = graph.tensors[graph.inputs[0]], graph.tensors[graph.outputs[0]]

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from edgetool.convert.lowering.cut_open import (
     CELL_BITS,
     LARGEST_CELL_BITS,
-    carry_states,
+    add_state_variables,
     cell_bits,
     join_lstm,
-    own_biases,
+    requantize_biases,
     run_lstm,
 )
 from edgetool.convert.lowering.cuts import LstmCut
@@ -37,7 +37,7 @@ INPUT, OUTPUT = 0, STATES + 1
 WIDTH = 2
 
 
-def carried(made_of: list[int], order: list[int], view: Sequence[int]) -> Model:
+def separate_states(made_of: list[int], order: list[int], view: Sequence[int]) -> Model:
     """output = input + the last state; state i becomes what tensor made_of[i] holds: 0 is the input, k + 1 state k.
 
     order: in which the states are written. view: what they are made of comes through a RESHAPE to that shape.
@@ -60,7 +60,7 @@ def carried(made_of: list[int], order: list[int], view: Sequence[int]) -> Model:
     inputs = tuple((name, place[name]) for name in ("x", *(f"given_{i}" for i in range(STATES))))
     outputs = (("y", place["y"]), *((f"taken_{i}", place[name]) for i, name in enumerate(taken)))
     pairs = tuple((f"state_{i}", f"given_{i}", f"taken_{i}") for i in order)
-    return carry_states(replace(model, signatures=(Signature("serving_default", 0, inputs, outputs),)), pairs)
+    return add_state_variables(replace(model, signatures=(Signature("serving_default", 0, inputs, outputs),)), pairs)
 
 
 def after_one_invocation(model: Model, start: list[float], x: float) -> list[float | None]:
@@ -88,7 +88,7 @@ def after_one_invocation(model: Model, start: list[float], x: float) -> list[flo
 )
 def test_each_state_is_made_of_what_the_others_were(made_of: list[int], order: list[int], view: Sequence[int]) -> None:
     start = [10.0, 20.0, 30.0]
-    found = after_one_invocation(carried(made_of, order, view), start, 1.0)
+    found = after_one_invocation(separate_states(made_of, order, view), start, 1.0)
     expected = [1.0 if source == INPUT else start[source - 1] for source in made_of]
     assert found[-1] == expected[-1]
     assert all(one in (None, other) for one, other in zip(found, expected, strict=True))
@@ -96,7 +96,7 @@ def test_each_state_is_made_of_what_the_others_were(made_of: list[int], order: l
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_a_delay_line(order: list[int]) -> None:
-    content = write_model(carried([0, 1, 2], order, ()))
+    content = write_model(separate_states([0, 1, 2], order, ()))
     samples = np.arange(1, 7, dtype=np.float32).reshape(6, 1, 1) * np.ones((1, 1, WIDTH), np.float32)
     for engine in ("tflm", "litert-reference"):
         (found,) = run_model(content, [samples], engine=engine)
@@ -211,9 +211,9 @@ def test_each_reader_has_it_in_its_own_scale() -> None:
     bias = draft.constant("bias", np.array([8, -3], np.int64), Quantization((scales[0] * WEIGHT,), (0,), 0))
     for source in (0, 1):
         draft.operators.append(draft.make("FULLY_CONNECTED", [source, weights, bias], [source + 1]))
-    model = own_biases(draft.finish())
+    model = requantize_biases(draft.finish())
     for operator, factor in zip(model.main.operators, (1, 2), strict=True):
         data = model.main.tensors[operator.inputs[2]].data
         np.testing.assert_array_equal(np.frombuffer(data or b"", "<i8"), np.array([8, -3]) * factor)
-    assert own_biases(model) is model
+    assert requantize_biases(model) is model
     assert read_model(write_model(model)) == model

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from edgetool.convert.keras_model import float_model
 from edgetool.convert.load_keras import import_libraries, load_keras_model
-from edgetool.convert.request import METHODS
-from edgetool.convert.source import read_source
-from edgetool.convert.tflite import Options, convert, order_of
+from edgetool.convert.request import PRUNING_METHODS
+from edgetool.convert.source import read_model_file
+from edgetool.convert.tflite import ConverterOptions, convert, order_of
 from edgetool.errors import UnsupportedModelError, UsageError
 from edgetool.execute.run import run_model
 from edgetool.train.pruning import prune
@@ -538,12 +538,12 @@ def check_on_tflm(model: Any, folder: Path) -> None:
     """Save, load and convert a model, and compare what TFLM says with what Keras does."""
     tf, _ = import_libraries()
     model.save(folder / "pruned.keras")
-    source = read_source(folder / "pruned.keras")
+    source = read_model_file(folder / "pruned.keras")
     assert source.config is not None
     again = load_keras_model(keras, source, source.config, folder, trust_model_code=False)
     loaded = float_model(keras, again, source.path)
     arrays = samples(model)
-    content = convert(tf, loaded, arrays, Options("int8", "float32", False), folder, lambda _: None).content
+    content = convert(tf, loaded, arrays, ConverterOptions("int8", "float32", False), folder, lambda _: None).content
     order = order_of(content, loaded)
     found = run_model(content, [arrays[index][:, None] for index in order.inputs], engine="tflm")
     expected = outputs(model, arrays)
@@ -657,7 +657,7 @@ def networks(draw: st.DrawFn) -> Any:
     return randomised(keras.Model(picture, heads), seed=draw(st.integers(0, 9)))
 
 
-@given(networks(), st.sampled_from(METHODS))
+@given(networks(), st.sampled_from(PRUNING_METHODS))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_pruning_a_random_network_is_setting_to_zero(model: Any, method: str) -> None:
     inputs = samples(model, count=6)

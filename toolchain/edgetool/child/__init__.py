@@ -1,17 +1,17 @@
-"""Child processes with limits: in them runs whatever a file from elsewhere could make crash, hang or misbehave."""
+"""Child processes with limits, for everything that a file from elsewhere could make crash, hang or misbehave."""
 
 from __future__ import annotations
 
 from edgetool.child.folder import temporary_place, work_folder
-from edgetool.child.process import ChildDiedError, Limits, OnStart, run
+from edgetool.child.process import ChildDiedError, OnStart, ProcessLimits, run
 from edgetool.child.serving import LOG_NAME, UNCONFINED, Progress, log_tail, serve
 
 __all__ = [
     "LOG_NAME",
     "UNCONFINED",
     "ChildDiedError",
-    "Limits",
     "OnStart",
+    "ProcessLimits",
     "Progress",
     "log_tail",
     "run",

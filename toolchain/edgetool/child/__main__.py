@@ -1,5 +1,8 @@
-"""The start of every child, `python -m edgetool.child MODULE WORKDIR`: it is confined before the module is imported,
-since what libraries start when they are loaded could not be confined any more."""
+"""The entry point of every child: `python -m edgetool.child MODULE WORKDIR`.
+
+The process is confined before the module is imported, because what libraries start when they are loaded could not be
+confined any more.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What a child may use and reach: limits of the system, no network, no file outside its folder.
+"""The confinement of a child process: resource limits, no network, and no file outside its folder.
 
-Takes system calls from this process for good, with Linux's seccomp: sockets, and reaching into other processes.
-
-Takes from this process, with Linux's Landlock, the right to write anywhere but in one folder.
+With Linux's seccomp, system calls for sockets and for access to other processes fail. With Linux's Landlock, the
+process can write in one folder only. Both are permanent, and apply to everything that the process starts.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
 LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 NUMBER, ARCHITECTURE = 0, 4  # where they lie in struct seccomp_data
 X32 = 0x40000000  # x86-64's second table of calls
-# io_uring opens sockets without the call; truncate is what Landlock learnt last to refuse.
-CALLS = "socket truncate ptrace process_vm_readv process_vm_writev io_uring_setup pidfd_getfd".split()
+# io_uring opens sockets without that call; older versions of Landlock do not cover truncate.
+REFUSED_CALLS = "socket truncate ptrace process_vm_readv process_vm_writev io_uring_setup pidfd_getfd".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """An architecture as the kernel names it (linux/audit.h), and its numbers for CALLS."""
+    """An architecture as the kernel names it (linux/audit.h), and its numbers for REFUSED_CALLS."""
 
     architecture: int
     numbers: tuple[int, ...]
@@ -52,7 +51,7 @@ class _Program(ctypes.Structure):
 
 
 def refuse_calls() -> bool:
-    """Let CALLS fail with EACCES in this process and all that it starts; False where the system cannot do that."""
+    """Make REFUSED_CALLS fail with EACCES in this process and all it starts. Return False if the system cannot."""
     machine = MACHINES.get(platform.machine())
     if platform.system() != "Linux" or machine is None or struct.calcsize("P") != 8:
         return False
@@ -66,7 +65,7 @@ def refuse_calls() -> bool:
 
 
 def _filter(machine: Machine) -> bytes:
-    """struct sock_filter of each instruction: code, how many to skip if true and if false, operand."""
+    """Return a struct sock_filter per instruction: code, instructions to skip if true and if false, operand."""
     steps = [
         (LOAD, 0, 0, ARCHITECTURE),
         (EQUAL, 1, 0, machine.architecture),
@@ -94,7 +93,7 @@ SPECIAL = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11
 SCOPES = 0b11
 # Renaming from folder to folder came with the second version, refusing truncate(2) with the third, scopes with the
 # sixth.
-NEEDED, WITH_TRUNCATE, WITH_NETWORK, WITH_SCOPES = 2, 3, 4, 6
+MIN_LANDLOCK, WITH_TRUNCATE, WITH_NETWORK, WITH_SCOPES = 2, 3, 4, 6
 DEVICES = ("/dev/null",)
 
 
@@ -112,11 +111,11 @@ class _PathBeneath(ctypes.Structure):
 
 
 def write_only_in(folder: Path) -> bool:
-    """Let this process and all that it starts write in `folder` alone; False where the system cannot do that."""
+    """Let this process and all it starts write only in `folder`. Return False if the system cannot."""
     if sys.platform != "linux":
         return False
     version = _call(CREATE_RULESET, 0, 0, VERSION_FLAG)
-    if version < NEEDED:
+    if version < MIN_LANDLOCK:
         return False
     handled = WRITE_FILE | FOLDER | (TRUNCATE if version >= WITH_TRUNCATE else 0)
     attributes = _Ruleset(handled, 0, SCOPES)
@@ -147,62 +146,62 @@ def _restrict(rules: int) -> bool:
 
 
 def _call(number: int, *arguments: int) -> int:
-    """The system call's result, -1 when it fails or is not there."""
+    """Return the result of a system call, -1 if it fails or does not exist."""
     call = ctypes.CDLL(None).syscall
     call.restype = ctypes.c_long
     return int(call(ctypes.c_long(number), *(ctypes.c_ulong(argument) for argument in arguments)))
 
 
-# What is denied, how, and what is to be told where the system cannot.
-DENIED: tuple[tuple[str, Callable[[Path], bool]], ...] = (
+# What is denied, by its name in messages, and the function that denies it.
+RESTRICTIONS: tuple[tuple[str, Callable[[Path], bool]], ...] = (
     ("the network", lambda folder: refuse_calls()),
     ("files outside its folder", write_only_in),
 )
-# At the hard limit the system kills: a little later, for the signal at the soft one to tell why.
-MORE_SECONDS = 1
+# The system kills at the hard limit: a little later, so that the signal at the soft limit shows the cause.
+KILL_DELAY_SECONDS = 1
 
 
 def limit(memory_bytes: int | None, cpu_seconds: int, file_bytes: int) -> None:
-    """Bound the data segment with private mappings, the time of the processors and each file; no core is dumped.
+    """Limit the data segment with private mappings, the CPU time and the size of each file; dump no core.
 
-    A lower limit that this process was started with stays; none can be raised again.
+    A lower limit that the process was started with remains; no limit can be raised again.
     """
     if os.name != "posix":
         return
     import resource
 
-    wanted = {
+    limits = {
         resource.RLIMIT_DATA: memory_bytes,
         resource.RLIMIT_CPU: cpu_seconds,
         resource.RLIMIT_FSIZE: file_bytes,
         resource.RLIMIT_CORE: 0,
     }
-    for kind, size in wanted.items():
+    for kind, size in limits.items():
         if size is None:
             continue
-        with contextlib.suppress(ValueError, OSError):  # a system that has it otherwise keeps its own limit
+        with contextlib.suppress(ValueError, OSError):  # the system may not support a limit
             soft, hard = resource.getrlimit(kind)
-            set_already = [given for given in (soft, hard) if given != resource.RLIM_INFINITY]
-            wanted_soft = min([size, *set_already])
-            most = wanted_soft + MORE_SECONDS if kind == resource.RLIMIT_CPU else wanted_soft
-            resource.setrlimit(kind, (wanted_soft, most if hard == resource.RLIM_INFINITY else min(most, hard)))
+            current = [given for given in (soft, hard) if given != resource.RLIM_INFINITY]
+            new_soft = min([size, *current])
+            new_hard = new_soft + KILL_DELAY_SECONDS if kind == resource.RLIMIT_CPU else new_soft
+            resource.setrlimit(kind, (new_soft, new_hard if hard == resource.RLIM_INFINITY else min(new_hard, hard)))
 
 
 def confine(folder: Path) -> tuple[str, ...]:
-    """Take from this process all that DENIED names, for good; what the system cannot take is returned.
+    """Apply RESTRICTIONS to this process permanently. Return the names of those that the system does not support.
 
-    To be called before there is a second thread, which would keep it.
+    Call it before a second thread starts, which would not be restricted.
     """
-    return tuple(name for name, deny in DENIED if not deny(folder))
+    return tuple(name for name, deny in RESTRICTIONS if not deny(folder))
 
 
 def die_with_parent(parent: int) -> None:
-    """On Linux ask the kernel to kill this process when its parent goes, however it goes."""
+    """On Linux, ask the kernel to kill this process when its parent ends, however it ends."""
     if sys.platform != "linux":
         return
     import ctypes
 
     pr_set_pdeathsig = 1  # linux/prctl.h
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before the request took effect
+    if os.getppid() != parent:  # it ended before the request took effect
         os._exit(1)

@@ -1,6 +1,6 @@
-"""The parent's side: runs a module of ours in a child process with limits, so that no native crash reaches the user.
+"""The parent's side of a child process: run a module with limits, so that no native crash reaches the user.
 
-The environment of a child: of the user's only what Python needs, unless the code that runs is trusted.
+Unless the code is trusted, the child gets only those of the user's environment variables that Python needs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from edgetool import errors
-from edgetool.child.folder import is_full, no_room, room_in
+from edgetool.child.folder import disk_full_error, is_full, report_disk_full
 from edgetool.child.serving import LOG_NAME, REQUEST_NAME, Progress, is_child, log_tail
 
-# What says where programs, libraries and Python's packages are, and in which language and time zone the user lives.
-KEPT = frozenset(
+# Paths of programs, libraries and Python packages, and the user's language and time zone.
+KEPT_VARIABLES = frozenset(
     """
     PATH LANG LANGUAGE TZ VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH
     DYLD_FALLBACK_LIBRARY_PATH PYTHONPATH PYTHONHOME PYTHONPLATLIBDIR PYTHONUTF8 PYTHONHASHSEED PYTHONNOUSERSITE
@@ -32,9 +32,9 @@ KEPT = frozenset(
     """.split()
 )
 KEPT_PREFIX = "LC_"
-# Where a system has the user's home and settings: for a child, in its own folder.
+# Variables for the user's home and settings: a child gets its own folder there.
 HOMES = ("HOME", "USERPROFILE", "APPDATA")
-# Quiet, without a GPU, and with the one backend that converts.
+# No log messages, no GPU, and the Keras backend that the converter needs.
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -46,32 +46,35 @@ QUIET = {
 
 
 def environment(given: Mapping[str, str], workdir: Path, *, trusted: bool) -> dict[str, str]:
-    """What a child gets of the variables given; temporary files go where they are removed, and so does what it would
-    keep in the user's home, which only trusted code is told of."""
+    """Return a child's environment variables.
+
+    Temporary files go to the work directory. So does what the child would keep in the user's home, whose path only
+    trusted code receives.
+    """
     temporary = {**QUIET, "TMPDIR": str(workdir)}
     if trusted:
         return {**given, **temporary}
-    kept = {name: value for name, value in given.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
-    # Python looks for the user's own packages in the home that it is not told of.
+    kept = {name: value for name, value in given.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIX)}
+    # Python would look for the user's own packages in the home directory.
     return {"PYTHONUSERBASE": site.getuserbase(), **kept, **temporary, **dict.fromkeys(HOMES, str(workdir))}
 
 
 OnStart = Callable[[Callable[[], None]], None]
 GRACE_SECONDS = 2.0
-MOST_SECONDS = 10_000_000
-# Of a message; a longer one is none of ours.
-LONGEST_BYTES = 2**28
+MAX_SECONDS = 10_000_000
+# A longer line is not a message of the child.
+MAX_MESSAGE_BYTES = 2**28
 
 
 class ChildDiedError(errors.ConversionError):
-    """The child ended without an answer: a native crash, or a signal."""
+    """The child ended without an answer, by a native crash or a signal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a child may use: bytes of data memory (None: no limit), seconds of wall time, bytes in each file.
+class ProcessLimits:
+    """The limits of a child: bytes of data memory (None: no limit), seconds of wall time, bytes in each file.
 
-    Of the processors' time each of its processes may use what they have in those seconds, all together.
+    Each of its processes may use the CPU time that all processors have in those seconds.
     """
 
     memory_bytes: int | None = 12 * 2**30
@@ -79,14 +82,14 @@ class Limits:
     file_bytes: int = 16 * 2**30
 
     def __post_init__(self) -> None:
-        if not 0 < self.seconds <= MOST_SECONDS:  # NaN is not, either
+        if not 0 < self.seconds <= MAX_SECONDS:  # NaN is not, either
             raise errors.UsageError(
-                f"the time limit {self.seconds} s is out of range", fix=f"use 1 to {MOST_SECONDS:,} seconds"
+                f"the time limit {self.seconds} s is out of range", fix=f"use 1 to {MAX_SECONDS:,} seconds"
             )
 
     @property
     def cpu_seconds(self) -> int:
-        """For the case that nobody ends the child in time: the one who started it may be stopped."""
+        """The limit of CPU time, in case the parent is stopped and cannot end the child in time."""
         return math.ceil(self.seconds) * (os.cpu_count() or 1)
 
 
@@ -95,23 +98,24 @@ def run(
     request: Mapping[str, Any],
     *,
     workdir: Path,
-    limits: Limits,
+    limits: ProcessLimits,
     doing: str,
     advice: str | None = None,
     progress: Progress | None = None,
     on_start: OnStart | None = None,
     trusted: bool = False,
 ) -> dict[str, Any]:
-    """The result of `module` run as a child on `request`; `doing` names the work in messages, `advice` what
-    to try when the child dies. `on_start` is handed a function that kills the child, from any thread.
+    """Run `module` as a child on `request` and return its result.
 
-    trusted: the code that runs is the user's own or ours alone, and has the user's environment, files and network. Any
-    other child writes in `workdir` alone, has no network, and of the environment what Python needs; the result tells
-    under UNCONFINED what of this the system has no means for.
+    doing: names the work in messages. advice: what to try if the child crashes. on_start: is called with a function
+    that kills the child from any thread.
+    trusted: the child only runs code of the user or of edgetool, and has the user's environment, files and network. Any
+    other child can write only in `workdir`, has no network, and gets only the environment that Python needs; UNCONFINED
+    in the result lists the restrictions that the system does not support.
 
-    Raises the child's own EdgetoolError where it reports one, OutputError when there is no room to write, and
-    ConversionError when it dies, exceeds a limit, or ends without a result. The child and its children are gone when
-    this returns or raises.
+    Raises the EdgetoolError that the child reports, OutputError if the disk is full, and ConversionError if the child
+    crashes, exceeds a limit, or ends without a result. The child and its children have ended when this returns or
+    raises.
     """
     envelope = {
         "request": dict(request),
@@ -123,9 +127,9 @@ def run(
         "trusted": trusted,
         "parent": os.getpid(),
     }
-    with room_in(workdir):
+    with report_disk_full(workdir):
         (workdir / REQUEST_NAME).write_text(json.dumps(envelope), encoding="utf-8")
-        (workdir / LOG_NAME).touch(mode=0o600)  # a child that cannot have one cannot say so
+        (workdir / LOG_NAME).touch(mode=0o600)  # a child that cannot create it could not report that
     own_group = not is_child()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "edgetool.child", module, str(workdir)],
@@ -143,7 +147,7 @@ def run(
 
     def stop() -> None:
         with ending:
-            if process.returncode is None:  # afterwards its number may be another process's
+            if process.returncode is None:  # afterwards its process id may be reused
                 _kill(process, group=own_group)
 
     timer = threading.Timer(limits.seconds, expire)
@@ -162,7 +166,7 @@ def run(
                     progress(last_step)
             else:
                 outcome = message
-                break  # whatever it has left running may hold the pipe open for ever
+                break  # processes that it started may keep the pipe open
         _await_end(process)
     finally:
         timer.cancel()
@@ -174,12 +178,12 @@ def run(
         result: dict[str, Any] = outcome["result"]
         return result
     if "no room" in outcome:
-        raise no_room(workdir, str(outcome["no room"]))
+        raise disk_full_error(workdir, str(outcome["no room"]))
     log = log_tail(workdir)
     error: errors.EdgetoolError
     step = f" while {last_step}" if last_step else ""
     if "error" in outcome:
-        error = _rebuilt(outcome["error"], advice, log)
+        error = _parent_error(outcome["error"], advice, log)
     elif expired.is_set():
         what = f"{doing} took more than {limits.seconds:g} s and was stopped{step}"
         error = errors.ConversionError(what, fix=advice, details=log)
@@ -187,29 +191,29 @@ def run(
         what = f"the process {doing} crashed with {_cause(process.returncode)}{step}"
         error = ChildDiedError(what, fix=advice, details=log)
     if isinstance(error, errors.ConversionError) and is_full(workdir):
-        raise no_room(workdir, "no space is left on the disk") from error
+        raise disk_full_error(workdir, "no space is left on the disk") from error
     raise error
 
 
 def _messages(stream: IO[bytes]) -> Any:
-    while line := stream.readline(LONGEST_BYTES):
-        with contextlib.suppress(ValueError, RecursionError):  # what is no message of ours
+    while line := stream.readline(MAX_MESSAGE_BYTES):
+        with contextlib.suppress(ValueError, RecursionError):  # not a message of the child
             message = json.loads(line)
             if isinstance(message, dict):
                 yield message
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the child's end, and leave it its number, by which its group is ended next."""
+    """Wait for the child's end, and keep its process id valid, by which its group is killed next."""
     if hasattr(os, "waitid"):  # macOS has it since Python 3.13
-        with contextlib.suppress(ChildProcessError):  # killed by its number, and so waited for already
+        with contextlib.suppress(ChildProcessError):  # it has been killed and waited for
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
         process.wait()
 
 
 def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
-    """End the child, and with its group whatever it started."""
+    """Kill the child and, with its group, all processes that it started."""
     with contextlib.suppress(OSError):  # it has ended
         if group and os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
@@ -218,15 +222,15 @@ def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
 
 
 def _cause(returncode: int) -> str:
-    """ "SIGSEGV", or "exit status 3"."""
+    """Return, for example, "SIGSEGV" or "exit status 3"."""
     if returncode < 0:
         with contextlib.suppress(ValueError):
             return signal.Signals(-returncode).name
     return f"exit status {returncode}"
 
 
-def _rebuilt(error: Mapping[str, Any], advice: str | None, log: tuple[str, ...]) -> errors.EdgetoolError:
-    """The child's error as the same class here; a foreign exception becomes a ConversionError with the log."""
+def _parent_error(error: Mapping[str, Any], advice: str | None, log: tuple[str, ...]) -> errors.EdgetoolError:
+    """Return the child's error as the same class; any other exception becomes a ConversionError with the log."""
     kind = getattr(errors, str(error.get("type")), None)
     if isinstance(kind, type) and issubclass(kind, errors.EdgetoolError):
         rebuilt: errors.EdgetoolError = kind(

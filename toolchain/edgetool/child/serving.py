@@ -1,8 +1,7 @@
-"""The child's side: this process is limited, confined and silenced, does the work and answers.
+"""The child's side: limit, confine and silence this process, do the work, and answer.
 
-It writes JSON lines on the pipe that was its stdout: {"progress": text}, {"error": {...}}, {"no room": text} or
-{"result": {...}}.
-Everything that libraries print, at C level too, goes to a log file in the work directory.
+The child writes JSON lines to the pipe that was its stdout: {"progress": text}, {"error": {...}}, {"no room": text} or
+{"result": {...}}. Everything that libraries print, at C level too, goes to a log file in the work directory.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from typing import IO, Any
 
 from edgetool import errors
 from edgetool.child.confinement import confine, die_with_parent, limit
-from edgetool.child.folder import lack_of_room
+from edgetool.child.folder import disk_full_reason
 
 Progress = Callable[[str], None]
 LOG_NAME = "child.log"
 REQUEST_NAME = "request.json"
 LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 65536
-# In a result, where there is any: what the system could not deny this process, of what an untrusted one is denied.
+# The key of a result for the restrictions that the system does not support; absent if there are none.
 UNCONFINED = "unconfined"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What this process was started for, and where it answers."""
+class ChildTask:
+    """The request to this process, and the channel for its answer."""
 
     request: dict[str, Any]
     limits: dict[str, Any]
@@ -39,16 +38,16 @@ class Task:
     unconfined: tuple[str, ...]
 
 
-_task: Task | None = None
+_task: ChildTask | None = None
 
 
 def is_child() -> bool:
-    """Whether this process serves: then it and all that it starts are one group, which the one who asked ends."""
+    """Return whether this process is a child: then its parent kills it and all it starts as one process group."""
     return _task is not None
 
 
 def prepare(workdir: Path) -> None:
-    """Make this process a child that has read its request; before anything else that it does."""
+    """Make this process a child and read its request. Call it before anything else."""
     global _task
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     log = os.open(workdir / LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -57,7 +56,7 @@ def prepare(workdir: Path) -> None:
     envelope = json.loads((workdir / REQUEST_NAME).read_text(encoding="utf-8"))
     die_with_parent(envelope["parent"])
     unconfined = () if envelope["trusted"] else confine(workdir)
-    _task = Task(envelope["request"], envelope["limits"], workdir, channel, unconfined)
+    _task = ChildTask(envelope["request"], envelope["limits"], workdir, channel, unconfined)
 
 
 def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> None:
@@ -66,19 +65,19 @@ def serve(work: Callable[[dict[str, Any], Path, Progress], dict[str, Any]]) -> N
     `work(request, workdir, progress)` returns a JSON-able result. Call it under `if __name__ == "__main__"`.
     """
     assert _task is not None  # edgetool.child.__main__ has prepared it
-    limit(**_task.limits)  # not before the work's own module is loaded: a library that lacks memory then only exits
+    limit(**_task.limits)  # after the module is loaded: a library that runs out of memory while loading only exits
     try:
         result = work(_task.request, _task.workdir, lambda text: _answer(progress=text))
         _answer(result={**result, UNCONFINED: _task.unconfined} if _task.unconfined else result)
     except Exception as error:
-        _answer(**_told(error))
+        _answer(**_error_message(error))
     os._exit(0)  # libraries' exit handlers can hang or crash; the answer is already out
 
 
 def log_tail(workdir: Path) -> tuple[str, ...]:
-    """The last lines that a child's libraries printed."""
+    """Return the last lines that a child's libraries printed."""
     text = b""
-    with suppress(OSError), (workdir / LOG_NAME).open("rb") as stream:  # it may have been ended before it had one
+    with suppress(OSError), (workdir / LOG_NAME).open("rb") as stream:  # it may have been killed before it had a log
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
         text = stream.read(LOG_TAIL_BYTES)
     lines = text.decode("utf-8", "replace").splitlines()
@@ -91,9 +90,9 @@ def _answer(**message: Any) -> None:
     _task.channel.flush()
 
 
-def _told(error: Exception) -> dict[str, Any]:
-    """The message to the parent about what ended the work."""
-    if not isinstance(error, errors.OutputError) and (why := lack_of_room(error)) is not None:
+def _error_message(error: Exception) -> dict[str, Any]:
+    """Return the message to the parent about an error."""
+    if not isinstance(error, errors.OutputError) and (why := disk_full_reason(error)) is not None:
         return {"no room": why}
     if isinstance(error, errors.EdgetoolError):
         return {

@@ -238,7 +238,7 @@ def command(
     --quantize is specified; then a float32 model is quantized. The output directory contains NAME.tflite with its
     memory plan, a C header, the model as C data, the C++ files for TFLM, and the report NAME.json.
     """
-    from edgetool.child import Limits
+    from edgetool.child import ProcessLimits
     from edgetool.cli.view import closing, summary, verdict_of, written
     from edgetool.convert.request import ConvertRequest
     from edgetool.memory.planner import PlanRequest
@@ -253,7 +253,7 @@ def command(
     overrides = {key: options.pop(key) for key in ("sram", "flash", "clock", "arena_region", "kernels", "runtime")}
     device = resolve_named(target, **overrides)
     assert device is not None
-    request = ConvertRequest(path=model, limits=Limits(memory_limit, time_limit), **options)
+    request = ConvertRequest(path=model, limits=ProcessLimits(memory_limit, time_limit), **options)
     with ProgressLine(quiet=quiet or as_json) as progress:
         converted = convert_file(
             request,

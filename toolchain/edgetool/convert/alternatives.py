@@ -1,4 +1,4 @@
-"""What to use instead of a layer or operator that TFLM cannot run: a clause for the user, by name."""
+"""Suggest what to use instead of a layer or operator that TFLM cannot run: a clause for the user, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPLEX = (
 )
 _STRINGS = "map strings to numbers before the model: models on microcontrollers accept only numbers"
 
-# By the class of a Keras layer, for layers that have no equal graph: of others the operator that is left tells more.
+# By the class of a Keras layer, if no equivalent graph exists; for other layers the operator is more specific.
 LAYERS = {
     "Bidirectional": "use --rnn unrolled, or make the layer unidirectional",
     "Conv3DTranspose": _NO_VOLUMES,
@@ -85,7 +85,7 @@ OPERATORS = {
     "WHILE": "unroll the loop (unroll=True in recurrent layers, or --rnn unrolled)",
 }
 
-# By the operation of TensorFlow, for what its converter has no TensorFlow Lite operator for.
+# By the operation of TensorFlow, for those without a TensorFlow Lite operator.
 OPERATIONS = {
     "AdjustContrastv2": _BEFORE,
     "AdjustHue": _BEFORE,
@@ -150,9 +150,9 @@ UNKNOWN = "build it from layers whose operators the runtime supports ('edgetool 
 
 
 def alternative_to(operator: str, layer_class: str = "") -> str:
-    """What to use instead of an operator of TensorFlow Lite ("TILE") or TensorFlow ("ResizeBicubic").
+    """Return what to use instead of an operator of TensorFlow Lite ("TILE") or TensorFlow ("ResizeBicubic").
 
-    layer_class: the Keras class that it came from ("UpSampling1D"), "" where that is not known; it goes first.
+    layer_class: the Keras class that it came from ("UpSampling1D"), "" if unknown; it has precedence.
     """
     for table, name in ((LAYERS, layer_class), (OPERATORS, operator), (OPERATIONS, operator)):
         if name in table:

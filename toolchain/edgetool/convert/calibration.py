@@ -1,7 +1,4 @@
-"""Reads calibration and evaluation data: .npy, .npz, CSV, and directories of images or .npy files.
-
-Reads calibration samples from a CSV file: one flattened sample per row.
-"""
+"""Read calibration and evaluation data: .npy, .npz, .csv with a flattened sample per row, and directories of files."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Refuses a model configuration that carries code or that Keras 3 cannot rebuild, before anything is loaded."""
+"""Reject a model configuration that carries code or that Keras 3 cannot rebuild, before anything is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from edgetool.convert.keras_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
 from edgetool.convert.legacy import HARD_SIGMOID
-from edgetool.convert.stock_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
-from edgetool.convert.tf_keras_needs import ALLOWED, CALLS, TF_KERAS, TFMOT_MODULE, TFMOT_PARTS, forbidden_call
-from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS as QUANTIZED
+from edgetool.convert.tf_keras_layers import ALLOWED, CALLS, TF_KERAS, TFMOT_MODULE, TFMOT_PARTS, forbidden_call
+from edgetool.convert.tf_keras_layers import TRAINED_FOR_INTEGERS as QUANTIZED
 from edgetool.errors import UnsupportedModelError
 
 TRUST = "use --trust-model-code if you trust the source of the file"

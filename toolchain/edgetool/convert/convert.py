@@ -1,7 +1,4 @@
-"""The parent's side of a conversion: checks the request, runs the child, collects what it left.
-
-How the parent runs one of this room's children on a model file.
-"""
+"""Convert a model in a child process: check the request, run the child, and collect its files."""
 
 from __future__ import annotations
 
@@ -13,19 +10,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetool import child
-from edgetool.convert import files
-from edgetool.convert.request import Conversion, ConvertRequest, Evaluation
+from edgetool.convert.request import (
+    CALIBRATION_INPUTS,
+    CALIBRATION_OUTPUTS,
+    EVALUATION_INPUTS,
+    EVALUATION_OUTPUTS,
+    LABELS_FILE,
+    READING_STEP,
+    TFLITE_FILE,
+    Conversion,
+    ConvertRequest,
+    Evaluation,
+    array_files,
+)
 from edgetool.errors import CalibrationError, InvalidModelError, UsageError
 
 if TYPE_CHECKING:
     from edgetool.convert.request import Array
 
-# A crash is a signal: what has a status was ended by a call.
+# A crash is a signal: a process with an exit status was terminated by a call.
 _EXITED = re.compile(r"crashed with exit status \d+")
 
 
 def check_exists(path: Path, kind: type[UsageError], fix: str) -> None:
-    """Raise `kind` where there is no file or directory at the path, or none that may be seen."""
+    """Raise `kind` if the path is not an accessible file or directory."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -40,16 +48,15 @@ def run_on_model(
     path: Path,
     *,
     workdir: Path,
-    limits: child.Limits,
+    limits: child.ProcessLimits,
     doing: str,
     advice: str,
     progress: child.Progress | None,
 ) -> dict[str, Any]:
-    """child.run on a request about the model at `path`, confined unless its code is trusted; what the system could not
-    deny the child is added to the result's notes.
+    """Run child.run on a request about the model at `path`, confined unless its code is trusted.
 
-    Raises what child.run does, which names code that was trusted where that ended the process, and InvalidModelError
-    when the child dies while it reads the file.
+    A note in the result names the access that the system could not block. Raises the errors of child.run, which name
+    the trusted code if it terminated the process, and InvalidModelError if the child crashes while it reads the file.
     """
     step = ""
 
@@ -80,7 +87,7 @@ def run_on_model(
                 fix="remove the code that exits Python (os._exit), or run that code separately to find it",
                 details=error.details,
             ) from error
-        if step != files.READING:
+        if step != READING_STEP:
             raise
         raise InvalidModelError(
             "the file is so badly damaged that reading it crashed or never finished",
@@ -92,7 +99,7 @@ def run_on_model(
 
 
 def _unconfined(missing: Sequence[str]) -> tuple[str, ...]:
-    """What to tell where the system has no means to deny a child something."""
+    """Return a note for the user if the system could not confine the child."""
     if not missing:
         return ()
     return (
@@ -131,17 +138,17 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
     evaluation = None
     if request.evaluate is not None:
         evaluation = Evaluation(
-            inputs=_arrays(workdir, files.EVALUATION_INPUT, inputs),
-            labels=_array(workdir / files.LABELS),
-            float_outputs=_arrays(workdir, files.EVALUATION_OUTPUT, outputs),
+            inputs=_arrays(workdir, EVALUATION_INPUTS, inputs),
+            labels=_array(workdir / LABELS_FILE),
+            float_outputs=_arrays(workdir, EVALUATION_OUTPUTS, outputs),
             output=outputs.index(result["labelled_output"]),
         )
     return Conversion(
-        tflite=(workdir / files.TFLITE).read_bytes(),
+        tflite=(workdir / TFLITE_FILE).read_bytes(),
         calibrated=request.calibration is not None,
         samples=result["samples"],
-        inputs=_arrays(workdir, files.INPUT, inputs),
-        float_outputs=_arrays(workdir, files.OUTPUT, outputs) if request.compare else (),
+        inputs=_arrays(workdir, CALIBRATION_INPUTS, inputs),
+        float_outputs=_arrays(workdir, CALIBRATION_OUTPUTS, outputs) if request.compare else (),
         input_names=tuple(result["input_names"]),
         output_names=tuple(result["output_names"]),
         evaluation=evaluation,
@@ -155,7 +162,7 @@ def convert_model(request: ConvertRequest, *, workdir: Path, progress: child.Pro
 
 
 def _message(request: ConvertRequest) -> dict[str, Any]:
-    """The request as JSON; paths as given, since the child works in the same directory and names them in messages."""
+    """Return the request as JSON, with paths as given: the child has the same working directory."""
     return {
         "path": str(request.path),
         "quantize": request.scheme,
@@ -199,8 +206,8 @@ def _text(path: Path | None) -> str | None:
 
 
 def _arrays(workdir: Path, role: str, order: list[int]) -> tuple[Array, ...]:
-    """The arrays of a role, from the float model's order to that of the .tflite."""
-    paths = files.array_files(workdir, role, len(order))
+    """Return the arrays of a role in the order of the .tflite."""
+    paths = array_files(workdir, role, len(order))
     return tuple(_array(paths[index]) for index in order)
 
 

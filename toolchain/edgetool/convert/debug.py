@@ -1,4 +1,4 @@
-"""Which layers lose how much when quantized, measured on the calibration samples: in the child process only."""
+"""Measure on the calibration samples how much each layer loses by quantization. In the child process only."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool import child
-from edgetool.convert.calibrated import LayerMap, QuantizerSettings, quantize, readers_of, tensors_of
+from edgetool.convert.quantizer import LayerMap, QuantizerSettings, layer_tensors, quantize, reading_layers
 from edgetool.errors import UsageError
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model, Operator
 
 Reals = npt.NDArray[np.float64]
 VERIFY = "NumericVerify"
-MOST_SAMPLES = 100
+MAX_SAMPLES = 100
 BINS = 32
-WORTH_DB = 3.0  # half the noise
-TRIED = 3  # layers that are left in float, one at a time, to see what that brings
-# A layer counts as bad as the worst quarter of its channels: the sum over all hides what one loud channel costs the
-# others, and the very worst channel may hardly speak at all.
+MIN_GAIN_DB = 3.0  # half the noise
+MAX_LAYERS_KEPT_FLOAT = 3  # layers that are kept in float, one at a time, to measure the gain
+# A layer is rated by the worst quarter of its channels: the sum over all hides what one channel with a wide range costs
+# the others, and the very worst channel may be almost zero.
 QUANTILE = 0.25
 FLOAT32_EPSILON = 2.0**-23  # of a value, by which the next one differs
 
 
 @dataclass(slots=True)
-class _Seen:
-    """Sums over the samples of one quantized tensor beside its float twin, per channel (the last axis)."""
+class _TensorStatistics:
+    """Sums over the samples of a quantized tensor and its float counterpart, per channel (the last axis)."""
 
     operator: Operator
     layer: str | None
-    cut: bool  # the layer is put in later, and has no operator here that could stay in float
+    cut: bool  # the layer is inserted later, and has no operator here that could stay in float
     scale: float
     zero_point: int
     signal: Reals | None = None
@@ -45,7 +45,7 @@ class _Seen:
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
 
     def add(self, expected: Reals, quantized: npt.NDArray[Any]) -> None:
-        """Count one sample in."""
+        """Add one sample."""
         channels = expected.shape[-1] if expected.ndim > 1 else 1
         reals = expected.reshape(-1, channels)
         error = (quantized.astype(np.float64).reshape(-1, channels) - self.zero_point) * self.scale - reals
@@ -63,39 +63,39 @@ class _Seen:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The real values that the type's 256 steps reach, half a step beyond both ends."""
+        """The range of real values of the type's 256 steps, extended by half a step at both ends."""
         return (-128.5 - self.zero_point) * self.scale, (127.5 - self.zero_point) * self.scale
 
     @property
     def sqnr_db(self) -> float | None:
-        """That of the worst quarter of channels; None where nothing was ever lost, or nothing said."""
+        """The SQNR of the worst quarter of channels; None if all are without noise or zero."""
         assert self.signal is not None
         assert self.noise is not None
-        speaks = (self.signal > 0) & (self.noise > 0)
-        if not speaks.any():
+        nonzero = (self.signal > 0) & (self.noise > 0)
+        if not nonzero.any():
             return None
-        return float(np.quantile(10 * np.log10(self.signal[speaks] / self.noise[speaks]), QUANTILE, method="lower"))
+        return float(np.quantile(10 * np.log10(self.signal[nonzero] / self.noise[nonzero]), QUANTILE, method="lower"))
 
     @property
-    def loud(self) -> tuple[int, float]:
-        """The channel with the widest range, and how many times the median one's its range is.
+    def widest_channel(self) -> tuple[int, float]:
+        """The channel with the widest range, and the ratio of its range to the median range.
 
         A range below float32's rounding of the widest counts as that rounding: the quotient would say nothing.
         """
         assert self.low is not None
         assert self.high is not None
         reach = np.maximum(np.abs(self.low), np.abs(self.high))
-        speaking = np.maximum(reach[reach > 0], reach.max() * FLOAT32_EPSILON)
-        if not speaking.size:
+        reaches = np.maximum(reach[reach > 0], reach.max() * FLOAT32_EPSILON)
+        if not reaches.size:
             return 0, 1.0
-        return int(reach.argmax()), float(reach.max() / np.median(speaking))
+        return int(reach.argmax()), float(reach.max() / np.median(reaches))
 
-    def told(self, classes: Mapping[str, str]) -> dict[str, Any]:
-        """As JSON."""
+    def to_json(self, classes: Mapping[str, str]) -> dict[str, Any]:
+        """Return the statistics as JSON."""
         assert self.noise is not None
         assert self.low is not None
         assert self.high is not None
-        channel, times = self.loud
+        channel, times = self.widest_channel
         return {
             "name": self.layer or "",
             "layer_class": classes.get(self.layer or "", ""),
@@ -122,71 +122,75 @@ def debug_quantization(
     layers: LayerMap,
     progress: child.Progress,
 ) -> dict[str, Any]:
-    """What each layer loses, the worst first, as JSON.
+    """Return the loss of each layer as JSON, the worst layer first.
 
-    Each quantized operator is compared with its float twin on the same inputs, which are those that the quantized
-    operators before gave: what is lost in one layer is not laid to those behind it. Of a layer that became several
-    operators, the worst speaks. `rows` gives samples by the names of the signature's inputs.
+    Each quantized operator is compared with its float counterpart on the same inputs, the results of the quantized
+    operators before it: the loss of one layer is not attributed to those behind it. Of a layer with several operators,
+    the worst is reported. `rows` returns samples by the names of the signature's inputs.
 
-    layers: each as report.layer_loss.LayerLoss has it. The worst few are left in float, alone, and where that brings
-    little with those that read them: kept_float names these, kept_float_sqnr_db is the SQNR of the model's worst output
-    then, and sqnr_db that of the model as it is.
+    layers: each as in report.layer_loss.LayerLoss. The worst few are kept in float alone, and, if the gain is small,
+    together with the layers that read them: kept_float names these, kept_float_sqnr_db is the resulting SQNR of the
+    model's worst output, and sqnr_db that of the model as it is.
     """
     progress("measuring each layer")
-    samples = list(rows())[:MOST_SAMPLES]
+    samples = list(rows())[:MAX_SAMPLES]
     verified = quantize(tf, settings, calibrated, verify=True).content
-    seen = _measured(tf, verified, samples, layers)
-    worst: dict[str, _Seen] = {}
-    for item in sorted(seen, key=_badness):
+    seen = _measure(tf, verified, samples, layers)
+    worst: dict[str, _TensorStatistics] = {}
+    for item in sorted(seen, key=_sqnr_key):
         worst.setdefault(item.layer or f"operator {item.operator.index}", item)
-    told = [item.told(layers.classes) for item in worst.values()]
+    entries = [item.to_json(layers.classes) for item in worst.values()]
     fixed = {item.layer for item in seen if item.cut}
     expected = _outputs(tf, calibrated, samples)
-    own = _worst_output(expected, _outputs(tf, quantize(tf, settings, calibrated).content, samples))
+    baseline = _worst_output(expected, _outputs(tf, quantize(tf, settings, calibrated).content, samples))
 
-    def left(names: Sequence[str]) -> float | None:
+    def sqnr_keeping(names: Sequence[str]) -> float | None:
         try:
-            denied = tensors_of(calibrated, layers, names)
+            denied = layer_tensors(calibrated, layers, names)
         except UsageError:
             return None
         content = quantize(tf, settings, calibrated, denied=denied).content
         return _worst_output(expected, _outputs(tf, content, samples))
 
-    def kept(name: str) -> tuple[list[str], float | None]:
-        alone = left([name])
-        if alone is not None and alone > (own or 0.0) + WORTH_DB:
+    def best_kept(name: str) -> tuple[list[str], float | None]:
+        alone = sqnr_keeping([name])
+        if alone is not None and alone > (baseline or 0.0) + MIN_GAIN_DB:
             return [name], alone
-        names = [name, *readers_of(calibrated, layers, name)]
-        together = left(names)
-        return (names, together) if together is not None and together > (alone or 0.0) + WORTH_DB else ([name], alone)
+        names = [name, *reading_layers(calibrated, layers, name)]
+        together = sqnr_keeping(names)
+        return (
+            (names, together) if together is not None and together > (alone or 0.0) + MIN_GAIN_DB else ([name], alone)
+        )
 
-    for entry in [entry for entry in told if entry["name"] not in ("", *fixed)][:TRIED]:
+    for entry in [entry for entry in entries if entry["name"] not in ("", *fixed)][:MAX_LAYERS_KEPT_FLOAT]:
         progress(f"keeping {entry['name']} in float")
-        entry["kept_float"], entry["kept_float_sqnr_db"] = kept(entry["name"])
-    return {"layers": told, "sqnr_db": own, "samples": len(samples)}
+        entry["kept_float"], entry["kept_float_sqnr_db"] = best_kept(entry["name"])
+    return {"layers": entries, "sqnr_db": baseline, "samples": len(samples)}
 
 
-def _badness(item: _Seen) -> float:
+def _sqnr_key(item: _TensorStatistics) -> float:
     return math.inf if item.sqnr_db is None else item.sqnr_db
 
 
-def _measured(tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], layers: LayerMap) -> list[_Seen]:
+def _measure(
+    tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], layers: LayerMap
+) -> list[_TensorStatistics]:
     model = read_model(verified)
     graph = model.main
     makers = {index: operator for operator in graph.operators for index in operator.outputs}
-    pairs: list[tuple[int, int, _Seen]] = []
+    pairs: list[tuple[int, int, _TensorStatistics]] = []
     for operator in graph.operators:
         if operator.custom_code != VERIFY:
             continue
         quantized, real = operator.inputs
-        own = graph.tensors[quantized].per_tensor
-        if own is None or quantized not in makers:
+        baseline = graph.tensors[quantized].per_tensor
+        if baseline is None or quantized not in makers:
             continue
         maker = makers[quantized]
         layer = layers.layer_of(maker, model)
         end = layers.cut_layer_of(maker, model) if layer is None else None
-        pairs.append((quantized, real, _Seen(maker, layer or end, end is not None, *own)))
-    # The converter writes the verifiers of an operator with several results in random order: see result_order.
+        pairs.append((quantized, real, _TensorStatistics(maker, layer or end, end is not None, *baseline)))
+    # The converter writes the verifiers of an operator with several results in random order: see quantizer.
     pairs.sort(key=lambda pair: (makers[pair[0]].index, makers[pair[0]].outputs.index(pair[0])))
     runner = _Runner(tf, verified, keep=True)
     for row in samples:
@@ -197,7 +201,7 @@ def _measured(tf: Any, verified: bytes, samples: Sequence[Mapping[str, Any]], la
 
 
 def _outputs(tf: Any, content: bytes, samples: Sequence[Mapping[str, Any]]) -> list[Reals]:
-    """Real-valued outputs, (samples, ...) each, in the signature's order."""
+    """Return the real-valued outputs, (samples, ...) each, in the signature's order."""
     runner = _Runner(tf, content)
     rows = [runner.run(row) for row in samples]
     return [np.stack(values) for values in zip(*rows, strict=True)]
@@ -213,7 +217,7 @@ def _worst_output(expected: Sequence[Reals], actual: Sequence[Reals]) -> float |
 
 
 class _Runner:
-    """A .tflite of one signature on TensorFlow Lite's interpreter, fed and read in real numbers."""
+    """A .tflite of one signature on TensorFlow Lite's interpreter, with inputs and outputs in real numbers."""
 
     def __init__(self, tf: Any, content: bytes, *, keep: bool = False) -> None:
         self._interpreter = tf.lite.Interpreter(
@@ -230,7 +234,7 @@ class _Runner:
         }
 
     def run(self, row: Mapping[str, Any]) -> list[Reals]:
-        """The outputs for one sample, by the names of inputs, each with its batch of 1."""
+        """Return the outputs for one sample: arrays with a batch of 1 by the names of the inputs."""
         for name, index in self._inputs:
             scale, zero_point = self._details[index]["quantization"]
             dtype = self._details[index]["dtype"]
@@ -243,7 +247,7 @@ class _Runner:
         return [self._real(index) for _, index in self._outputs]
 
     def tensor(self, index: int) -> npt.NDArray[Any]:
-        """A tensor's own values after a run."""
+        """Return a tensor's stored values after a run."""
         return np.asarray(self._interpreter.get_tensor(index))
 
     def _real(self, index: int) -> Reals:
@@ -252,10 +256,10 @@ class _Runner:
         return (values - zero_point) * scale if scale else values
 
 
-Named = tuple[tuple[str, int], ...]
+NamedTensors = tuple[tuple[str, int], ...]
 
 
-def _signatures(model: Model) -> list[tuple[Named, Named]]:
+def _signatures(model: Model) -> list[tuple[NamedTensors, NamedTensors]]:
     return [
         (signature.inputs, tuple(sorted(signature.outputs))) for signature in model.signatures if not signature.subgraph
     ]

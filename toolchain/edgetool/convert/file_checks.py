@@ -1,8 +1,6 @@
-"""Refuses archives and HDF5 files that reach out of themselves or claim more than they hold.
+"""Reject HDF5 files and zip archives that refer to other files or declare more data than they contain.
 
-Refuses HDF5 files that reach out of themselves or claim more than they hold, before any array is read.
-
-Refuses zip archives whose entries lead out of them, hide one another or claim more than they hold.
+HDF5 files are checked before any array is read, and the entries of an archive before any is unpacked.
 """
 
 from __future__ import annotations

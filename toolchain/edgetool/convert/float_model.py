@@ -1,6 +1,6 @@
-"""What a loaded float model is to this room, whoever wrote the file.
+"""A loaded float model, whatever the format of its file: its description, and running it over stored samples in chunks.
 
-Runs the float model over stored samples, in chunks: in the child process only.
+In the child process only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgetool import child
-from edgetool.convert.input_shapes import Declared, fixed
+from edgetool.convert.input_shapes import DeclaredShape, require_fixed
 from edgetool.convert.samples import Array, InputSpec, Range
 from edgetool.errors import ConversionError, UnsupportedModelError
 
@@ -67,7 +67,7 @@ class FloatModel:
         return signature_names(self.output_names)
 
 
-def input_spec(name: str, shape: Declared, dtype: str, path: Path) -> InputSpec:
+def input_spec(name: str, shape: DeclaredShape, dtype: str, path: Path) -> InputSpec:
     """An input with its batch removed. UnsupportedModelError for what has none, an open size, or holds no numbers."""
     if not shape:
         raise UnsupportedModelError(
@@ -79,7 +79,7 @@ def input_spec(name: str, shape: Declared, dtype: str, path: Path) -> InputSpec:
             where=str(path),
             fix="use an input of float32, int32 or another numeric type",
         )
-    return InputSpec(name, fixed(name, shape[1:], str(path)), dtype)
+    return InputSpec(name, require_fixed(name, shape[1:], str(path)), dtype)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -100,17 +100,17 @@ def signature_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def _named(text: str) -> re.Match[str] | None:
+def _find_layer_name(text: str) -> re.Match[str] | None:
     return next((found for pattern in LAYER_NAMES if (found := re.search(pattern, text))), None)
 
 
-def explain(error: Exception) -> tuple[str, str]:
+def explain_keras_error(error: Exception) -> tuple[str, str]:
     """The heart of a Keras or TensorFlow message in one line, and the layer that it speaks of."""
     text = _ADDED.sub("", str(error.args[0]) if type(error) is KeyError and error.args else str(error))
     heart = text.rpartition("Exception encountered: ")[2] or text
     called = _CALLED.match(heart)
     heart = called[2] if called else heart
-    layer = _named(heart) or next(reversed([*_LOADING.finditer(text)]), None) or _named(text)
+    layer = _find_layer_name(heart) or next(reversed([*_LOADING.finditer(text)]), None) or _find_layer_name(text)
     lines = [line.strip() for line in heart.splitlines() if line.strip()]
     what = lines[0] if lines else type(error).__name__
     if what.startswith("Graph execution error"):  # then comes where, the reason, and the node in double brackets
@@ -160,9 +160,9 @@ def check_traced(tf: Any, model: FloatModel, samples: Sequence[Array], log: Path
     """A warning where what is to be converted says something else to the first sample than the model itself."""
     if model.traced is None:
         return ()
-    own, traced = (_first(tf, replace(model, call=call), samples, log) for call in (model.call, model.traced))
+    original, traced = (_first(tf, replace(model, call=call), samples, log) for call in (model.call, model.traced))
     notes = []
-    for name, expected, found in zip(model.output_names, own, traced, strict=True):
+    for name, expected, found in zip(model.output_names, original, traced, strict=True):
         known = np.isfinite(expected)
         largest = float(np.abs(expected).max(initial=0.0, where=known))
         same = np.isfinite(found) == known
@@ -190,7 +190,7 @@ def _call(tf: Any, model: FloatModel, samples: Sequence[Array], rows: slice, log
     except MemoryError:
         raise
     except Exception as error:
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise ConversionError(
             f"the float model fails on sample {rows.start}: {where}: {what}",
             fix="run the model with model.predict to check it, or skip the comparison",

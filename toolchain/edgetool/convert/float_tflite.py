@@ -1,7 +1,7 @@
-"""A .tflite in float32 as a model to quantize.
+"""Quantize a .tflite in float32.
 
-What TensorFlow gets is never the user's file, but what our reader accepted, written anew: with constants in float32,
-without a memory plan, and with one signature.
+TensorFlow never receives the user's file: it receives what our reader accepted, written again with constants in
+float32, without a memory plan, and with one signature.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgetool.convert.calibrated import WEIGHTED, LayerMap, QuantizerSettings, quantize_calibrated
-from edgetool.convert.debug import MOST_SAMPLES
+from edgetool.convert.debug import MAX_SAMPLES
 from edgetool.convert.float_model import FloatModel, signature_names, unique_names
+from edgetool.convert.quantizer import WEIGHTED_LAYERS, LayerMap, QuantizerSettings, quantize_calibrated
 from edgetool.convert.request import INTEGER
 from edgetool.convert.samples import InputSpec, Range, default_range
-from edgetool.convert.tflite import Made, Options, explained, rows, with_losses
+from edgetool.convert.tflite import (
+    ConversionResult,
+    ConverterOptions,
+    explain_errors,
+    sample_rows,
+    with_layer_losses,
+)
 from edgetool.errors import UnsupportedModelError
 from edgetool.model.draft import STORED, Draft
 from edgetool.model.edit import without_metadata
@@ -36,8 +42,8 @@ SIGNATURE = "serving_default"
 # The type of quantized activations -> what --quantize calls it; the first that a file has counts.
 SCHEMES = {DType.INT16: "int16x8", DType.INT8: "int8", DType.UINT8: "uint8", DType.INT4: "int4"}
 # Operators whose bodies or contents TensorFlow's calibrator does not follow, or dies of.
-LOOPS = frozenset(["CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"])
-RESOURCES = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"])
+LOOP_OPERATORS = frozenset(["CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"])
+RESOURCE_OPERATORS = frozenset(["ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"])
 # The one custom operator that TensorFlow has a kernel of.
 WITH_KERNEL = frozenset(["TFLite_Detection_PostProcess"])
 WITH_TABLE = {
@@ -84,14 +90,14 @@ def check_quantizable(model: Model, scheme: str, where: str) -> None:
     """Raise UnsupportedModelError at `where`, naming what TensorFlow cannot calibrate, or quantize in that way."""
     operators = [(graph, operator) for graph in model.subgraphs for operator in graph.operators]
     for graph, operator in operators:
-        if operator.code in LOOPS:
+        if operator.code in LOOP_OPERATORS:
             raise UnsupportedModelError(
                 f"operator {operator.index} is {operator.label}: TensorFlow cannot calibrate loops and conditions",
                 where=where,
                 fix=f"{KERAS}, whose layers can be unrolled (--rnn unrolled), or omit --quantize",
             )
         written = [index for index in operator.outputs if index >= 0 and graph.tensors[index].is_variable]
-        if operator.code in RESOURCES or written:
+        if operator.code in RESOURCE_OPERATORS or written:
             raise UnsupportedModelError(
                 f"operator {operator.index} ({operator.label}) keeps state between invocations, which "
                 "TensorFlow's quantizer loses",
@@ -160,11 +166,11 @@ def float_tflite(model: Model, scheme: str, where: str) -> FloatTflite:
         _index_range(ready.main, tensor.index) or default_range(spec)
         for tensor, spec in zip(tensors, specs, strict=True)
     )
-    notes = (_fewer_bits(count),) if count else ()
+    notes = (_expanded_note(count),) if count else ()
     return FloatTflite(ready, write_model(ready), LayerMap(_scopes(ready)), specs, ranges, notes)
 
 
-def _fewer_bits(count: int) -> str:
+def _expanded_note(count: int) -> str:
     if count == 1:
         return "1 constant that is stored in fewer bits was expanded to float32"
     return f"{count} constants that are stored in fewer bits were expanded to float32"
@@ -260,7 +266,7 @@ def _scopes(model: Model) -> dict[str, str]:
         for name in model.main.tensors[operator.outputs[0]].name.split(";") if operator.outputs else ():
             scope, _, operation = name.rpartition("/")
             scope = scope or name
-            if scope and (scope not in scopes or any(word in operation for word in WEIGHTED)):
+            if scope and (scope not in scopes or any(word in operation for word in WEIGHTED_LAYERS)):
                 scopes[scope] = operation or operator.label
     return scopes
 
@@ -285,7 +291,7 @@ def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
         for index, values in zip(graph.inputs, tensors, strict=True):
             interpreter.set_tensor(index, np.reshape(values.numpy(), graph.tensors[index].shape))
         interpreter.invoke()
-        return [tf.constant(_one_sample(interpreter.get_tensor(index))) for index in graph.outputs]
+        return [tf.constant(_with_batch(interpreter.get_tensor(index))) for index in graph.outputs]
 
     return FloatModel(
         specs=tflite.specs,
@@ -299,7 +305,7 @@ def loaded_tflite(tf: Any, tflite: FloatTflite) -> FloatModel:
     )
 
 
-def _one_sample(values: Any) -> Any:
+def _with_batch(values: Any) -> Any:
     """An output with a batch of 1, whether its first dimension is one or not."""
     return values if values.shape[:1] == (1,) else values[None]
 
@@ -308,10 +314,10 @@ def quantize_tflite(
     tf: Any,
     tflite: FloatTflite,
     samples: Sequence[Any],
-    options: Options,
+    options: ConverterOptions,
     workdir: Path,
     progress: child.Progress,
-) -> Made:
+) -> ConversionResult:
     """The file calibrated and quantized; `samples` has one array (N, ...) per input.
 
     Raises ConversionError with what TensorFlow says, and UsageError for a layer in keep_float that there is not.
@@ -326,16 +332,16 @@ def quantize_tflite(
     }
 
     def shaped() -> Iterator[dict[str, Any]]:
-        for row in rows(tflite.names, samples, progress):
+        for row in sample_rows(tflite.names, samples, progress):
             yield {name: np.reshape(values, shapes[name]) for name, values in row.items()}
 
     def feed() -> Iterator[list[Any]]:
         return (list(row.values()) for row in shaped())
 
-    def few() -> list[dict[str, Any]]:
-        return list(islice(shaped(), MOST_SAMPLES))
+    def debug_rows() -> list[dict[str, Any]]:
+        return list(islice(shaped(), MAX_SAMPLES))
 
-    with explained(tflite.layers, {}, workdir):
+    with explain_errors(tflite.layers, {}, workdir):
         calibrator = Calibrator(add_intermediate_tensors(tflite.content))
         io_type = tf.dtypes.as_dtype(options.io_type)
         if options.quantize == "int16x8":
@@ -348,8 +354,8 @@ def quantize_tflite(
                 bias_type=tf.int64,
                 disable_per_channel_quantization_for_dense_layers=options.dense_per_tensor,
             )
-            return Made(bytes(content))
+            return ConversionResult(bytes(content))
         settings = QuantizerSettings(io_type, io_type, options.dense_per_tensor)
         calibrated = bytes(calibrator.calibrate(feed))
         quantized = quantize_calibrated(tf, settings, calibrated, tflite.layers, options.keep_float)
-        return with_losses(tf, quantized, settings, tflite.layers, options, few, progress)
+        return with_layer_losses(tf, quantized, settings, tflite.layers, options, debug_rows, progress)

@@ -1,8 +1,7 @@
-"""What a loaded Keras model is to this room: its inputs and outputs by name, and how it is called. In the child only.
+"""A loaded Keras model as a FloatModel: its inputs and outputs by name, and how to call it. In the child process only.
 
-Serves Keras 3 and tf_keras, which name a few things differently.
-
-What the first layers say about an input: its range, and the size that it is resized to. In the child only.
+It works with Keras 3 and tf_keras, which name a few things differently. The first layers behind an input tell the range
+of its values, and the size to which an image of any size is resized.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetool.convert.float_model import FloatModel, explain, input_spec, unique_names
-from edgetool.convert.input_shapes import OPTION, Declared, Given, resolve
+from edgetool.convert.float_model import FloatModel, explain_keras_error, input_spec, unique_names
+from edgetool.convert.input_shapes import OPTION, DeclaredShape, RequestedShapes, resolve_shapes
 from edgetool.convert.lowering.recurrent import reset_of
 from edgetool.convert.samples import PIXEL_RANGE, InputSpec, Range, default_range
 from edgetool.errors import UnsupportedModelError, UsageError
 
 # Layers that give what they take in its own size, whatever that is; augmentation does nothing at inference.
-KEEPS_SIZE = frozenset(
+SIZE_PRESERVING = frozenset(
     """
     Rescaling Normalization AugMix AutoContrast CutMix Equalization MixUp RandAugment RandomBrightness
     RandomColorDegeneration RandomColorJitter RandomContrast RandomElasticTransform RandomErasing RandomFlip
@@ -32,16 +31,16 @@ KEEPS_SIZE = frozenset(
     """.split()
 )
 # Layers that give pictures of a size of their own. At that size already, they change nothing.
-GIVES_SIZE = {"Resizing": "resizes", "CenterCrop": "crops", "RandomCrop": "crops"}
+SIZE_CHANGING = {"Resizing": "resizes", "CenterCrop": "crops", "RandomCrop": "crops"}
 # Interpolations that TensorFlow Lite has an operator for.
 OPERATORS = ("bilinear", "nearest")
 # A uniform distribution reaches this many standard deviations from its mean.
 UNIFORM_REACH = 3**0.5
 
 
-def range_of(keras: Any, model: Any, tensor: Any, spec: InputSpec) -> Range | None:
+def input_range(keras: Any, model: Any, tensor: Any, spec: InputSpec) -> Range | None:
     """What the first layers behind an input say about its values: indices below input_dim, pixels, or statistics."""
-    for layer in _reached(keras, model, tensor, {*KEEPS_SIZE, *GIVES_SIZE})[0]:
+    for layer in _reached_layers(keras, model, tensor, {*SIZE_PRESERVING, *SIZE_CHANGING})[0]:
         kind = type(layer).__name__
         if kind == "Embedding":
             return Range(0, layer.input_dim - 1, whole=True)
@@ -63,8 +62,8 @@ def _statistics(layer: Any) -> Range | None:
 
 
 def without_resizing(
-    keras: Any, model: Any, names: Sequence[str], tensors: Sequence[Any], shapes: Sequence[Declared], where: str
-) -> tuple[tuple[Declared, ...], tuple[str, ...]]:
+    keras: Any, model: Any, names: Sequence[str], tensors: Sequence[Any], shapes: Sequence[DeclaredShape], where: str
+) -> tuple[tuple[DeclaredShape, ...], tuple[str, ...]]:
     """The inputs' shapes, with those left open taken from a layer that resizes or crops them first, and notes.
 
     That layer then changes nothing, and is made to do nothing. Raises UnsupportedModelError at `where` naming a layer
@@ -72,11 +71,11 @@ def without_resizing(
     """
     taken, notes, idle = [], [], set()
     for name, tensor, shape in zip(names, tensors, shapes, strict=True):
-        layer = _leading(keras, model, tensor)
+        layer = _leading_resize(keras, model, tensor)
         sized = None if layer is None else _with_size(layer, shape)
         if layer is not None and sized is not None:
             if None in shape:
-                does = GIVES_SIZE[type(layer).__name__]
+                does = SIZE_CHANGING[type(layer).__name__]
                 notes.append(
                     f"input {name!r} accepts any size in Keras, because layer {layer.name!r} {does} it; the "
                     f".tflite expects {layer.height}x{layer.width} (height x width), so the firmware must do this"
@@ -107,14 +106,14 @@ def _unchanged(layer: Any) -> Any:
     return call
 
 
-def _leading(keras: Any, model: Any, tensor: Any) -> Any:
+def _leading_resize(keras: Any, model: Any, tensor: Any) -> Any:
     """The one layer giving a size that all uses of an input lead to, past layers that keep its size; or None."""
-    layers, ends = _reached(keras, model, tensor, KEEPS_SIZE)
-    last = [layer for layer in layers if type(layer).__name__ not in (*KEEPS_SIZE, "InputLayer")]
-    return last[0] if len(last) == 1 and not ends and type(last[0]).__name__ in GIVES_SIZE else None
+    layers, ends = _reached_layers(keras, model, tensor, SIZE_PRESERVING)
+    last = [layer for layer in layers if type(layer).__name__ not in (*SIZE_PRESERVING, "InputLayer")]
+    return last[0] if len(last) == 1 and not ends and type(last[0]).__name__ in SIZE_CHANGING else None
 
 
-def _with_size(layer: Any, shape: Declared) -> Declared | None:
+def _with_size(layer: Any, shape: DeclaredShape) -> DeclaredShape | None:
     """A picture's shape at the layer's output size; None where it has another size of its own."""
     if len(shape) != 3:
         return None
@@ -151,21 +150,21 @@ def _check_interpolation(layer: Any, where: str) -> None:
     )
 
 
-def _reached(keras: Any, model: Any, tensor: Any, past: Container[str]) -> tuple[list[Any], list[int]]:
+def _reached_layers(keras: Any, model: Any, tensor: Any, past: Container[str]) -> tuple[list[Any], list[int]]:
     """Layers that take the tensor, or what layers of the classes `past` make of it, into nested models and out of
     them; and the positions of the model's outputs that it reaches so."""
     layers: list[Any] = []
     ends = [position for position, output in enumerate(model.outputs) if output is tensor]
     for layer, position, made in _uses(model, tensor):
         if isinstance(layer, keras.Model) and position < len(layer.inputs or ()):
-            inner, exits = _reached(keras, layer, layer.inputs[position], past)
+            inner, exits = _reached_layers(keras, layer, layer.inputs[position], past)
             layers += inner
             onward = [made[index] for index in exits]
         else:
             layers.append(layer)
             onward = made if type(layer).__name__ in past else []
         for further in onward:
-            beyond, exits = _reached(keras, model, further, past)
+            beyond, exits = _reached_layers(keras, model, further, past)
             layers += beyond
             ends += exits
     return layers, ends
@@ -209,12 +208,12 @@ class _Argument:
     """An input as the model declares it: its shape with batch; tensor is None in a model without symbolic inputs."""
 
     name: str
-    shape: Declared
+    shape: DeclaredShape
     dtype: str
     tensor: Any = None
 
 
-def float_model(keras: Any, model: Any, path: Path, input_shapes: Given = ()) -> FloatModel:
+def float_model(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes = ()) -> FloatModel:
     """A keras.Model with fixed inputs.
 
     input_shapes: sizes without batch for inputs that leave theirs open. Raises UnsupportedModelError at `path` when
@@ -226,10 +225,10 @@ def float_model(keras: Any, model: Any, path: Path, input_shapes: Given = ()) ->
         )
     if getattr(model, "inputs", None) and getattr(model, "outputs", None):
         return _symbolic(keras, model, path, input_shapes)
-    return _by_calling(keras, model, path, input_shapes)
+    return _subclassed(keras, model, path, input_shapes)
 
 
-def _symbolic(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatModel:
+def _symbolic(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes) -> FloatModel:
     """A functional or Sequential model, which knows its inputs and outputs."""
     inputs, outputs = list(model.inputs), list(model.outputs)
     for tensor in inputs:
@@ -242,14 +241,14 @@ def _symbolic(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatM
     arguments = [
         _Argument(name, tuple(tensor.shape), _dtype(tensor), tensor) for name, tensor in zip(names, inputs, strict=True)
     ]
-    shapes = resolve(names, [tensor.shape[1:] for tensor in inputs], input_shapes, str(path))
+    shapes = resolve_shapes(names, [tensor.shape[1:] for tensor in inputs], input_shapes, str(path))
     shapes, notes = without_resizing(keras, model, names, inputs, shapes, str(path))
     specs = _specs(arguments, shapes, path)
     own = list(getattr(model, "output_names", None) or [model.layers[-1].name])
     own = own if len(own) == len(outputs) else [tensor.name for tensor in outputs]
 
     def call(tensors: Sequence[Any]) -> list[Any]:
-        return _flat(keras, model(packed(keras, model, tensors), training=False))
+        return _flat(keras, model(pack_inputs(keras, model, tensors), training=False))
 
     if input_shapes:
         _check_runs(keras, model, call, specs)
@@ -258,7 +257,7 @@ def _symbolic(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatM
         specs=specs,
         output_names=unique_names(_names(keras, getattr(model, "output", None), own)),
         ranges=tuple(
-            range_of(keras, model, tensor, spec) or default_range(spec)
+            input_range(keras, model, tensor, spec) or default_range(spec)
             for tensor, spec in zip(inputs, specs, strict=True)
         ),
         call=call,
@@ -269,7 +268,7 @@ def _symbolic(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatM
     )
 
 
-def _by_calling(keras: Any, model: Any, path: Path, input_shapes: Given) -> FloatModel:
+def _subclassed(keras: Any, model: Any, path: Path, input_shapes: RequestedShapes) -> FloatModel:
     """A class of its own, or a Sequential without Input: what it was built with, or is said to take, and a call."""
     structure = _call_structure(model, input_shapes) if getattr(model, "built", False) else None
     if structure is None:  # one that was never built has no weights to convert, whatever shape is given
@@ -282,7 +281,7 @@ def _by_calling(keras: Any, model: Any, path: Path, input_shapes: Given) -> Floa
     declared = _leaves(structure)
     own = ["input" if len(declared) == 1 else "inputs"] * len(declared)
     names = unique_names(_names(keras, _mapped(structure, str), own))
-    resolve(names, [(None,) * len(shape[1:]) for shape in declared], input_shapes, str(path))
+    resolve_shapes(names, [(None,) * len(shape[1:]) for shape in declared], input_shapes, str(path))
     shapes = [tuple(given.get(name, given.get(None, shape[1:]))) for name, shape in zip(names, declared, strict=True)]
     arguments = [_Argument(name, (None, *shape), "float32") for name, shape in zip(names, shapes, strict=True)]
     specs = _specs(arguments, shapes, path)
@@ -310,7 +309,7 @@ def _by_calling(keras: Any, model: Any, path: Path, input_shapes: Given) -> Floa
     )
 
 
-def _call_structure(model: Any, input_shapes: Given) -> Any:
+def _call_structure(model: Any, input_shapes: RequestedShapes) -> Any:
     """The shapes with batch that the model was built with, in the structure that its call takes; None if unknown."""
     config = model.get_build_config() if hasattr(model, "get_build_config") else None
     shapes = (config or {}).get("input_shape")
@@ -340,7 +339,7 @@ def _leaves(structure: Any) -> list[Any]:
     return found
 
 
-def _specs(arguments: Sequence[_Argument], shapes: Sequence[Declared], path: Path) -> tuple[InputSpec, ...]:
+def _specs(arguments: Sequence[_Argument], shapes: Sequence[DeclaredShape], path: Path) -> tuple[InputSpec, ...]:
     return tuple(
         input_spec(argument.name, (*argument.shape[:1], *shape), argument.dtype, path)
         for argument, shape in zip(arguments, shapes, strict=True)
@@ -354,12 +353,12 @@ def _check_runs(keras: Any, model: Any, call: Callable[[Sequence[Any]], Any], sp
     zeros = [tf.zeros((1, *spec.shape), spec.dtype) for spec in specs]
     failed: list[str] = []
     try:
-        with watched(all_layers(keras, model), failed.append):
+        with report_failing_layers(all_layers(keras, model), failed.append):
             return call(zeros)
     except MemoryError:
         raise
     except Exception as error:
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         where = f"layer {failed[0]!r}" if failed and not where.startswith("layer '") else where
         raise UsageError(
             f"the model fails with inputs of shape {', '.join(str(spec.shape) for spec in specs)}: {where}: {what}",
@@ -369,11 +368,11 @@ def _check_runs(keras: Any, model: Any, call: Callable[[Sequence[Any]], Any], sp
 
 
 @contextlib.contextmanager
-def watched(layers: Iterable[Any], say: Callable[[str], None]) -> Iterator[None]:
+def report_failing_layers(layers: Iterable[Any], report: Callable[[str], None]) -> Iterator[None]:
     """Tell the name of each layer whose call raises, the innermost first: messages often hold its class alone."""
     calls = [(layer, layer.call) for layer in layers]
     for layer, call in calls:
-        layer.call = _telling(layer.name, call, say)
+        layer.call = _reporting(layer.name, call, report)
     try:
         yield
     finally:
@@ -381,19 +380,19 @@ def watched(layers: Iterable[Any], say: Callable[[str], None]) -> Iterator[None]
             layer.call = call
 
 
-def _telling(name: str, call: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
+def _reporting(name: str, call: Callable[..., Any], report: Callable[[str], None]) -> Callable[..., Any]:
     @functools.wraps(call)
-    def told(*given: Any, **named: Any) -> Any:
+    def reporting_call(*given: Any, **named: Any) -> Any:
         try:
             return call(*given, **named)
         except Exception:
-            say(name)
+            report(name)
             raise
 
-    return told
+    return reporting_call
 
 
-def packed(keras: Any, model: Any, tensors: Sequence[Any]) -> Any:
+def pack_inputs(keras: Any, model: Any, tensors: Sequence[Any]) -> Any:
     """One tensor per input, in Keras's order, in the structure that the model takes."""
     structure = getattr(model, "input", None)  # absent in a Sequential, which takes one tensor
     nested = isinstance(structure, list | tuple | dict)

@@ -1,19 +1,12 @@
-"""Rewrites a model's JSON configuration so that Keras 3 can rebuild it for one sample at a time. Pure.
+"""Rewrite a model's JSON configuration so that Keras 3 can rebuild it for one sample at a time. Pure.
 
-The weights stay where they are. What only shaped training, or says in Keras 2 words what is the case anyway, is
-dropped; a value that means something Keras 3 cannot do is refused.
+The weights stay in place. Keys that only affect training, or state Keras 3's defaults in Keras 2's form, are dropped; a
+value that Keras 3 does not support is an error. Each step changes one node {"class_name", "config", ...} of a
+configuration in place, after the nodes inside it.
 
-What Keras 2 wrote about a layer and Keras 3 does not take: which keys go, and with which values. Pure.
-
-Says a Keras 2 layer in the words of Keras 3: other classes, other functions, other shapes. Pure.
-
-Each step changes one node {"class_name", "config", ...} of a configuration in place; its children are done already.
-
-Rewrites how the layers of a Keras 2 functional model are connected into the form of Keras 3. Pure.
-
-Keras 2 lists per call of a layer [[name, call, output, keywords], ...], or a dictionary of those. Keras 3 takes
-{"args", "kwargs"} with tensors as {"class_name": "__keras_tensor__", ...}; it can read the old form, but loses tensors
-among the keywords, states of recurrent layers and how calls of nested models are counted.
+Keras 2 lists per call of a layer [[name, call, output, keywords], ...], or a dictionary of those. Keras 3 uses
+{"args", "kwargs"} with tensors as {"class_name": "__keras_tensor__", ...}. It can read the old form, but loses tensors
+among the keywords, states of recurrent layers and how calls of nested models are counted; so calls are rewritten too.
 """
 
 from __future__ import annotations
@@ -22,11 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edgetool.convert.stock_names import LAYERS
-from edgetool.convert.tf_keras_needs import TRAINED_FOR_INTEGERS, objects
+from edgetool.convert.keras_names import LAYERS
+from edgetool.convert.tf_keras_layers import TRAINED_FOR_INTEGERS, ConfigNode, objects
 from edgetool.errors import UnsupportedModelError
-
-Node = dict[str, Any]
 
 
 class _Any:
@@ -92,24 +83,24 @@ DROPPED_KEYS: dict[str, Droppable] = {
 }
 
 
-def droppable(node: Node) -> list[str]:
+def droppable(node: ConfigNode) -> list[str]:
     """The keys of this layer's configuration that mean nothing to what it computes."""
     config = node["config"]
-    return [key for key in _known(node) if key in config and not _matters(node, key)]
+    return [key for key in _dropped_keys(node) if key in config and not _matters(node, key)]
 
 
-def meaningful(node: Node) -> dict[str, Any]:
+def meaningful(node: ConfigNode) -> dict[str, Any]:
     """Keys that Keras 3 does not take, with values that change what the layer computes."""
     config = node["config"]
-    return {key: config[key] for key in _known(node) if key in config and _matters(node, key)}
+    return {key: config[key] for key in _dropped_keys(node) if key in config and _matters(node, key)}
 
 
-def _known(node: Node) -> Droppable:
+def _dropped_keys(node: ConfigNode) -> Droppable:
     return DROPPED_KEYS.get(node["class_name"], {})
 
 
-def _matters(node: Node, key: str) -> bool:
-    harmless = _known(node)[key]
+def _matters(node: ConfigNode, key: str) -> bool:
+    harmless = _dropped_keys(node)[key]
     return not isinstance(harmless, _Any) and node["config"][key] not in harmless
 
 
@@ -135,7 +126,7 @@ _OLD_NAMES = {
 }
 
 
-def unwrap_training(node: Node) -> None:
+def unwrap_training(node: ConfigNode) -> None:
     """The layer inside a wrapper that only training needs takes the wrapper's place."""
     config = node["config"]
     inner = config.get("layer") if isinstance(config, dict) and not config.get("cluster_per_channel") else None
@@ -148,13 +139,13 @@ def unwrap_training(node: Node) -> None:
             node["config"].setdefault("batch_input_shape", shape)
 
 
-def use_config_object(node: Node) -> None:
+def use_config_object(node: ConfigNode) -> None:
     """The first Keras 2 releases wrote a Sequential as a bare list of layers."""
     if node["class_name"] == "Sequential" and isinstance(node["config"], list):
         node["config"] = {"name": "sequential", "layers": node["config"]}
 
 
-def use_new_class(node: Node) -> None:
+def use_new_class(node: ConfigNode) -> None:
     """Layers that Keras 3 has under another name."""
     node["class_name"] = _OLD_NAMES.get(node["class_name"], node["class_name"])
     replace = _REPLACED.get(node["class_name"])
@@ -166,37 +157,40 @@ def use_new_class(node: Node) -> None:
             node["module"] = "keras.layers"
 
 
-def _kept(config: Node, *names: str) -> Node:
+def _subset(config: ConfigNode, *names: str) -> ConfigNode:
     return {name: config[name] for name in names if name in config}
 
 
-def _thresholded_relu(config: Node) -> tuple[str, Node]:
+def _thresholded_relu(config: ConfigNode) -> tuple[str, ConfigNode]:
     return "ReLU", {"threshold": config.get("theta", 1.0)}
 
 
-def _identity(_: Node) -> tuple[str, Node]:
+def _identity(_: ConfigNode) -> tuple[str, ConfigNode]:
     return "Identity", {}
 
 
-def _random_crop(config: Node) -> tuple[str, Node]:
+def _random_crop(config: ConfigNode) -> tuple[str, ConfigNode]:
     """Outside training, Keras 2 resizes to the wanted size after cutting what exceeds its aspect ratio."""
-    sizes = _kept(config, "height", "width")
+    sizes = _subset(config, "height", "width")
     return "Resizing", {**sizes, "interpolation": "bilinear", "crop_to_aspect_ratio": True}
 
 
 _RNN = ("units", "return_sequences", "return_state", "go_backwards", "stateful", "trainable")
 
 
-def _cudnn_lstm(config: Node) -> tuple[str, Node]:
-    return "LSTM", _kept(config, *_RNN, "unit_forget_bias") | {"activation": "tanh", "recurrent_activation": "sigmoid"}
+def _cudnn_lstm(config: ConfigNode) -> tuple[str, ConfigNode]:
+    return "LSTM", _subset(config, *_RNN, "unit_forget_bias") | {
+        "activation": "tanh",
+        "recurrent_activation": "sigmoid",
+    }
 
 
-def _cudnn_gru(config: Node) -> tuple[str, Node]:
+def _cudnn_gru(config: ConfigNode) -> tuple[str, ConfigNode]:
     functions = {"activation": "tanh", "recurrent_activation": "sigmoid"}
-    return "GRU", _kept(config, *_RNN) | functions | {"reset_after": True}
+    return "GRU", _subset(config, *_RNN) | functions | {"reset_after": True}
 
 
-_REPLACED: dict[str, Callable[[Node], tuple[str, Node]]] = {
+_REPLACED: dict[str, Callable[[ConfigNode], tuple[str, ConfigNode]]] = {
     "ThresholdedReLU": _thresholded_relu,
     "RandomHeight": _identity,
     "RandomWidth": _identity,
@@ -206,7 +200,7 @@ _REPLACED: dict[str, Callable[[Node], tuple[str, Node]]] = {
 }
 
 
-def use_own_functions(node: Node) -> None:
+def use_keras_2_functions(node: ConfigNode) -> None:
     """Functions that share a name with one of Keras 3 and differ from it."""
     config = node["config"]
     for key in _FUNCTION_KEYS:
@@ -221,17 +215,17 @@ def _is_keras(module: Any) -> bool:
     return module in (None, "builtins") or str(module).partition(".")[0] in ("keras", "tf_keras")
 
 
-def _function(name: str) -> Node:
+def _function(name: str) -> ConfigNode:
     return {"module": "builtins", "class_name": "function", "config": name, "registered_name": name}
 
 
-def name_defaults(node: Node) -> None:
+def name_defaults(node: ConfigNode) -> None:
     """A GRU from before reset_after was written had it off; Keras 3 takes it as on."""
     if node["class_name"] in ("GRU", "GRUCell"):
         node["config"].setdefault("reset_after", False)
 
 
-def use_plain_initializers(node: Node) -> None:
+def use_plain_initializers(node: ConfigNode) -> None:
     """TensorFlow 1 wrote a dtype into initializers, and called the truncated normal distribution normal."""
     for key, value in node["config"].items():
         inner = value.get("config") if key.endswith("_initializer") and isinstance(value, dict) else None
@@ -241,7 +235,7 @@ def use_plain_initializers(node: Node) -> None:
                 inner["distribution"] = "truncated_normal"
 
 
-def use_batch_shape(node: Node) -> None:
+def use_batch_shape(node: ConfigNode) -> None:
     """Only an InputLayer says the shape of its input: one is put before a Sequential that has none."""
     config = node["config"]
     if node["class_name"] == "InputLayer":
@@ -263,10 +257,10 @@ def use_batch_shape(node: Node) -> None:
             inner.pop("batch_input_shape", None)
 
 
-def _input_layer(first: Node, shape: Any) -> Node:
+def _input_layer(first: ConfigNode, shape: Any) -> ConfigNode:
     config = first["config"]
     dtype = config.get("dtype")
-    made: Node = {
+    input_layer: ConfigNode = {
         "class_name": "InputLayer",
         "config": {
             "batch_shape": shape,
@@ -274,24 +268,24 @@ def _input_layer(first: Node, shape: Any) -> Node:
             "name": f"{config.get('name', 'first')}_input",
         },
     }
-    return made | ({"module": "keras.layers"} if "module" in first else {})
+    return input_layer | ({"module": "keras.layers"} if "module" in first else {})
 
 
-def use_axis(node: Node) -> None:
+def use_axis(node: ConfigNode) -> None:
     """One axis as a number."""
     axis = node["config"].get("axis")
     if isinstance(axis, list) and len(axis) == 1 and node["class_name"] in _SINGLE_AXIS:
         node["config"]["axis"] = axis[0]
 
 
-def use_policy_name(node: Node) -> None:
+def use_policy_name(node: ConfigNode) -> None:
     """Old dtype policies become their name."""
     policy = node["config"].get("dtype")
     if isinstance(policy, dict) and policy.get("class_name") in ("Policy", "PolicyV1"):
         node["config"]["dtype"] = (policy.get("config") or {}).get("name", "float32")
 
 
-def use_module(node: Node) -> None:
+def use_module(node: ConfigNode) -> None:
     """Keras 2 kept its classes in modules that Keras 3 does not have, or did not name them."""
     node.pop("build_config", None)  # layers build themselves when they are called
     name, module = node["class_name"], node.get("module")
@@ -307,10 +301,10 @@ def use_module(node: Node) -> None:
 
 
 # In this order, on a node whose configuration may still be a list, and on those whose configuration is an object.
-WRAPPING_STEPS: tuple[Callable[[Node], None], ...] = (unwrap_training, use_config_object)
-STEPS: tuple[Callable[[Node], None], ...] = (
+WRAPPING_STEPS: tuple[Callable[[ConfigNode], None], ...] = (unwrap_training, use_config_object)
+STEPS: tuple[Callable[[ConfigNode], None], ...] = (
     use_new_class,
-    use_own_functions,
+    use_keras_2_functions,
     name_defaults,
     use_plain_initializers,
     use_batch_shape,
@@ -320,12 +314,12 @@ STEPS: tuple[Callable[[Node], None], ...] = (
 )
 
 
-Reference = list[Any]  # [name, call, output]
+TensorReference = list[Any]  # [name, call, output]
 STATEFUL = frozenset(["LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Bidirectional"])
-CONSTANT = "_CONSTANT_VALUE"
+CONSTANT_MARKER = "_CONSTANT_VALUE"
 
 
-def connect(node: Node) -> None:
+def connect(node: ConfigNode) -> None:
     """Rewrite the calls in the configuration of a functional model; in place.
 
     Raises UnsupportedModelError naming the layer whose inputs cannot be told.
@@ -356,7 +350,7 @@ def _first_call(name: str, calls: list[Any], all_calls: dict[str, list[Any]], ou
     return max(0, max(found, default=0) - (len(calls) - 1)) if calls else 0
 
 
-def _references(value: Any) -> Iterator[Reference]:
+def _references(value: Any) -> Iterator[TensorReference]:
     if is_reference(value):
         yield value[:3]
         value = value[3:]
@@ -373,18 +367,18 @@ def is_reference(value: Any) -> bool:
         isinstance(value, list)
         and len(value) in (3, 4)
         and isinstance(value[0], str)
-        and value[0] != CONSTANT
+        and value[0] != CONSTANT_MARKER
         and all(type(number) is int and number >= 0 for number in value[1:3])
         and (len(value) == 3 or isinstance(value[3], dict))
     )
 
 
-def _call(entry: Node, call: Any, first: dict[str, int]) -> Any:
+def _call(entry: ConfigNode, call: Any, first: dict[str, int]) -> Any:
     if isinstance(call, dict) and set(call) == {"args", "kwargs"}:
         return call
-    keywords: Node = {}
+    keywords: ConfigNode = {}
     given = _tensors(entry, call, first, keywords)
-    keywords = _revived(keywords, first)
+    keywords = _with_tensors(keywords, first)
     if isinstance(given, list) and len(given) == 1 and not isinstance(given[0], list):
         given = given[0]
     if isinstance(given, list) and entry.get("class_name") in STATEFUL:
@@ -393,7 +387,7 @@ def _call(entry: Node, call: Any, first: dict[str, int]) -> Any:
     return {"args": [given], "kwargs": keywords}
 
 
-def _tensors(entry: Node, value: Any, first: dict[str, int], keywords: Node) -> Any:
+def _tensors(entry: ConfigNode, value: Any, first: dict[str, int], keywords: ConfigNode) -> Any:
     """The first argument of a call, in its structure; the keywords, which Keras 2 put beside each tensor, apart."""
     if is_reference(value):
         keywords.update(value[3] if len(value) == 4 else {})
@@ -408,23 +402,23 @@ def _tensors(entry: Node, value: Any, first: dict[str, int], keywords: Node) -> 
     )
 
 
-def _revived(value: Any, first: dict[str, int]) -> Any:
+def _with_tensors(value: Any, first: dict[str, int]) -> Any:
     """Keyword arguments with their tensors."""
     if is_reference(value) and len(value) == 3 and value[0] in first:
         return _tensor(value, first)
     if isinstance(value, dict):
-        return {key: _revived(item, first) for key, item in value.items()}
-    return [_revived(item, first) for item in value] if isinstance(value, list) else value
+        return {key: _with_tensors(item, first) for key, item in value.items()}
+    return [_with_tensors(item, first) for item in value] if isinstance(value, list) else value
 
 
-def _tensor(reference: Reference, first: dict[str, int]) -> Node:
+def _tensor(reference: TensorReference, first: dict[str, int]) -> ConfigNode:
     """Keras looks the tensor up by its history; shape and type only have to be there."""
     name, call, output = reference[:3]
     history = [name, call - first.get(name, 0), output]
     return {"class_name": "__keras_tensor__", "config": {"shape": [], "dtype": "float32", "keras_history": history}}
 
 
-def _renumbered(value: Any, first: dict[str, int], named: dict[str, Node]) -> Any:
+def _renumbered(value: Any, first: dict[str, int], named: dict[str, ConfigNode]) -> Any:
     """References to outputs; Keras 3 still counts from 1 there, for a nested functional model only."""
     if is_reference(value):
         name, call, output = value[:3]
@@ -439,7 +433,7 @@ MIXED_POLICIES = frozenset(["mixed_float16", "mixed_bfloat16"])
 # What Keras 2.12 wrapped numbers in, where Keras 3 takes numbers.
 PLAIN_VALUES = frozenset(["__numpy__", "__tensor__"])
 NAMES_SHOWN = 4
-WRAPPED_FOR = {CLUSTERING_WRAPPER: "clustering", PRUNING_WRAPPER: "pruning"}
+WRAPPER_PURPOSES = {CLUSTERING_WRAPPER: "clustering", PRUNING_WRAPPER: "pruning"}
 
 
 @dataclass(slots=True)
@@ -461,13 +455,13 @@ class _Changes:
             for name, keys in self.keys.items()
         )
         wrappers = tuple(
-            f"removed the {WRAPPED_FOR[kind]} wrappers from {_listed(list(names))}"
+            f"removed the {WRAPPER_PURPOSES[kind]} wrappers from {_listed(list(names))}"
             for kind, names in self.unwrapped.items()
         )
         return (*dropped, *wrappers, *self.notes)
 
 
-def modernise(config: Node, *, legacy: bool) -> tuple[Node, tuple[str, ...]]:
+def modernise(config: ConfigNode, *, legacy: bool) -> tuple[ConfigNode, tuple[str, ...]]:
     """The configuration that Keras 3 loads with batch size 1 or unknown, and a sentence per change worth telling.
 
     legacy says that Keras 2 wrote it. Raises UnsupportedModelError naming the layer where a dropped key would
@@ -482,7 +476,7 @@ def modernise(config: Node, *, legacy: bool) -> tuple[Node, tuple[str, ...]]:
     return result, changes.sentences()
 
 
-def for_tf_keras(config: Node) -> Node:
+def for_tf_keras(config: ConfigNode) -> ConfigNode:
     """The same for tf_keras, which takes what Keras 2 wrote; Keras 2.12 to 2.15 named modules of their own."""
     result, _ = modernise(config, legacy=False)
     for node in objects(result):
@@ -512,7 +506,7 @@ def _rewritten(value: Any, legacy: bool, batch: int | None, changes: _Changes) -
     return node
 
 
-def _translate(node: Node, changes: _Changes) -> None:
+def _translate(node: ConfigNode, changes: _Changes) -> None:
     """Say a node of Keras 2 in the words of Keras 3."""
     before = node["class_name"]
     for wrapping in WRAPPING_STEPS:
@@ -540,7 +534,7 @@ def _translate(node: Node, changes: _Changes) -> None:
         )
 
 
-def _use_float32(config: Node, changes: _Changes) -> None:
+def _use_float32(config: ConfigNode, changes: _Changes) -> None:
     """Mixed precision is for training; a converted half would keep casts that no quantizer removes."""
     policy = config.get("dtype")
     name = policy
@@ -551,7 +545,7 @@ def _use_float32(config: Node, changes: _Changes) -> None:
         changes.notes[f"layers with dtype policy {name} were changed to float32"] = None
 
 
-def _fixed_batch(config: Node) -> int | None:
+def _fixed_batch(config: ConfigNode) -> int | None:
     """The batch size above 1 that the model was built for, or None."""
     inner = config.get("config")
     layers = inner.get("layers") if isinstance(inner, dict) else inner
@@ -564,7 +558,7 @@ def _fixed_batch(config: Node) -> int | None:
     return next((size for size in sizes if size > 1), None)
 
 
-def _use_batch_of_one(node: Node, batch: int) -> None:
+def _use_batch_of_one(node: ConfigNode, batch: int) -> None:
     config = node["config"]
     for key in ("batch_shape", "batch_input_shape", "build_input_shape"):
         if key in config:

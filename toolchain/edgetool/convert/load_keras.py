@@ -1,17 +1,20 @@
-"""Loads .h5 and .keras files with Keras, or with tf_keras what Keras 3 cannot rebuild: in the child process only.
+"""Start Keras and load .h5 and .keras files with it, or with tf_keras if Keras 3 cannot rebuild them.
 
-Imports the user's module with a model's own classes and functions: in the child process, on code that is trusted.
-
-Loads what Keras 3 cannot rebuild with tf_keras, the Keras 2 that goes on: in the child process only.
+In the child process only. The user's module with custom classes and functions is imported only if the code is trusted.
+Keras runs on one thread, because its sums depend on the number of threads.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
+import os
+import platform
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,98 +23,108 @@ from types import ModuleType
 from typing import Any
 
 from edgetool.convert.config_check import check_config
-from edgetool.convert.float_model import explain
-from edgetool.convert.legacy import HARD_SIGMOID, for_tf_keras
+from edgetool.convert.float_model import explain_keras_error
+from edgetool.convert.legacy import HARD_SIGMOID, for_tf_keras, modernise
 from edgetool.convert.model_copy import copy_with
-from edgetool.convert.source import CONVERT_EXTRA, Source
-from edgetool.convert.tf_keras_needs import TF_KERAS, TFMOT, needs_tf_keras, needs_tfmot
-from edgetool.convert.user_code import Workshop, import_file, lines_of, message_of, told
-from edgetool.errors import ConversionError, EdgetoolError, MissingExtraError, UnsupportedModelError, UsageError
+from edgetool.convert.source import CONVERT_EXTRA, ModelFile
+from edgetool.convert.tf_keras_layers import TF_KERAS, TFMOT, needs_tf_keras, needs_tfmot
+from edgetool.convert.user_code import UserFiles, first_line_of, import_file, name_lines_in_errors, traceback_lines
+from edgetool.errors import (
+    ConversionError,
+    EdgetoolError,
+    InvalidModelError,
+    MissingExtraError,
+    ModelError,
+    UnsupportedModelError,
+    UsageError,
+)
 
 CUSTOM_OBJECTS = "--custom-objects module.py"
-OPTION = "--custom-objects"
+CUSTOM_OBJECTS_OPTION = "--custom-objects"
 INSTALL = "install the modules that it imports in edgetool's environment, or put them into the folder of"
-# A dictionary of this name in the module says what is made known; without it, all that is public in it is.
-DECLARED = "CUSTOM_OBJECTS"
+# A dictionary of this name in the module lists its custom objects; without it, all its public names are used.
+DECLARATION = "CUSTOM_OBJECTS"
 LIBRARIES = frozenset(["keras", "numpy", "tensorflow", "tf_keras", *sys.stdlib_module_names])
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
-    """What a module makes known, by the name that a model file has for it, and whether it is made for tf_keras."""
+class CustomCode:
+    """Custom objects of a module by their name in a model file, and whether they are written for tf_keras."""
 
     objects: Mapping[str, Any] = field(default_factory=dict)
     of_tf_keras: bool = False
-    workshop: Workshop | None = None
+    user_files: UserFiles | None = None
 
     @contextmanager
-    def told(self, doing: str) -> Iterator[None]:
-        """Let an error inside the module's code name its file and line; others pass as they are."""
+    def name_lines_in_errors(self, doing: str) -> Iterator[None]:
+        """Turn an error in the module's code into one that names its file and line; re-raise all others."""
         try:
             yield
         except (EdgetoolError, MemoryError):
             raise
         except Exception as error:
-            lines = () if self.workshop is None else lines_of(error, self.workshop)
+            lines = () if self.user_files is None else traceback_lines(error, self.user_files)
             if not lines:
                 raise
             raise UnsupportedModelError(
-                f"its code fails while loading {doing}: {type(error).__name__}: {message_of(error)}",
+                f"its code fails while loading {doing}: {type(error).__name__}: {first_line_of(error)}",
                 where=lines[-1].partition(" in ")[0],
                 fix="load the model with it outside edgetool to find out why",
                 details=lines,
             ) from error
 
 
-def read_code(path: Path) -> Code:
-    """Import the module from where it is, with its folder on the path for what it imports, now and when it is called.
+def import_custom_code(path: Path) -> CustomCode:
+    """Import the module from its folder, which stays on the path for its imports, now and when it is called.
 
-    Raises UsageError when it is not there, hides another module or defines nothing, UnsupportedModelError with file and
-    line when importing it fails.
+    Raises UsageError if it does not exist, hides another module or defines nothing, UnsupportedModelError with file and
+    line if importing it fails.
     """
-    workshop = _workshop(path)
+    user_files = _user_files(path)
     sys.dont_write_bytecode = True  # nothing is left in the user's folder
-    sys.path.insert(0, str(workshop.folder))
-    with told(workshop, f"importing {path.name}", missing=f"{INSTALL} {path.name}"):
+    sys.path.insert(0, str(user_files.folder))
+    with name_lines_in_errors(user_files, f"importing {path.name}", missing=f"{INSTALL} {path.name}"):
         resolved = path.resolve()
         module = import_file(resolved, resolved.stem)
     objects = _objects(module, path)
-    return Code(objects, any(_of_tf_keras(item) for item in objects.values()), workshop)
+    return CustomCode(objects, any(_of_tf_keras(item) for item in objects.values()), user_files)
 
 
-def _workshop(path: Path) -> Workshop:
+def _user_files(path: Path) -> UserFiles:
     try:
         resolved = path.resolve(strict=True)
         names = [entry.name for entry in resolved.parent.iterdir()]
     except OSError as error:
         raise UsageError(
-            f"cannot be read: {error.strerror or error}", where=f"{OPTION} {path}", fix="specify a readable Python file"
+            f"cannot be read: {error.strerror or error}",
+            where=f"{CUSTOM_OBJECTS_OPTION} {path}",
+            fix="specify a readable Python file",
         ) from error
     if resolved.suffix != ".py":
-        raise UsageError("is not a Python file", where=f"{OPTION} {path}", fix="specify a .py file")
+        raise UsageError("is not a Python file", where=f"{CUSTOM_OBJECTS_OPTION} {path}", fix="specify a .py file")
     if resolved.stem in sys.modules or resolved.stem in sys.stdlib_module_names:
         raise UsageError(f"has the same name as the Python module {resolved.stem}", where=str(path), fix="rename it")
-    return Workshop(resolved.parent, path, {name: path.parent / name for name in names})
+    return UserFiles(resolved.parent, path, {name: path.parent / name for name in names})
 
 
 def _objects(module: ModuleType, path: Path) -> dict[str, Any]:
-    declared = getattr(module, DECLARED, None)
+    declared = getattr(module, DECLARATION, None)
     if declared is not None:
         if not isinstance(declared, dict) or not all(isinstance(key, str) for key in declared):
             raise UsageError(
-                f"{DECLARED} is not a dictionary with string keys", where=str(path), fix="map names to classes"
+                f"{DECLARATION} is not a dictionary with string keys", where=str(path), fix="map names to classes"
             )
         return dict(declared)
-    found = {name: item for name, item in vars(module).items() if not name.startswith("_") and _is_own(item)}
+    found = {name: item for name, item in vars(module).items() if not name.startswith("_") and _is_user_defined(item)}
     if not found:
         raise UsageError(
-            "does not define any class or function", where=str(path), fix=f"define them, or list them in {DECLARED}"
+            "does not define any class or function", where=str(path), fix=f"define them, or list them in {DECLARATION}"
         )
     return found
 
 
-def _is_own(item: Any) -> bool:
-    """Whether it is a class or a function of the user's and not one that the module took from a library."""
+def _is_user_defined(item: Any) -> bool:
+    """Return whether it is a class or a function of the user, not one imported from a library."""
     known = inspect.isclass(item) or inspect.isfunction(item)
     return known and (item.__module__ or "").partition(".")[0] not in LIBRARIES
 
@@ -128,12 +141,12 @@ AS_HDF5 = "save the model as .h5, or export a SavedModel using the Keras version
 
 
 def is_installed(name: str = LIBRARY) -> bool:
-    """Whether the library could be imported."""
+    """Return whether the library is installed."""
     return importlib.util.find_spec(name) is not None
 
 
 def check_installed(config: Mapping[str, Any], path: Path) -> None:
-    """MissingExtraError naming the layer and what to install, where the model needs a library that is not there."""
+    """Raise MissingExtraError with the layer and what to install if the model needs a library that is missing."""
     layer, name, reason = next(needs_tf_keras(config))
     if not is_installed():
         fix = TFMOT if needs_tfmot(config) else TF_KERAS
@@ -149,12 +162,12 @@ def check_installed(config: Mapping[str, Any], path: Path) -> None:
 
 
 def load_with_tf_keras(
-    source: Source, workdir: Path, *, trust_model_code: bool, custom_objects: Mapping[str, Any]
+    source: ModelFile, workdir: Path, *, trust_model_code: bool, custom_objects: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """The module tf_keras and the model.
+    """Load a model with tf_keras; return that module and the model.
 
-    Raises UnsupportedModelError naming the layer where tf_keras tells it or where it would run code that is not
-    trusted, MissingExtraError where a library fails.
+    Raises UnsupportedModelError with the layer, if tf_keras names it, or for code that is not trusted, and
+    MissingExtraError if a library cannot be imported.
     """
     assert source.config is not None  # only a SavedModel has none
     config = for_tf_keras(source.config)
@@ -170,7 +183,7 @@ def load_with_tf_keras(
     except MemoryError:
         raise
     except Exception as error:
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise UnsupportedModelError(
             f"tf_keras {keras.__version__} cannot load {where}: {what}",
             where=str(source.path),
@@ -198,7 +211,7 @@ MINIMUM_KERAS = (3, 15)
 
 @dataclass(frozen=True, slots=True)
 class LoadedKeras:
-    """A model, the module that it belongs to (keras or tf_keras), and what the user should know."""
+    """A model, its module (keras or tf_keras), and notes for the user."""
 
     keras: Any
     model: Any
@@ -206,9 +219,9 @@ class LoadedKeras:
 
 
 def import_libraries() -> tuple[Any, Any]:
-    """The modules tensorflow and keras.
+    """Import tensorflow and keras.
 
-    Raises MissingExtraError when one is missing or too old, ConversionError when one does not load.
+    Raises MissingExtraError if one is missing or too old, ConversionError if one cannot be loaded.
     """
     tf, keras = (_imported(name) for name in ("tensorflow", "keras"))
     version = tuple(int(part) for part in re.findall(r"\d+", keras.__version__)[:2])
@@ -224,35 +237,35 @@ def _imported(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{error.name} is not installed", fix=CONVERT_EXTRA) from error
-    except Exception as error:  # a memory limit shows as any of several kinds
+    except Exception as error:  # a memory limit causes errors of several kinds
         raise ConversionError(
             f"{name} cannot be imported: {error}", fix="raise the memory limit, or reinstall it"
         ) from error
 
 
 def load_keras_model(
-    keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
+    keras: Any, source: ModelFile, config: dict[str, Any], workdir: Path, *, trust_model_code: bool
 ) -> Any:
-    """The keras.Model of an .h5 or .keras file that Keras 3 can load; raises as load_keras_file does."""
-    return _with_keras(keras, source, config, workdir, trust_model_code=trust_model_code, code=Code())
+    """Load an .h5 or .keras file with Keras 3; raises as load_keras_file does."""
+    return _with_keras(keras, source, config, workdir, trust_model_code=trust_model_code, code=CustomCode())
 
 
 def load_keras_file(
     keras: Any,
-    source: Source,
+    source: ModelFile,
     config: dict[str, Any],
     workdir: Path,
     *,
     trust_model_code: bool,
     custom_objects: Path | None = None,
 ) -> LoadedKeras:
-    """The model of an .h5 or .keras file with its weights.
+    """Load an .h5 or .keras file with its weights.
 
     config: what checked_config made of it. custom_objects: a Python module with the model's own classes and functions.
     Raises UnsupportedModelError naming the layer where Keras tells it and file and line where the module's code
     fails, UsageError when there is nothing in the module, MissingExtraError where tf_keras is needed.
     """
-    code = Code() if custom_objects is None else read_code(custom_objects)
+    code = CustomCode() if custom_objects is None else import_custom_code(custom_objects)
     needed = next(needs_tf_keras(config), None) if source.legacy else None
     if needed is None and not code.of_tf_keras:
         try:
@@ -261,42 +274,48 @@ def load_keras_file(
         except UnsupportedModelError as error:
             if not source.legacy or not is_installed() or code.objects:
                 raise
-            refused = error
+            keras_error = error
     else:
-        refused = None
+        keras_error = None
     try:
-        with code.told("the model") if code.objects else nullcontext():
+        with code.name_lines_in_errors("the model") if code.objects else nullcontext():
             library, model = load_with_tf_keras(
                 source, workdir, trust_model_code=trust_model_code, custom_objects=code.objects
             )
     except UnsupportedModelError as error:
-        raise refused or error from error
-    return LoadedKeras(library, model, (_why(library, needed, refused, quantized=needs_tfmot(config)),))
+        raise keras_error or error from error
+    return LoadedKeras(library, model, (_tf_keras_note(library, needed, keras_error, quantized=needs_tfmot(config)),))
 
 
-def _why(library: Any, needed: tuple[str, str, str] | None, refused: EdgetoolError | None, *, quantized: bool) -> str:
-    told = f"the model was loaded with tf_keras {library.__version__}"
+def _tf_keras_note(
+    library: Any, needed: tuple[str, str, str] | None, keras_error: EdgetoolError | None, *, quantized: bool
+) -> str:
+    loaded = f"the model was loaded with tf_keras {library.__version__}"
     if quantized:
-        return f"{told}: it comes from quantization-aware training, and its learned ranges are used"
+        return f"{loaded}: it comes from quantization-aware training, and its learned ranges are used"
     if needed is not None:
         layer, name, reason = needed
-        return f"{told}: layer {layer!r} ({name}): {reason}"
-    return f"{told}: {refused.what}" if refused is not None else f"{told}: its custom classes are written for tf_keras"
+        return f"{loaded}: layer {layer!r} ({name}): {reason}"
+    return (
+        f"{loaded}: {keras_error.what}"
+        if keras_error is not None
+        else f"{loaded}: its custom classes are written for tf_keras"
+    )
 
 
 def _with_keras(
-    keras: Any, source: Source, config: dict[str, Any], workdir: Path, *, trust_model_code: bool, code: Code
+    keras: Any, source: ModelFile, config: dict[str, Any], workdir: Path, *, trust_model_code: bool, code: CustomCode
 ) -> Any:
     path = workdir / f"model.{source.kind}"
     copy_with(source, config, path, convert_weights=source.legacy)
     objects = {HARD_SIGMOID: _hard_sigmoid(keras), **code.objects}
     try:
-        with code.told("the model"), keras.saving.custom_object_scope(objects):
+        with code.name_lines_in_errors("the model"), keras.saving.custom_object_scope(objects):
             model = keras.models.load_model(str(path), compile=False, safe_mode=not trust_model_code)
     except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise UnsupportedModelError(
             f"Keras {keras.__version__} cannot load {where}: {what}", where=str(source.path), fix=_fix(source, what)
         ) from error
@@ -307,7 +326,7 @@ def _with_keras(
     return model
 
 
-def _fix(source: Source, what: str) -> str:
+def _fix(source: ModelFile, what: str) -> str:
     if "could not locate" in what.lower() or "unknown layer" in what.lower():
         return f"provide the code of its classes with {CUSTOM_OBJECTS}, or export a SavedModel with model.export()"
     again = "save the model again with a current Keras version, or export a SavedModel with model.export()"
@@ -325,7 +344,7 @@ def _hard_sigmoid(keras: Any) -> Any:
 
 
 def _check_order(model: Any, config: Mapping[str, Any], path: Path) -> None:
-    """Weights are found by their order among the layers, which Keras derives anew: it must be the file's."""
+    """Check that Keras orders the layers as the file does, because weights are assigned in that order."""
     inner = config.get("config")
     layers = inner.get("layers", ()) if isinstance(inner, dict) else ()
     written = [layer["config"].get("name") for layer in layers if isinstance(layer.get("config"), dict)]
@@ -337,3 +356,92 @@ def _check_order(model: Any, config: Mapping[str, Any], path: Path) -> None:
             where=str(path),
             fix="export a SavedModel with model.export() using the Keras version that created it",
         )
+
+
+def fix_broadcast_sums(tf: Any, keras: Any) -> None:
+    """Make keras.ops.add broadcast correctly if its second tensor ends in a dimension of 1.
+
+    Keras 3.15 treats a tensor with one dimension above 1 as a bias of that many channels. In a batch of one, (1, n, 1)
+    is such a tensor, and is added along the last axis or rejected: other sums than in any larger batch.
+    """
+    backend: Any = importlib.import_module("keras.src.backend.tensorflow.numpy")
+    original = backend.add
+    if hasattr(original, "broadcasts"):
+        return
+
+    @functools.wraps(original)
+    def add(x1: Any, x2: Any) -> Any:
+        shape = getattr(x2, "shape", None)
+        if shape is None or len(shape) < 2 or shape[-1] != 1 or any(isinstance(x, tf.SparseTensor) for x in (x1, x2)):
+            return original(x1, x2)
+        dtype = keras.backend.result_type(getattr(x1, "dtype", type(x1)), x2.dtype)
+        return tf.add(keras.ops.convert_to_tensor(x1, dtype), keras.ops.convert_to_tensor(x2, dtype))
+
+    vars(add)["broadcasts"] = True
+    backend.add = add
+
+
+# TensorFlow reads these when it starts its first operation.
+ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+
+
+@contextmanager
+def name_file_in_errors(path: Path) -> Iterator[None]:
+    """Add the path to an error about the model that does not name a place."""
+    try:
+        yield
+    except ModelError as error:
+        if error.where is None:
+            error.where = str(path)
+        raise
+
+
+def checked_config(
+    source: ModelFile, trust: bool, *, tf_keras: bool = True
+) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the checked configuration to load, and notes; None for a SavedModel, which has none.
+
+    tf_keras: whether that library may load what Keras 3 cannot rebuild. Raises InvalidModelError or
+    UnsupportedModelError, and MissingExtraError where tf_keras is needed and not installed.
+    """
+    loaded_on_trust = ("the model was loaded with --trust-model-code",) if trust else ()
+    if source.config is None:
+        return None, loaded_on_trust
+    changes: tuple[str, ...] = ()
+    try:
+        with name_file_in_errors(source.path):
+            needed = tf_keras and source.legacy and any(needs_tf_keras(source.config))
+            if needed:
+                config = for_tf_keras(source.config)
+            else:
+                config, changes = modernise(source.config, legacy=source.legacy)
+            trusted = check_config(config, source.kind, trust_model_code=trust, tf_keras=needed)
+    except RecursionError as error:
+        raise InvalidModelError(
+            "its configuration is nested too deeply", where=str(source.path), fix="save the model again"
+        ) from error
+    if needed:
+        check_installed(config, source.path)
+    return config, (*changes, *(trusted or loaded_on_trust))
+
+
+def start_keras(workdir: Path) -> tuple[Any, Any]:
+    """Import tensorflow and keras, without warnings and the user's settings. Raises as import_libraries does.
+
+    They run on one thread, because sums depend on the number of threads.
+    """
+    warnings.simplefilter("ignore")  # in the log they would displace what the user needs to see
+    os.environ["KERAS_HOME"] = str(workdir)  # the user's keras.json neither changes the result nor is written
+    os.environ.update(ONE_THREAD)
+    tf, keras = import_libraries()
+    fix_broadcast_sums(tf, keras)
+    return tf, keras
+
+
+def library_versions(tf: Any, keras: Any) -> dict[str, str]:
+    """Return the versions that a result depends on; keras: the library of the model, Keras 3 or tf_keras."""
+    return {
+        "python": platform.python_version(),
+        "tensorflow": str(tf.__version__),
+        LIBRARY if keras.__name__.startswith(LIBRARY) else "keras": str(keras.__version__),
+    }

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.convert.file_checks import leads_out
-from edgetool.convert.float_model import FloatModel, explain, input_spec
-from edgetool.convert.input_shapes import OPTION, Declared, Given, resolve
+from edgetool.convert.float_model import FloatModel, explain_keras_error, input_spec
+from edgetool.convert.input_shapes import OPTION, DeclaredShape, RequestedShapes, resolve_shapes
 from edgetool.convert.samples import default_range
 from edgetool.errors import InvalidModelError, UnsupportedModelError, UsageError
 
@@ -63,7 +63,7 @@ def check_graphs(path: Path) -> None:
         functions = {function.signature.name: function.node_def for function in graph.graph_def.library.function}
         # TensorFlow 2 loads objects and their functions, and leaves the graph alone that is around those.
         has_objects = graph.HasField("object_graph_def")
-        runs = _called(graph, functions) if has_objects else set(functions)
+        runs = _called_functions(graph, functions) if has_objects else set(functions)
         hostile = set() if has_objects else _hostile_savers(graph)
         for name, nodes in [("", graph.graph_def.node), *functions.items()]:
             for node in nodes:
@@ -126,7 +126,7 @@ def _hostile_savers(graph: Any) -> set[str]:
     Loading the SavedModel restores with the file that TensorFlow gives, starts what initialises, and calls signatures.
     """
     inputs = {node.name: [_node_name(name) for name in node.input] for node in graph.graph_def.node}
-    started = _closure(set(map(_node_name, _started(graph))), inputs)
+    started = _closure(set(map(_node_name, _run_by_name(graph))), inputs)
     restored = _closure({_node_name(graph.saver_def.restore_op_name)}, inputs)
     given = _node_name(graph.saver_def.filename_tensor_name)
     own = {node.name for node in graph.graph_def.node if node.op in RESTORE and given in inputs[node.name][:1]}
@@ -134,7 +134,7 @@ def _hostile_savers(graph: Any) -> set[str]:
     return savers & (started | (restored - own))
 
 
-def _started(graph: Any) -> Iterator[str]:
+def _run_by_name(graph: Any) -> Iterator[str]:
     """What is run by name: the outputs of signatures, and all that collections keep, as tables and variables."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.framework import variable_pb2
@@ -161,7 +161,7 @@ def _tensors(output: Any) -> Iterator[str]:
         yield from _tensors(component)
 
 
-def _called(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set[str]:
+def _called_functions(graph: Any, functions: Mapping[str, Iterable[Any]]) -> set[str]:
     """The functions that an object or a signature of the SavedModel calls, directly or through others."""
     calls = {name: [called for node in nodes for called in _calls(node)] for name, nodes in functions.items()}
     for gradient in graph.graph_def.library.gradient:
@@ -205,12 +205,12 @@ class _Argument:
     """An input of a signature as it is declared: sizes without batch."""
 
     name: str
-    shape: Declared
+    shape: DeclaredShape
     dtype: str
 
 
 def load_saved_model(
-    tf: Any, path: Path, *, trust_model_code: bool, signature: str | None = None, input_shapes: Given = ()
+    tf: Any, path: Path, *, trust_model_code: bool, signature: str | None = None, input_shapes: RequestedShapes = ()
 ) -> FloatModel:
     """A signature of a SavedModel: the one named, the serving one, or the only one.
 
@@ -224,11 +224,11 @@ def load_saved_model(
     except MemoryError:
         raise
     except Exception as error:
-        what, _ = explain(error)
+        what, _ = explain_keras_error(error)
         raise InvalidModelError(
             f"TensorFlow cannot load the SavedModel: {what}", where=str(path), fix="export it again"
         ) from error
-    function = _chosen(dict(loaded.signatures), signature, path)
+    function = _choose_signature(dict(loaded.signatures), signature, path)
     arguments = [_argument(name, spec, path) for name, spec in sorted(function.structured_input_signature[1].items())]
     names = [argument.name for argument in arguments]
     if not names:
@@ -236,7 +236,7 @@ def load_saved_model(
             "the signature has no inputs", where=str(path), fix="export a signature with inputs"
         )
     results = sorted(function.structured_outputs)
-    shapes = resolve(names, [argument.shape for argument in arguments], input_shapes, str(path))
+    shapes = resolve_shapes(names, [argument.shape for argument in arguments], input_shapes, str(path))
     specs = tuple(
         input_spec(argument.name, (None, *shape), argument.dtype, path)
         for argument, shape in zip(arguments, shapes, strict=True)
@@ -254,11 +254,11 @@ def load_saved_model(
         ranges=tuple(default_range(spec) for spec in specs),
         call=call,
         chunk=1,
-        tracked=_used(function, loaded),
+        tracked=_tracked_objects(function, loaded),
     )
 
 
-def _used(function: Any, loaded: Any) -> Any:
+def _tracked_objects(function: Any, loaded: Any) -> Any:
     """What the signature reads: its variables, or all that was loaded where it reads more than those, as tables.
 
     What other signatures read would be saved and converted with it.
@@ -269,14 +269,14 @@ def _used(function: Any, loaded: Any) -> Any:
     return variables if all(id(tensor) in handles for tensor in resources) else loaded
 
 
-def _chosen(signatures: Mapping[str, Any], wanted: str | None, path: Path) -> Any:
+def _choose_signature(signatures: Mapping[str, Any], requested: str | None, path: Path) -> Any:
     """The signature to convert; the errors list what there is."""
-    if wanted is not None and wanted in signatures:
-        return signatures[wanted]
-    there = "; ".join(_described(name, signatures[name]) for name in sorted(signatures)) or "none"
-    if wanted is not None:
+    if requested is not None and requested in signatures:
+        return signatures[requested]
+    available = "; ".join(_describe(name, signatures[name]) for name in sorted(signatures)) or "none"
+    if requested is not None:
         raise UsageError(
-            f"{path} has no signature {wanted!r}; it has {there}",
+            f"{path} has no signature {requested!r}; it has {available}",
             where="--signature",
             fix=f"use one of {', '.join(sorted(signatures))}"
             if signatures
@@ -288,7 +288,7 @@ def _chosen(signatures: Mapping[str, Any], wanted: str | None, path: Path) -> An
         return next(iter(signatures.values()))
     if signatures:
         raise UnsupportedModelError(
-            f"the SavedModel has several signatures and none is named {SERVING!r}: {there}",
+            f"the SavedModel has several signatures and none is named {SERVING!r}: {available}",
             where=str(path),
             fix="choose one with --signature",
         )
@@ -299,7 +299,7 @@ def _chosen(signatures: Mapping[str, Any], wanted: str | None, path: Path) -> An
     )
 
 
-def _described(name: str, function: Any) -> str:
+def _describe(name: str, function: Any) -> str:
     """ "serve(x: float32 (None, 4)) -> y: float32 (None, 2)"."""
     inputs, outputs = (
         ", ".join(f"{key}: {spec.dtype.name} {_shape_text(spec.shape)}" for key, spec in sorted(specs.items()))
@@ -321,7 +321,7 @@ def _argument(name: str, spec: Any, path: Path) -> _Argument:
             where=str(path),
             fix=f"export it with a shape, using None for the batch dimension: {EXPORT}",
         )
-    shape: Declared = tuple(spec.shape.as_list())
+    shape: DeclaredShape = tuple(spec.shape.as_list())
     if not shape:
         raise UnsupportedModelError(
             f"input {name!r} is a scalar without a batch dimension", where=str(path), fix="add a batch dimension"
@@ -344,7 +344,7 @@ def _check_runs(tf: Any, call: Any, shapes: Sequence[tuple[int, ...]], dtypes: S
     except MemoryError:
         raise
     except Exception as error:
-        what, _ = explain(error)
+        what, _ = explain_keras_error(error)
         raise UsageError(
             f"the model fails with inputs of shape {', '.join(map(str, shapes))}: {what}",
             where=OPTION,

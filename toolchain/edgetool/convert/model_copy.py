@@ -1,9 +1,7 @@
-"""Writes a copy of a model file with another configuration and, where Keras 2 wrote it, weights for Keras 3.
+"""Copy a model file with another configuration and, if Keras 2 wrote it, with its weights laid out for Keras 3.
 
-Copies the weights of a Keras 2 file into the places where Keras 3 looks for them; the user's file stays as it is.
-
-What differs: the groups of .keras files (Keras 2.12 to 2.14 counted layers with weights twice), wrappers that only
-training needs, and the layout of the weights of CuDNN layers.
+The user's file stays as it is. The layout differs in the groups of .keras files (Keras 2.12 to 2.14 counted layers with
+weights twice), in wrappers that only training needs, and in the weights of CuDNN layers.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from edgetool.convert.legacy import CLUSTERING_WRAPPER, MODELS, PRUNING_WRAPPER, TRAINING_WRAPPERS
-from edgetool.convert.source import Source, link
+from edgetool.convert.source import ModelFile, link
+from edgetool.convert.tf_keras_layers import ConfigNode
 from edgetool.errors import UnsupportedModelError
 
-Node = dict[str, Any]
-Group = Any  # h5py.Group
-Array = Any
+WeightGroup = Any  # h5py.Group
+Weights = Any
 LAYERS, OLD_LAYERS = "layers", "_layer_checkpoint_dependencies"
-OWN = "vars"
+VARIABLES = "vars"
 # Weights that a pruning wrapper adds to those of its layer.
 PRUNING_WEIGHTS = re.compile(r"(?:^|/)(?:mask|threshold|pruning_step)(?:_\d+)?(?::\d+)?$")
 MASK = re.compile(r"(?:^|/)mask(?:_\d+)?(?::\d+)?$")
@@ -42,23 +40,23 @@ CUDNN_GATES = {"CuDNNLSTM": 4, "CuDNNGRU": 3}
 # ---- .keras: a tree of groups named after classes
 
 
-def copy_tree(old: Group, new: Group, before: Node, after: Node) -> None:
+def copy_tree(old: WeightGroup, new: WeightGroup, before: ConfigNode, after: ConfigNode) -> None:
     """Copy the weights of the model `before` in `old` to where Keras 3 expects those of `after`, into the empty `new`.
 
     before, after: the configuration as the file has it and as modernise rewrote it.
     """
-    config = _inside(before)
+    config = _config_of(before)
     for name in old:
         if name in (LAYERS, OLD_LAYERS) and before.get("class_name") in MODELS:
             _copy_layers(old[name], new.create_group(LAYERS), before, after)
-        elif isinstance(config.get(name), dict) and "class_name" in config[name] and name in _inside(after):
-            copy_tree(old[name], new.create_group(name), config[name], _inside(after)[name])
+        elif isinstance(config.get(name), dict) and "class_name" in config[name] and name in _config_of(after):
+            copy_tree(old[name], new.create_group(name), config[name], _config_of(after)[name])
         else:
             old.copy(name, new)
 
 
-def _copy_layers(old: Group, new: Group, before: Node, after: Node) -> None:
-    places = _places(old, _layers(before))
+def _copy_layers(old: WeightGroup, new: WeightGroup, before: ConfigNode, after: ConfigNode) -> None:
+    places = _group_names(old, _layers(before))
     numbers: dict[str, int] = {}
     for one, other, place in zip(_layers(before), _layers(after), places, strict=True):
         kind = snake_case(str(other["class_name"]))
@@ -66,7 +64,7 @@ def _copy_layers(old: Group, new: Group, before: Node, after: Node) -> None:
         if place is None:
             continue
         if one["class_name"] == CLUSTERING_WRAPPER:
-            name = _inside(one).get("name", CLUSTERING_WRAPPER)
+            name = _config_of(one).get("name", CLUSTERING_WRAPPER)
             raise UnsupportedModelError(
                 f"layer {name!r} ({CLUSTERING_WRAPPER}) is clustered, but a .keras file does not name its weights",
                 fix=STRIP_CLUSTERING,
@@ -79,7 +77,7 @@ def _copy_layers(old: Group, new: Group, before: Node, after: Node) -> None:
             _apply_masks(old[place], target)
 
 
-def _places(old: Group, layers: Sequence[Node]) -> list[str | None]:
+def _group_names(old: WeightGroup, layers: Sequence[ConfigNode]) -> list[str | None]:
     """The group of each layer: those of one class follow each other by number, whatever was left out between them."""
     waiting: dict[str, Iterator[str]] = {}
     for kind in {snake_case(str(layer["class_name"])) for layer in layers}:
@@ -88,12 +86,12 @@ def _places(old: Group, layers: Sequence[Node]) -> list[str | None]:
     return [next(waiting[snake_case(str(layer["class_name"]))], None) for layer in layers]
 
 
-def _layers(model: Node) -> list[Node]:
+def _layers(model: ConfigNode) -> list[ConfigNode]:
     """The layers of a model but for its inputs, which have no weights and may have been added."""
-    return [layer for layer in _inside(model).get("layers", ()) if layer.get("class_name") != "InputLayer"]
+    return [layer for layer in _config_of(model).get("layers", ()) if layer.get("class_name") != "InputLayer"]
 
 
-def _inside(node: Node) -> Node:
+def _config_of(node: ConfigNode) -> ConfigNode:
     config = node.get("config")
     return config if isinstance(config, dict) else {"layers": config or []}
 
@@ -105,19 +103,19 @@ def snake_case(class_name: str) -> str:
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def _apply_masks(wrapper: Group, layer: Group) -> None:
+def _apply_masks(wrapper: WeightGroup, layer: WeightGroup) -> None:
     """Multiply pruned weights by their masks, as the wrapper does in every call.
 
     The wrapper's own weights have no names: a mask is what holds zeros and ones only.
     """
-    own = [wrapper[OWN][name][()] for name in wrapper[OWN]] if OWN in wrapper else []
+    own = [wrapper[VARIABLES][name][()] for name in wrapper[VARIABLES]] if VARIABLES in wrapper else []
     masks = [array for array in own if array.ndim > 1 and np.isin(array, (0, 1)).all()]
-    weights = [layer[OWN][name] for name in layer[OWN]] if OWN in layer else []
-    for weight, mask in _matched(weights, masks):
+    weights = [layer[VARIABLES][name] for name in layer[VARIABLES]] if VARIABLES in layer else []
+    for weight, mask in _match_masks(weights, masks):
         weight[...] = weight[()] * mask
 
 
-def _matched(weights: Sequence[Any], masks: Sequence[Array]) -> Iterator[tuple[Any, Array]]:
+def _match_masks(weights: Sequence[Any], masks: Sequence[Weights]) -> Iterator[tuple[Any, Weights]]:
     """Each mask with the first weight of its shape that has none yet."""
     free = list(weights)
     for mask in masks:
@@ -130,7 +128,7 @@ def _matched(weights: Sequence[Any], masks: Sequence[Array]) -> Iterator[tuple[A
 # ---- .h5: a group per layer that lists its weights by name
 
 
-def convert_groups(weights: Group, before: Node) -> None:
+def convert_groups(weights: WeightGroup, before: ConfigNode) -> None:
     """Change the weights of training wrappers and CuDNN layers of the model `before`, in a copy of its file."""
     layers = dict(_named(before))
     pruned = {name for name, kind in layers.items() if kind == PRUNING_WRAPPER}
@@ -162,10 +160,10 @@ def _named(node: Any) -> Iterator[tuple[str, str]]:
             yield from _named(item)
 
 
-def _without_wrappers(group: Group, names: list[str], wrapped: set[str]) -> list[str]:
+def _without_wrappers(group: WeightGroup, names: list[str], wrapped: set[str]) -> list[str]:
     """The weights that remain when pruning wrappers are taken off; masks are applied."""
     added = [name for name in names if PRUNING_WEIGHTS.search(name) and wrapped & set(name.split("/")[:-1])]
-    masks: dict[str, list[Array]] = {}
+    masks: dict[str, list[Weights]] = {}
     for name in added:
         if MASK.search(name):
             masks.setdefault(_owner(name, wrapped), []).append(group[name][()])
@@ -173,12 +171,12 @@ def _without_wrappers(group: Group, names: list[str], wrapped: set[str]) -> list
     for wrapper, own in masks.items():
         inner = wrapper.removeprefix("prune_low_magnitude_")
         candidates = [group[name] for name in kept if {wrapper, inner} & set(name.split("/"))]
-        for weight, mask in _matched(candidates, own):
+        for weight, mask in _match_masks(candidates, own):
             weight[...] = weight[()] * mask
     return kept
 
 
-def _without_clusters(group: Group, names: list[str], wrapped: set[str]) -> list[str]:
+def _without_clusters(group: WeightGroup, names: list[str], wrapped: set[str]) -> list[str]:
     """The weights that remain when clustering wrappers are taken off: each element is the centroid nearest to it."""
     added = [name for name in names if "cluster_centroids_" in name or "pulling_indices_" in name]
     kept = [name for name in names if name not in added]
@@ -221,7 +219,7 @@ def _owner(name: str, layers: set[str]) -> str:
     return next(part for part in reversed(name.split("/")) if part in layers)
 
 
-def _from_cudnn(group: Group, names: Sequence[str], gates: Mapping[str, int]) -> None:
+def _from_cudnn(group: WeightGroup, names: Sequence[str], gates: Mapping[str, int]) -> None:
     """Lay out the weights of CuDNN layers as those of plain LSTM and GRU layers.
 
     CuDNN keeps each gate's matrices transposed, and one bias for the input and one for the state: a plain LSTM has
@@ -251,7 +249,7 @@ def _text(value: Any) -> str:
 CONFIG, WEIGHTS = "config.json", "model.weights.h5"
 
 
-def copy_with(source: Source, config: Node, path: Path, *, convert_weights: bool = False) -> None:
+def copy_with(source: ModelFile, config: ConfigNode, path: Path, *, convert_weights: bool = False) -> None:
     """Write the copy at `path`; the user's own stays as it is. A link where nothing changes."""
     if config == source.config and not convert_weights:
         link(source.path, path)
@@ -261,7 +259,7 @@ def copy_with(source: Source, config: Node, path: Path, *, convert_weights: bool
         _copy_zip(source, config, path, convert_weights)
 
 
-def _copy_hdf5(source: Source, config: Node, path: Path, convert_weights: bool) -> None:
+def _copy_hdf5(source: ModelFile, config: ConfigNode, path: Path, convert_weights: bool) -> None:
     import h5py
 
     shutil.copyfile(source.path, path)
@@ -273,7 +271,7 @@ def _copy_hdf5(source: Source, config: Node, path: Path, convert_weights: bool) 
             convert_groups(file.get("model_weights", file), source.config)
 
 
-def _copy_zip(source: Source, config: Node, path: Path, convert_weights: bool) -> None:
+def _copy_zip(source: ModelFile, config: ConfigNode, path: Path, convert_weights: bool) -> None:
     with zipfile.ZipFile(source.path) as old, zipfile.ZipFile(path, "w") as new:
         for entry in old.infolist():
             if entry.filename == CONFIG:
@@ -285,7 +283,9 @@ def _copy_zip(source: Source, config: Node, path: Path, convert_weights: bool) -
                     shutil.copyfileobj(reader, writer)
 
 
-def _copy_weights(old: zipfile.ZipFile, new: zipfile.ZipFile, before: Node, after: Node, folder: Path) -> None:
+def _copy_weights(
+    old: zipfile.ZipFile, new: zipfile.ZipFile, before: ConfigNode, after: ConfigNode, folder: Path
+) -> None:
     import h5py
 
     moved = folder / f"moved-{WEIGHTS}"

@@ -1,8 +1,7 @@
-"""Opens .npy and .npz files (numpy.lib.format, versions 1 to 3) without ever running what is in them.
+"""Read .npy and .npz files (numpy.lib.format, versions 1 to 3) without running any code in them.
 
-A header is read by a grammar of its own, and no memory is taken before its figures agree with the file's size.
-
-Opens a file of samples, which may be anything that has a path.
+The header is parsed by a separate grammar, and no memory is allocated before its sizes agree with the file's size. The
+path may name anything, so pipes and devices are rejected.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def open_data(path: Path) -> Iterator[BinaryIO]:
     try:
         descriptor = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:  # the latter for a name that no file can have
-        said = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
-        raise CalibrationError(said, where=str(path), fix="specify a readable file") from error
+        what = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is not a path"
+        raise CalibrationError(what, where=str(path), fix="specify a readable file") from error
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise CalibrationError("is a pipe or a device, not a file", where=str(path), fix="specify a regular file")
@@ -95,7 +94,7 @@ class _BadArrayError(Exception):
 
 def load_npy(path: Path) -> Array:
     """The array of a .npy file, mapped. CalibrationError when it is none, is damaged or holds Python objects."""
-    with open_data(path) as stream, _told(path):
+    with open_data(path) as stream, _explain_errors(path):
         header = _read_header(stream, size_bytes(stream))
         if not header.data_bytes:
             return np.empty(header.shape, header.dtype)
@@ -104,19 +103,19 @@ def load_npy(path: Path) -> Array:
 
 def load_npz(path: Path) -> dict[str, Array]:
     """Every array of an .npz file in its order. CalibrationError as for a .npy file."""
-    with open_data(path) as stream, _told(path):
+    with open_data(path) as stream, _explain_errors(path):
         start = stream.read(len(NPY_START))
         if start == NPY_START:
             raise _BadArrayError("is a single array", "rename it to .npy")
         if not start.startswith(ZIP_START):
             raise _BadArrayError("is not an .npz file", "save the arrays with numpy.savez")
-        with zipfile.ZipFile(cast(BinaryIO, _Cautious(stream))) as archive:
+        with zipfile.ZipFile(cast(BinaryIO, _BoundedReader(stream))) as archive:
             members = archive.infolist()
             _check_members(members, size_bytes(stream))
             return {info.filename.removesuffix(".npy"): _member(archive, info) for info in members}
 
 
-class _Cautious:
+class _BoundedReader:
     """A file for zipfile, which reads a whole table of contents at once and makes twenty times its size of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -201,7 +200,7 @@ def _dtype(descr: str) -> np.dtype[Any]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """What is wrong, with its place, in our own words: numpy's advise to allow pickles."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a conversion is asked to do, and what it gives back."""
+"""The request for a conversion, its result, and the files in which the child process leaves its arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgetool.child import Limits
+from edgetool.child import ProcessLimits
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,30 +17,39 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
-Quantize = Literal["int8", "int16x8", "float32", "float16"]
-Io = Literal["int8", "int16", "uint8", "float32"]
+QuantizeScheme = Literal["int8", "int16x8", "float32", "float16"]
+IoType = Literal["int8", "int16", "uint8", "float32"]
 # How recurrent layers become operators: "fused" is one operator per layer, "unrolled" copies it for each time step.
-Rnn = Literal["auto", "fused", "unrolled"]
+RnnForm = Literal["auto", "fused", "unrolled"]
 
-# Scheme -> the types its inputs and outputs may have; the first is the natural one.
+# Scheme -> the types of its inputs and outputs; the first is the default.
 IO_TYPES: dict[str, tuple[str, ...]] = {
     "int8": ("int8", "uint8", "float32"),
     "int16x8": ("int16", "float32"),
     "float32": ("float32",),
     "float16": ("float32",),
 }
-# Schemes whose activations are integers: they need the range of every tensor, and so samples.
+# Schemes with integer activations: they need the range of every tensor, and therefore samples.
 INTEGER = frozenset(["int8", "int16x8"])
 # Fields of requests that normalise data; in JSON they are lists or null.
 NORMALISATION = ("mean", "std", "scale", "offset")
 # How channels are ranked for pruning.
-Method = Literal["l1", "batch-norm"]
-METHODS: tuple[Method, ...] = ("l1", "batch-norm")
-# What a builder may be called with.
-Value = int | float | str | bool
+PruningMethod = Literal["l1", "batch-norm"]
+PRUNING_METHODS: tuple[PruningMethod, ...] = ("l1", "batch-norm")
+# An argument of a builder.
+BuilderArgument = int | float | str | bool
 DEFAULT_SAMPLES = 100
 MAX_SAMPLES = 100_000
 TFLITE_SUFFIX = ".tflite"
+# The step in which only the file itself can crash the child.
+READING_STEP = "reading the model"
+# Files that the child leaves in the work directory, and the roles of arrays in the names of array_files.
+TFLITE_FILE = "converted.tflite"
+LABELS_FILE = "labels.npy"
+CALIBRATION_INPUTS = "input"
+CALIBRATION_OUTPUTS = "output"
+EVALUATION_INPUTS = "evaluation-input"
+EVALUATION_OUTPUTS = "evaluation-output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +69,19 @@ class ConvertRequest:
     evaluate: an .npz with x (or one array per input name) and y.
     compare: compute the float model's outputs for the calibration samples after converting.
     rnn: how recurrent layers become operators.
-    allow_approximation: take a cheap form of an activation that TFLM lacks instead of an exact one.
+    allow_approximation: use a cheap form of an activation that TFLM does not support instead of an exact one.
     signature: the SavedModel's signature; None for its serving one.
     custom_objects: a Python module with the model's own layers and functions; code, so only with trust_model_code.
     input_shapes: sizes without batch for inputs whose own are not fixed, by name; None names the only input.
     keep_float: Keras layers left in float32, by name.
-    debug_quantization: measure what each layer loses.
+    debug_quantization: measure the loss of each layer.
 
-    Raises UsageError for combinations that make no sense.
+    Raises UsageError for invalid combinations.
     """
 
     path: Path
-    quantize: Quantize | None = None
-    io: Io | None = None
+    quantize: QuantizeScheme | None = None
+    io: IoType | None = None
     dense_per_tensor: bool = False
     calibration: Path | None = None
     mean: tuple[float, ...] | None = None
@@ -84,14 +93,14 @@ class ConvertRequest:
     trust_model_code: bool = False
     evaluate: Path | None = None
     compare: bool = True
-    rnn: Rnn = "auto"
+    rnn: RnnForm = "auto"
     allow_approximation: bool = False
     signature: str | None = None
     custom_objects: Path | None = None
     input_shapes: tuple[tuple[str | None, tuple[int, ...]], ...] = ()
     keep_float: tuple[str, ...] = ()
     debug_quantization: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
 
     def __post_init__(self) -> None:
         if self.scheme not in IO_TYPES:
@@ -141,7 +150,7 @@ class ConvertRequest:
             )
 
     @property
-    def scheme(self) -> Quantize:
+    def scheme(self) -> QuantizeScheme:
         """How the model is converted; `quantize` with its default."""
         return self.quantize or "int8"
 
@@ -153,9 +162,9 @@ class ConvertRequest:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Labelled samples and what the float model says to them.
+    """Labelled samples and the float model's outputs for them.
 
-    inputs: per input in .tflite order, (N, ...), after mean/std or scale/offset. labels: y as the file has it.
+    inputs: per input in .tflite order, (N, ...), after mean/std or scale/offset. labels: y as in the file.
     float_outputs: per output in .tflite order, (N, ...). output: the position in them of the output that the labels
     are for: the float model's first, or the one that the file names.
     """
@@ -168,19 +177,19 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A converted model with what is needed to judge it.
+    """A converted model, with samples and outputs to judge it.
 
     tflite: the file's bytes. calibrated: whether the user gave calibration data. samples: how many were used.
     inputs: the calibration samples as the float model takes them, per graph input of the .tflite, each of shape
         (N,) + shape without batch; read-only maps of files in the work directory.
-    float_outputs: the float model's outputs for them, per graph output; empty when not asked for.
+    float_outputs: the float model's outputs for them, per graph output; empty if not requested.
     input_names, output_names: what the Keras model or the SavedModel's signature calls each graph input and output.
-    evaluation: the same for the labelled samples, None when not asked for.
+    evaluation: the same for the labelled samples, None if not requested.
     layers: the Keras class by the scope of each layer, which begins the names of the tensors that it became.
     output_layers: the scope of the layer that makes each graph output, "" where unknown. fused: the scopes of recurrent
         layers that became one operator.
-    debug: what each layer loses, as convert.debug has it; None where not asked for.
-    versions: of python, tensorflow and keras. notes: what the user should know, one sentence each.
+    debug: the loss of each layer, as in convert.debug; None if not requested.
+    versions: of python, tensorflow and keras. notes: for the user, one sentence each.
     """
 
     tflite: bytes
@@ -199,13 +208,18 @@ class Conversion:
     debug: Mapping[str, Any] | None = None
 
 
+def array_files(workdir: Path, role: str, count: int) -> list[Path]:
+    """Return the .npy files of all inputs or outputs, numbered in the float model's order."""
+    return [workdir / f"{role}-{index}.npy" for index in range(count)]
+
+
 def check_normalisation(
     mean: tuple[float, ...] | None,
     std: tuple[float, ...] | None,
     scale: tuple[float, ...] | None,
     offset: tuple[float, ...] | None,
 ) -> bool:
-    """Whether any is given. UsageError where they exclude each other or are no such numbers."""
+    """Return whether any is given. Raises UsageError if they exclude each other or are invalid."""
     if (mean is not None or std is not None) and (scale is not None or offset is not None):
         raise UsageError("--mean/--std and --scale/--offset are mutually exclusive", fix="use only one of the pairs")
     given = {"mean": mean, "std": std, "scale": scale, "offset": offset}
@@ -224,7 +238,7 @@ def check_normalisation(
 
 
 def _with_article(scheme: str) -> str:
-    """ "an int8", "a float32"."""
+    """Return, for example, "an int8" or "a float32"."""
     return f"{'an' if scheme.startswith('i') else 'a'} {scheme}"
 
 

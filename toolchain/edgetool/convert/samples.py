@@ -1,6 +1,6 @@
-"""Samples for a model: what an input takes, the check and conversion of each, and synthetic ones.
+"""Samples for a model: the inputs' shapes and types, checking and converting samples, and synthetic ones.
 
-Seeded samples for a model without calibration data: they make conversion possible, not accurate.
+Synthetic samples are seeded, for models without calibration data: they make a conversion possible, not accurate.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _same_length(mean: Sequence[float] | None, std: Sequence[float] | None) -> t
     return means, stds
 
 
-def prepared(values: Array, spec: InputSpec, normalisation: Normalisation | None, where: str) -> Array:
+def prepare_sample(values: Array, spec: InputSpec, normalisation: Normalisation | None, where: str) -> Array:
     """One sample as the model takes it: its shape and type, finite. CalibrationError names the sample."""
     if values.dtype.kind not in "fiub":
         raise CalibrationError(f"contains {values.dtype} instead of numbers", where=where, fix="save it as float32")
@@ -157,7 +157,7 @@ def store(
     ]
     for index in range(samples.count):
         for values, spec, target in zip(samples.get(index), specs, stored, strict=True):
-            target[index] = prepared(values, spec, normalisation, samples.where(index))
+            target[index] = prepare_sample(values, spec, normalisation, samples.where(index))
     for array in stored:
         array.flush()
     return tuple(stored)

@@ -40,7 +40,7 @@ FORMATS = "provide a complete model as .h5, .keras or a SavedModel directory"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelFile:
     """A model file as found: its kind, the configuration it holds and the Keras that wrote it.
 
     config is the JSON object {"class_name", "config", ...}; None for a SavedModel. keras_version is "" when
@@ -59,7 +59,7 @@ class Source:
         return not major.isdigit() or int(major) < 3
 
 
-def read_source(path: Path) -> Source:
+def read_model_file(path: Path) -> ModelFile:
     """Look at the file.
 
     InvalidModelError or UnsupportedModelError says what is wrong with it, UsageError that it cannot be opened.
@@ -90,7 +90,7 @@ def _start_of(path: Path) -> bytes:
         return stream.read(HEAD_BYTES)
 
 
-def _read_directory(path: Path) -> Source:
+def _read_directory(path: Path) -> ModelFile:
     if not (path / "saved_model.pb").is_file():
         raise InvalidModelError(
             "the directory is not a SavedModel: it has no saved_model.pb",
@@ -104,7 +104,7 @@ def _read_directory(path: Path) -> Source:
             raise InvalidModelError(
                 f"{inner.relative_to(path)} in it is not a regular file", where=str(path), fix="export it again"
             )
-    return Source(path, "saved_model", None, "")
+    return ModelFile(path, "saved_model", None, "")
 
 
 def _not_keras(path: Path, start: bytes) -> InvalidModelError:
@@ -119,14 +119,14 @@ def _not_keras(path: Path, start: bytes) -> InvalidModelError:
     return InvalidModelError(f"this is {kind.what}, not a Keras model", where=str(path), fix=fix)
 
 
-def _read_hdf5(path: Path) -> Source:
+def _read_hdf5(path: Path) -> ModelFile:
     with _hdf5(path, path) as file:
         check_hdf5(file, path)
         text = file.attrs.get("model_config")
         if text is None:
             raise _without_config(file, path)
         version = file.attrs.get("keras_version", "")
-        return Source(path, "h5", _parsed(text, path), _text(version, path))
+        return ModelFile(path, "h5", _parsed(text, path), _text(version, path))
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _without_config(file: Any, path: Path) -> InvalidModelError:
     return InvalidModelError("the HDF5 file does not contain a Keras model", where=str(path), fix=FORMATS)
 
 
-def _read_zip(path: Path) -> Source:
+def _read_zip(path: Path) -> ModelFile:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -195,7 +195,7 @@ def _read_zip(path: Path) -> Source:
         raise InvalidModelError(
             f"the .keras archive is damaged ({_short(error)})", where=str(path), fix="copy or save it again"
         ) from error
-    return Source(path, "keras", config, str(metadata.get("keras_version", "")))
+    return ModelFile(path, "keras", config, str(metadata.get("keras_version", "")))
 
 
 def _check_weights(archive: zipfile.ZipFile, path: Path) -> None:

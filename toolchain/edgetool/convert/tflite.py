@@ -1,6 +1,7 @@
-"""From a float model to .tflite bytes through TensorFlow's converter: in the child process only.
+"""Convert a float model to .tflite bytes with TensorFlow's converter, and explain the converter's errors.
 
-What TensorFlow's converter means: its messages of MLIR, read as operations, Keras layers and what to do.
+In the child process only. The converter's messages come from MLIR; they are turned into the operations, the Keras
+layers and a suggestion.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from typing import Any
 
 from edgetool import child
 from edgetool.convert.alternatives import UNKNOWN, alternative_to
-from edgetool.convert.calibrated import Calibrated, LayerMap, QuantizerSettings, convert_calibrated, settings_of
-from edgetool.convert.debug import MOST_SAMPLES, debug_quantization
-from edgetool.convert.float_model import FloatModel
-from edgetool.convert.float_model import explain as explain_call
+from edgetool.convert.debug import MAX_SAMPLES, debug_quantization
+from edgetool.convert.float_model import FloatModel, explain_keras_error
 from edgetool.convert.load_saved_model import SERVING
+from edgetool.convert.quantizer import Int8Model, LayerMap, QuantizerSettings, convert_calibrated, settings_of
 from edgetool.convert.request import INTEGER
 from edgetool.errors import ConversionError, EdgetoolError, UnsupportedModelError
 from edgetool.model.scopes import layer_of
@@ -32,7 +32,7 @@ _REFUSED = re.compile(
 )
 _SAME_SCALE = "violate the same scale constraint"
 _LISTED = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
-CALLED = "Exception encountered when calling"  # how Keras begins
+KERAS_CALL_ERROR = "Exception encountered when calling"  # how Keras begins
 _NO_COUNTERPART = "is neither a custom op nor a flex op"
 _QUOTED = re.compile(r'"([^"]*)"')
 # tf.Mul(tensor<1x8xf64>, tensor<f64>) -> ... in the list of what is not supported.
@@ -50,15 +50,15 @@ _TYPES = {
     "!tf_type.string": ("strings", None),
     "!tf_type.variant": ("variants", None),
 }
-MOST = 300  # characters of a reason
+MAX_REASON = 300  # characters of a reason
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """An operation that the converter has no operator for.
+class UnsupportedOperation:
+    """An operation without a TensorFlow Lite operator.
 
-    operator: as TensorFlow calls it ("Cumprod"). layer: the scope of its Keras layer, None where unknown. types: of its
-    first operand where that may be why ("float64"), "" otherwise.
+    operator: its name in TensorFlow ("Cumprod"). layer: the scope of its Keras layer, None if unknown. types: of its
+    first operand if that may be the reason ("float64"), otherwise "".
     """
 
     operator: str
@@ -67,92 +67,100 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """reason: a clause for the error; fix: what to do. details: the same for further operations, a line each."""
+class Explanation:
+    """An error of the converter in the user's terms.
+
+    reason: a clause for the error. fix: what to do. details: both for further operations, one line each.
+    """
 
     reason: str
     fix: str
     details: tuple[str, ...] = ()
 
 
-def refused_operations(message: str, layers: Mapping[str, str]) -> tuple[Refused, ...]:
-    """Each operation that the message says is not supported, once per layer; layers: Keras classes by scope."""
-    found: dict[Refused, None] = {}
+def unsupported_operations(message: str, layers: Mapping[str, str]) -> tuple[UnsupportedOperation, ...]:
+    """Return each unsupported operation of a message, once per layer; layers: Keras classes by scope."""
+    found: dict[UnsupportedOperation, None] = {}
     for match in _REFUSED.finditer(message):
         if match["what"].startswith(_NO_COUNTERPART):
-            found[Refused(match["name"], _layer(match["place"] or "", layers), _odd_type(match["name"], message))] = (
-                None
-            )
+            found[
+                UnsupportedOperation(
+                    match["name"], _layer(match["place"] or "", layers), _odd_type(match["name"], message)
+                )
+            ] = None
     named = {item.operator for item in found}
     for line in _LISTED.findall(message):
         for name in re.split(r",\s*", line.strip()):
             if name not in named:
-                found[Refused(name, None, _odd_type(name, message))] = None
+                found[UnsupportedOperation(name, None, _odd_type(name, message))] = None
     return tuple(found)
 
 
-def explain(message: str, layers: Mapping[str, str], outputs: Mapping[str, str] | None = None) -> Explained:
-    """The converter's error as a reason, with the layers that it concerns and what to use instead.
+def explain_converter_error(
+    message: str, layers: Mapping[str, str], outputs: Mapping[str, str] | None = None
+) -> Explanation:
+    """Explain the converter's error: the reason, the layers concerned, and what to use instead.
 
-    layers: the Keras class of each layer by its scope; empty for a SavedModel. outputs: the layer that makes each
-    graph output, by its tensor's name, which tells none.
+    layers: the Keras class of each layer by its scope; empty for a SavedModel. outputs: the layer of each graph output,
+    by its tensor's name, which does not contain the layer.
     """
-    refused = refused_operations(message, layers)
+    refused = unsupported_operations(message, layers)
     if refused:
         lines = [(_sentence(item, layers), _fix(item, layers)) for item in refused]
         (reason, fix), *others = lines
-        return Explained(reason[:MOST], fix, tuple(f"{line}; {advice}" for line, advice in others))
-    for explained in _others(message, layers, outputs or {}):
-        return explained
-    return Explained(_first_error(message), "replace the named layers, or try another --quantize")
+        return Explanation(reason[:MAX_REASON], fix, tuple(f"{line}; {advice}" for line, advice in others))
+    for explain_errors in _other_explanations(message, layers, outputs or {}):
+        return explain_errors
+    return Explanation(_first_error(message), "replace the named layers, or try another --quantize")
 
 
-def _others(message: str, layers: Mapping[str, str], outputs: Mapping[str, str]) -> Iterator[Explained]:
-    """What else is known to go wrong, the most telling first."""
+def _other_explanations(message: str, layers: Mapping[str, str], outputs: Mapping[str, str]) -> Iterator[Explanation]:
+    """Yield explanations of other known errors, the most specific first."""
     if match := _REFUSED.search(message):
         place = match["before"] or match["place"] or ""
         made = next((outputs[name] for name in _QUOTED.findall(place) if outputs.get(name)), None)
-        where = _of(_layer(place, layers) or made, layers)
+        where = _in_layer(_layer(place, layers) or made, layers)
         if _SAME_SCALE in match["what"]:
-            yield Explained(
+            yield Explanation(
                 f"its quantizer cannot find a common scale for the inputs of {match['name'].upper()}{where}",
                 "keep that layer in float (--keep-float), or use --quantize int16x8",
             )
-        yield Explained(
-            f"{match['name']}{where} {match['what']}"[:MOST], "replace that layer, or try another --quantize"
+        yield Explanation(
+            f"{match['name']}{where} {match['what']}"[:MAX_REASON],
+            "replace that layer, or try another --quantize",
         )
     if match := _UNCALIBRATED.search(message):
         tensor = match["tensor"].rstrip(".,")
-        where = _of(layer_of(tensor, layers), layers)
-        yield Explained(
-            f"no calibration sample reached {tensor!r}{where}, so its range is unknown"[:MOST],
+        where = _in_layer(layer_of(tensor, layers), layers)
+        yield Explanation(
+            f"no calibration sample reached {tensor!r}{where}, so its range is unknown"[:MAX_REASON],
             "provide samples that exercise every part of the model (--calibration)",
         )
     if match := _UNPREPARED.search(message):
         why = _SOURCE.sub("", match["why"]).strip()
-        yield Explained(
-            f"the converted {match['name']} (operator {match['index']}) cannot be {match['verb']}d: {why}"[:MOST],
+        yield Explanation(
+            f"the converted {match['name']} (operator {match['index']}) cannot be {match['verb']}d: {why}"[:MAX_REASON],
             "replace the layer that it comes from, or use --input-shape to set unknown sizes, which are a common cause",
         )
-    if CALLED in message:
-        what, where = explain_call(ValueError(message))
-        yield Explained(
-            f"{where} cannot be traced: {what}"[:MOST],
+    if KERAS_CALL_ERROR in message:
+        what, where = explain_keras_error(ValueError(message))
+        yield Explanation(
+            f"{where} cannot be traced: {what}"[:MAX_REASON],
             "check how its call method handles the shape and type of its input",
         )
 
 
-def _sentence(item: Refused, layers: Mapping[str, str]) -> str:
+def _sentence(item: UnsupportedOperation, layers: Mapping[str, str]) -> str:
     types = f" of {item.types}" if item.types else ""
     needed = f", which layer {item.layer!r} ({layers[item.layer]}) requires" if item.layer is not None else ""
     return f"TensorFlow Lite has no built-in operator for {item.operator}{types}{needed}"
 
 
-def _of(layer: str | None, layers: Mapping[str, str]) -> str:
+def _in_layer(layer: str | None, layers: Mapping[str, str]) -> str:
     return f" of layer {layer!r} ({layers[layer]})" if layer is not None and layer in layers else ""
 
 
-def _fix(item: Refused, layers: Mapping[str, str]) -> str:
+def _fix(item: UnsupportedOperation, layers: Mapping[str, str]) -> str:
     own = next((fix for name, fix in _TYPES.values() if name == item.types and fix), None)
     if own is not None:
         return own
@@ -161,7 +169,7 @@ def _fix(item: Refused, layers: Mapping[str, str]) -> str:
 
 
 def _layer(place: str, layers: Mapping[str, str]) -> str | None:
-    """The layer of a location such as fused["Erf:", "dense/Erf@__inference_serve_3"], called from others."""
+    """Return the layer of a location such as fused["Erf:", "dense/Erf@__inference_serve_3"], called from others."""
     for name in _QUOTED.findall(place):
         if not name.endswith(":") and (scope := layer_of(name.partition("@")[0], layers)) is not None:
             return scope
@@ -169,7 +177,7 @@ def _layer(place: str, layers: Mapping[str, str]) -> str | None:
 
 
 def _odd_type(name: str, message: str) -> str:
-    """The element type of the operation's operands, where it is one that TensorFlow Lite hardly knows."""
+    """Return the element type of the operation's operands if TensorFlow Lite barely supports it, otherwise ""."""
     match = re.search(_OPERANDS.format(name=re.escape(name)), message, re.MULTILINE)
     types = [element["type"] for element in _ELEMENT.finditer(match["operands"])] if match else []
     return next((_TYPES[kind][0] for kind in types if kind in _TYPES), "")
@@ -178,19 +186,19 @@ def _odd_type(name: str, message: str) -> str:
 def _first_error(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line]
-    return (errors or lines or ["no message"])[0][-MOST:]
+    return (errors or lines or ["no message"])[0][-MAX_REASON:]
 
 
-# Progress is told at most this often in one pass over the samples.
+# The most progress messages in one pass over the samples.
 PROGRESS_STEPS = 100
-LOOPS = frozenset(["While", "StatelessWhile"])
+LOOP_OPERATIONS = frozenset(["While", "StatelessWhile"])
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConverterOptions:
     """How to quantize: the scheme, the type of inputs and outputs, and dense weights with one scale.
 
-    keep_float: layers left in float32. debug: measure what each layer loses.
+    keep_float: layers left in float32. debug: measure the loss of each layer.
     """
 
     quantize: str
@@ -201,8 +209,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The .tflite, and what each layer loses where that was asked for. notes: one sentence each, for the user."""
+class ConversionResult:
+    """The .tflite and, if requested, the loss of each layer. notes: one sentence each, for the user."""
 
     content: bytes
     debug: dict[str, Any] | None = None
@@ -221,47 +229,47 @@ def convert(
     tf: Any,
     model: FloatModel,
     samples: Sequence[Any],
-    options: Options,
+    options: ConverterOptions,
     workdir: Path,
     progress: child.Progress,
     layers: LayerMap | None = None,
-) -> Made:
-    """The .tflite for one sample at a time; `samples` has one array (N, ...) per input.
+) -> ConversionResult:
+    """Convert a model for one sample at a time; `samples` has one array (N, ...) per input.
 
-    layers: those of the Keras model, for messages and for options that name layers. Raises ConversionError with the
-    operators or the message that the converter names, UnsupportedModelError for a loop that is to be quantized, and
-    UsageError for a layer that there is not.
+    layers: of the Keras model, for messages and for options that name layers. Raises ConversionError with the
+    operators or the message of the converter, UnsupportedModelError for a loop in an integer conversion, and
+    UsageError for an unknown layer.
     """
     layers = layers or LayerMap({})
-    with explained(layers, _makers(model, layers), workdir):
+    with explain_errors(layers, _layers_by_output_tensor(model, layers), workdir):
         progress("exporting the model")
         directory = _export(tf, model, workdir, integer=options.quantize in INTEGER)
         progress("converting")
         converter = tf.lite.TFLiteConverter.from_saved_model(str(directory), signature_keys=[SERVING])
         _configure(tf, converter, options)
         if options.quantize in INTEGER:
-            converter.representative_dataset = lambda: rows(model.signature_inputs, samples, progress)
+            converter.representative_dataset = lambda: sample_rows(model.signature_inputs, samples, progress)
         if options.quantize != "int8":
-            return Made(bytes(converter.convert()))
+            return ConversionResult(bytes(converter.convert()))
         made = convert_calibrated(tf, converter, layers, options.keep_float)
-        few = lambda: list(islice(rows(model.signature_inputs, samples, progress), MOST_SAMPLES))  # noqa: E731
-        return with_losses(tf, made, settings_of(converter), layers, options, few, progress)
+        debug_rows = lambda: list(islice(sample_rows(model.signature_inputs, samples, progress), MAX_SAMPLES))  # noqa: E731
+        return with_layer_losses(tf, made, settings_of(converter), layers, options, debug_rows, progress)
 
 
 @contextlib.contextmanager
-def explained(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) -> Iterator[None]:
-    """Turn what TensorFlow raises into a ConversionError with the operators or the message that it names.
+def explain_errors(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) -> Iterator[None]:
+    """Turn TensorFlow's errors into a ConversionError with the operators or the message.
 
-    outputs: the layer that makes each graph output, by the name of its tensor. workdir: where the child's log is.
+    outputs: the layer of each graph output, by the name of its tensor. workdir: the folder of the child's log.
     """
     try:
         yield
     except (EdgetoolError, MemoryError):
         raise
     except Exception as error:
-        # Some passes raise an error without a word: what they say is in the log.
+        # Some passes raise an error without a message, which is in the log.
         message = str(error).strip() or "\n".join(child.log_tail(workdir))
-        reason = explain(message, layers.classes, outputs)
+        reason = explain_converter_error(message, layers.classes, outputs)
         raise ConversionError(
             f"TensorFlow's converter rejected the model: {reason.reason}",
             fix=reason.fix,
@@ -269,16 +277,16 @@ def explained(layers: LayerMap, outputs: Mapping[str, str], workdir: Path) -> It
         ) from error
 
 
-def with_losses(
+def with_layer_losses(
     tf: Any,
-    made: Calibrated,
+    made: Int8Model,
     settings: QuantizerSettings,
     layers: LayerMap,
-    options: Options,
-    few: Callable[[], Sequence[Mapping[str, Any]]],
+    options: ConverterOptions,
+    debug_rows: Callable[[], Sequence[Mapping[str, Any]]],
     progress: child.Progress,
-) -> Made:
-    """An int8 model, with what each layer loses if that is asked for.
+) -> ConversionResult:
+    """Return an int8 model with, if requested, the loss of each layer.
 
     few: gives samples by the names of the signature's inputs. Raises UnsupportedModelError for options that need a
     calibration, if there was none.
@@ -288,31 +296,31 @@ def with_losses(
             "the model was trained with quantization: it contains its own ranges, so nothing is calibrated",
             fix="leave out --debug-quantization and --keep-float",
         )
-    told = None
+    losses = None
     if options.debug and made.calibrated is not None:
-        told = debug_quantization(tf, settings, made.calibrated, few, layers, progress)
-    notes = _joined_notes(made.joined)
-    if told is not None and not told["layers"]:
+        losses = debug_quantization(tf, settings, made.calibrated, debug_rows, layers, progress)
+    notes = _requantized_notes(made.requantized)
+    if losses is not None and not losses["layers"]:
         notes += ("--debug-quantization found nothing to measure: the ranges were not set by calibration",)
-    return Made(made.content, told, notes)
+    return ConversionResult(made.content, losses, notes)
 
 
-def _joined_notes(joined: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """That operators got a QUANTIZE for each input, by their labels and layers."""
-    if not joined:
+def _requantized_notes(requantized: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return a note that names the operators whose inputs are requantized, with their layers."""
+    if not requantized:
         return ()
-    named = ", ".join(f"{label} ({layer})" if layer else label for label, layer in joined)
+    named = ", ".join(f"{label} ({layer})" if layer else label for label, layer in requantized)
     return (f"a QUANTIZE is inserted before each input of {named}: TensorFlow's quantizer cannot find a common scale",)
 
 
-def _makers(model: FloatModel, layers: LayerMap) -> dict[str, str]:
-    """The layer that makes each graph output, by the name that the converter gives its tensor."""
+def _layers_by_output_tensor(model: FloatModel, layers: LayerMap) -> dict[str, str]:
+    """Return the layer of each graph output, by the name that the converter gives its tensor."""
     names = sorted(model.signature_outputs)
     return {f"StatefulPartitionedCall:{place}": layers.outputs.get(name, "") for place, name in enumerate(names)}
 
 
 def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path:
-    """A SavedModel with one signature, its batch fixed to 1.
+    """Save the model as a SavedModel with one signature and a batch of 1; return its directory.
 
     A batch of unknown size would leave SHAPE, STRIDED_SLICE and PACK around reshapes. Writing it here, and not
     through from_keras_model, names inputs and outputs and saves the converter a second tracing.
@@ -336,11 +344,11 @@ def _export(tf: Any, model: FloatModel, workdir: Path, *, integer: bool) -> Path
 
 
 def _check_loops(graph: Any) -> None:
-    """Refuse a loop: TensorFlow 2.21 dies of a segmentation fault when it calibrates many of them (map_fn, a gather
-    in the body), leaves others in float with int8, and takes none with int16x8."""
+    """Reject loops: TensorFlow 2.21 crashes when it calibrates many of them (map_fn, a gather in the body), leaves
+    others in float with int8, and supports none with int16x8."""
     for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
         for node in nodes:
-            if node.op in LOOPS:
+            if node.op in LOOP_OPERATIONS:
                 raise UnsupportedModelError(
                     f"the graph contains a loop ({node.name!r}), which TensorFlow's integer conversion leaves in float "
                     "or crashes on",
@@ -348,7 +356,7 @@ def _check_loops(graph: Any) -> None:
                 )
 
 
-def _configure(tf: Any, converter: Any, options: Options) -> None:
+def _configure(tf: Any, converter: Any, options: ConverterOptions) -> None:
     sets = tf.lite.OpsSet
     operators = {
         "float32": sets.TFLITE_BUILTINS,
@@ -356,7 +364,7 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
         "int8": sets.TFLITE_BUILTINS_INT8,
         "int16x8": sets.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
     }
-    # What the converter has not with int16 activations it then leaves in float, and does not refuse.
+    # The converter then leaves operators without int16 activations in float, instead of rejecting them.
     fallback = [sets.TFLITE_BUILTINS] if options.quantize == "int16x8" else []
     converter.target_spec.supported_ops = [operators[options.quantize], *fallback]
     if options.quantize == "float32":
@@ -369,8 +377,8 @@ def _configure(tf: Any, converter: Any, options: Options) -> None:
     converter._experimental_disable_per_channel_quantization_for_dense_layers = options.dense_per_tensor
 
 
-def rows(names: Sequence[str], samples: Sequence[Any], progress: child.Progress) -> Iterator[dict[str, Any]]:
-    """The samples one by one, with a batch of 1, by the names of the inputs."""
+def sample_rows(names: Sequence[str], samples: Sequence[Any], progress: child.Progress) -> Iterator[dict[str, Any]]:
+    """Yield the samples one by one, with a batch of 1, by the names of the inputs."""
     count = len(samples[0])
     every = max(1, count // PROGRESS_STEPS)
     for index in range(count):
@@ -381,7 +389,7 @@ def rows(names: Sequence[str], samples: Sequence[Any], progress: child.Progress)
 
 
 def order_of(content: bytes, model: FloatModel) -> Order:
-    """Which input and output of the float model each graph input and output is, by the file's signature."""
+    """Return the float model's index of each graph input and output, from the file's signature."""
     from tensorflow.lite.python import schema_py_generated as schema
 
     file = schema.Model.GetRootAs(content)

@@ -1,4 +1,4 @@
-"""Imports and calls Python code of the user's so that an error in it names its file and line: in the child process."""
+"""Import and call the user's Python code so that an error in it names its file and line. In the child process only."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NAME_FILES = "run it on its own; files that it imports or reads must be listed t
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """A folder with copies of the user's files, where the module is imported and its function runs.
+class UserFiles:
+    """The folder in which the user's module is imported and its function runs.
 
-    source: the module's file as the user gave it. originals: the same for every name in the folder, for messages.
+    source: the module's file as the user specified it. originals: the same for every name in the folder, for messages.
     """
 
     folder: Path
@@ -32,10 +32,10 @@ class Workshop:
 
 
 @contextmanager
-def told(workshop: Workshop, doing: str, *, missing: str = NAME_FILES) -> Iterator[None]:
-    """Let whatever the user's code raises, exits and interrupts included, name its file and line.
+def name_lines_in_errors(user_files: UserFiles, doing: str, *, missing: str = NAME_FILES) -> Iterator[None]:
+    """Turn every error of the user's code, exits and interrupts included, into one that names its file and line.
 
-    missing: what to do about a module or a file that it does not find.
+    missing: what to do about a module or a file that was not found.
     """
     process = os.getpid()
     try:
@@ -45,33 +45,33 @@ def told(workshop: Workshop, doing: str, *, missing: str = NAME_FILES) -> Iterat
     except BaseException as error:
         if os.getpid() != process:
             os._exit(1)
-        lines = lines_of(error, workshop)
+        lines = traceback_lines(error, user_files)
         raise UnsupportedModelError(
-            f"{doing} failed: {type(error).__name__}: {message_of(error)}",
-            where=lines[-1].partition(" in ")[0] if lines else str(workshop.source),
+            f"{doing} failed: {type(error).__name__}: {first_line_of(error)}",
+            where=lines[-1].partition(" in ")[0] if lines else str(user_files.source),
             fix=missing if isinstance(error, ImportError | FileNotFoundError) else "run it on its own to find out why",
             details=lines[-FRAMES_SHOWN:],
         ) from error
-    if os.getpid() != process:  # it forked, and this is the copy: the answer is not this one's to give
+    if os.getpid() != process:  # the code forked, and this is the copy, which must not answer
         os._exit(0)
 
 
-def lines_of(error: BaseException, workshop: Workshop) -> tuple[str, ...]:
-    """ "model.py:12 in build: x = 1 / 0" for every frame of the user's own, outermost first."""
+def traceback_lines(error: BaseException, user_files: UserFiles) -> tuple[str, ...]:
+    """Return "model.py:12 in build: x = 1 / 0" for every frame in the user's files, outermost first."""
     lines = [
         f"{place}:{frame.lineno} in {frame.name}: {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if (place := _original(Path(frame.filename), workshop)) is not None
+        if (place := _original(Path(frame.filename), user_files)) is not None
     ]
     if isinstance(error, SyntaxError) and error.filename:
-        place = _original(Path(error.filename), workshop)
+        place = _original(Path(error.filename), user_files)
         if place is not None:
             lines.append(f"{place}:{error.lineno} in the source: {(error.text or '').strip()}")
     return tuple(lines)
 
 
-def message_of(error: BaseException) -> str:
-    """The first line of what an error says."""
+def first_line_of(error: BaseException) -> str:
+    """Return the first line of an error's message."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except Exception as failure:  # the user's own class, whose __str__ fails
@@ -79,12 +79,12 @@ def message_of(error: BaseException) -> str:
     return lines[0][:MESSAGE_LENGTH].rstrip(".") if lines else "no message"
 
 
-def _original(path: Path, workshop: Workshop) -> Path | None:
-    """Where the user has this file of the folder; None for files elsewhere."""
-    if not path.is_relative_to(workshop.folder):
+def _original(path: Path, user_files: UserFiles) -> Path | None:
+    """Return the user's path of this file in the folder; None for other files."""
+    if not path.is_relative_to(user_files.folder):
         return None
-    name, *rest = path.relative_to(workshop.folder).parts
-    return workshop.originals.get(name, Path(name)).joinpath(*rest)
+    name, *rest = path.relative_to(user_files.folder).parts
+    return user_files.originals.get(name, Path(name)).joinpath(*rest)
 
 
 def import_file(path: Path, name: str) -> ModuleType:

@@ -1,8 +1,7 @@
-"""The child process that turns a model file into .tflite bytes; started by convert.convert_model.
+"""The child process that converts a model file into .tflite bytes; convert.convert_model starts it.
 
-Converts a loaded model with its recurrent layers in the form that works: in the child process only.
-
-The float model of a file, and what the converter is to trace instead of its layers' own calls: in the child only.
+It loads the file, plans what the converter traces instead of the layers' own calls, converts the model with its
+recurrent layers fused or unrolled, and writes bytes and arrays to the work directory.
 """
 
 from __future__ import annotations
@@ -15,48 +14,64 @@ from typing import Any
 import numpy as np
 
 from edgetool import child
-from edgetool.convert import files
-from edgetool.convert.calibrated import LayerMap
 from edgetool.convert.calibration import read_evaluation, read_samples
 from edgetool.convert.float_model import FloatModel, check_traced, output_shape, run_float_model
 from edgetool.convert.float_tflite import float_tflite, loaded_tflite, quantize_tflite
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.load_keras import load_keras_file
+from edgetool.convert.load_keras import (
+    checked_config,
+    library_versions,
+    load_keras_file,
+    name_file_in_errors,
+    start_keras,
+)
 from edgetool.convert.load_saved_model import load_saved_model
 from edgetool.convert.lowering.context import LoweringOptions
 from edgetool.convert.lowering.cut_open import open_cuts
 from edgetool.convert.lowering.lower import Lowering, plan_lowering
-from edgetool.convert.opening import checked_config, library_versions, located, start_keras
 from edgetool.convert.quality import class_indices
-from edgetool.convert.request import INTEGER, NORMALISATION, TFLITE_SUFFIX
+from edgetool.convert.quantizer import LayerMap
+from edgetool.convert.request import (
+    CALIBRATION_INPUTS,
+    CALIBRATION_OUTPUTS,
+    EVALUATION_INPUTS,
+    EVALUATION_OUTPUTS,
+    INTEGER,
+    LABELS_FILE,
+    NORMALISATION,
+    READING_STEP,
+    TFLITE_FILE,
+    TFLITE_SUFFIX,
+    array_files,
+)
 from edgetool.convert.samples import Array, Normalisation, SampleSet, check_varied, store, synthetic_samples
-from edgetool.convert.source import Source, read_source
-from edgetool.convert.tflite import Options, Order, convert, order_of
+from edgetool.convert.source import ModelFile, read_model_file
+from edgetool.convert.tflite import ConverterOptions, Order, convert, order_of
 from edgetool.errors import ConversionError, UnsupportedModelError, UsageError
 from edgetool.model.reader import read_model
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model ready to be converted. keras: the module that its layers are of. lowering: empty for a SavedModel.
+class LoadedModel:
+    """A model ready to be converted. keras: the module of its layers. lowering: empty for a SavedModel.
 
-    unrolled: gives the same with its recurrent layers copied for each time step; None where their form is asked for.
+    unrolled: returns the same with its recurrent layers copied for each time step; None if the user chose their form.
     """
 
     model: FloatModel
     keras: Any
     lowering: Lowering
     notes: tuple[str, ...]
-    unrolled: Callable[[], Loaded] | None = None
+    unrolled: Callable[[], LoadedModel] | None = None
 
 
 def load(
-    tf: Any, keras: Any, source: Source, config: dict[str, Any] | None, request: Mapping[str, Any], workdir: Path
-) -> Loaded:
-    """The model of a Keras file with its checked configuration, or of a SavedModel (config None).
+    tf: Any, keras: Any, source: ModelFile, config: dict[str, Any] | None, request: Mapping[str, Any], workdir: Path
+) -> LoadedModel:
+    """Load a Keras file with its checked configuration, or a SavedModel (config None).
 
-    request: the message of the conversion. Raises what the loaders, plan_lowering and float_model do, and UsageError
-    for options that the file has no use for.
+    request: the message of the conversion. Raises the errors of the loaders, plan_lowering and float_model, and
+    UsageError for options that do not apply to the file.
     """
     trust, shapes, signature = bool(request["trust_model_code"]), request["input_shapes"], request["signature"]
     custom_objects = request["custom_objects"]
@@ -68,7 +83,7 @@ def load(
         if request["rnn"] != "auto":
             raise UsageError("a SavedModel stores its layers as graphs", where="--rnn", fix="omit the option")
         model = load_saved_model(tf, source.path, trust_model_code=trust, signature=signature, input_shapes=shapes)
-        return Loaded(model, keras, Lowering({}, (), (), ()), model.notes)
+        return LoadedModel(model, keras, Lowering({}, (), (), ()), model.notes)
     if signature is not None:
         raise UsageError("a Keras file has no signatures", where="--signature", fix="omit it, or use a SavedModel")
     loaded = load_keras_file(
@@ -79,20 +94,20 @@ def load(
         trust_model_code=trust,
         custom_objects=None if custom_objects is None else Path(custom_objects),
     )
-    # First, since it may make a leading layer idle, whose call is then the one to lower.
+    # First, because it may disable a leading layer, whose new call is then lowered.
     model = float_model(loaded.keras, loaded.model, source.path, shapes)
     notes = (*loaded.notes, *model.notes)
 
-    def in_form(rnn: str) -> Loaded:
+    def in_form(rnn: str) -> LoadedModel:
         options = LoweringOptions(rnn, request["quantize"], bool(request["allow_approximation"]))
-        with located(source.path):
+        with name_file_in_errors(source.path):
             lowering = plan_lowering(tf, loaded.keras, loaded.model, options)
 
         def traced(tensors: Sequence[Any]) -> list[Any]:
             with lowering.active():
                 return model.call(tensors)
 
-        return Loaded(replace(model, traced=traced), loaded.keras, lowering, (*notes, *lowering.notes))
+        return LoadedModel(replace(model, traced=traced), loaded.keras, lowering, (*notes, *lowering.notes))
 
     if request["rnn"] != "auto":
         return in_form(request["rnn"])
@@ -100,14 +115,14 @@ def load(
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
-    """A .tflite, the loaded model in the form that it was made of, and what is known of it.
+class ConvertedModel:
+    """A .tflite and the loaded model in the form that was converted.
 
-    layers: by scope, and what makes each output. fused: the scopes of recurrent layers that became one operator.
+    layers: by scope, and the layer of each output. fused: the scopes of recurrent layers that became one operator.
     """
 
     content: bytes
-    loaded: Loaded
+    loaded: LoadedModel
     order: Order
     layers: LayerMap
     fused: tuple[str, ...]
@@ -116,30 +131,41 @@ class Converted:
 
 
 def convert_loaded(
-    tf: Any, loaded: Loaded, samples: Sequence[Any], options: Options, workdir: Path, progress: child.Progress
-) -> Converted:
-    """Convert; where recurrent layers were to be one operator each and that fails, with a copy for each time step.
+    tf: Any,
+    loaded: LoadedModel,
+    samples: Sequence[Any],
+    options: ConverterOptions,
+    workdir: Path,
+    progress: child.Progress,
+) -> ConvertedModel:
+    """Convert with fused recurrent layers; if that fails, with a copy for each time step.
 
-    Only where the form is ours to choose. Raises as tflite.convert does, the first error where both forms fail.
+    The second attempt requires that the user did not choose the form. Raises as tflite.convert does; if both forms
+    fail, the first error.
     """
     try:
-        return _converted(tf, loaded, samples, options, workdir, progress)
+        return _convert_form(tf, loaded, samples, options, workdir, progress)
     except (ConversionError, UnsupportedModelError) as error:
         if loaded.unrolled is None or not loaded.lowering.cuts.lstms:
             raise
-        refused = error
+        fused_error = error
     progress("unrolling recurrent layers")
     try:
-        found = _converted(tf, loaded.unrolled(), samples, options, workdir, progress)
+        found = _convert_form(tf, loaded.unrolled(), samples, options, workdir, progress)
     except (ConversionError, UnsupportedModelError):
-        raise refused from None
-    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {refused.what}"
+        raise fused_error from None
+    told = f"the recurrent layers were unrolled because fusing each into one operator failed: {fused_error.what}"
     return replace(found, notes=(told, *found.notes))
 
 
-def _converted(
-    tf: Any, loaded: Loaded, samples: Sequence[Any], options: Options, workdir: Path, progress: child.Progress
-) -> Converted:
+def _convert_form(
+    tf: Any,
+    loaded: LoadedModel,
+    samples: Sequence[Any],
+    options: ConverterOptions,
+    workdir: Path,
+    progress: child.Progress,
+) -> ConvertedModel:
     model, lowering = loaded.model, loaded.lowering
     makers = dict(zip(model.signature_outputs, lowering.output_layers, strict=False))  # of a SavedModel none is known
     layers = LayerMap(lowering.layers, makers)
@@ -148,44 +174,44 @@ def _converted(
         made = convert(tf, opened.model, opened.samples, options, workdir, progress, layers)
         content = opened.join(made.content)
     order = order_of(content, model)
-    return Converted(content, loaded, order, layers, opened.fused, made.debug, (*opened.notes, *made.notes))
+    return ConvertedModel(content, loaded, order, layers, opened.fused, made.debug, (*opened.notes, *made.notes))
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Convert as the request says; bytes and arrays go to files in workdir, the rest is returned."""
+    """Convert as requested; bytes and arrays go to files in workdir, the rest is returned."""
     path = Path(request["path"])
-    options = Options(
+    options = ConverterOptions(
         request["quantize"],
         request["io_type"],
         bool(request["dense_per_tensor"]),
         tuple(request["keep_float"]),
         bool(request["debug_quantization"]),
     )
-    progress(files.READING)
+    progress(READING_STEP)
     is_tflite = path.suffix.lower() == TFLITE_SUFFIX and path.is_file()
     opened = (_tflite if is_tflite else _keras)(path, request, options, workdir, progress)
     tf, model = opened.tf, opened.model
     integer = options.quantize in INTEGER
     progress("reading the samples")
     normalisation = Normalisation.of(*(request[name] for name in NORMALISATION))
-    samples = _samples(request, model)
+    samples = _calibration_samples(request, model)
     applied = normalisation if request["calibration"] else None
     inputs = len(model.specs)
-    arrays = store(samples, model.specs, applied, files.array_files(workdir, files.INPUT, inputs))
+    arrays = store(samples, model.specs, applied, array_files(workdir, CALIBRATION_INPUTS, inputs))
     if integer:
         check_varied(arrays, model.specs, *_origin(request))
-    # Before the long work, so that a mistake in it is told at once.
-    labelled, labelled_output = _labelled(tf, request["evaluate"], model, normalisation, workdir)
-    with located(path):
+    # Before the long work, so that a mistake in it is reported at once.
+    labelled, labelled_output = _evaluation_samples(tf, request["evaluate"], model, normalisation, workdir)
+    with name_file_in_errors(path):
         converted = opened.convert(arrays)
     model, order = converted.loaded.model, converted.order
     traced = check_traced(tf, model, arrays, workdir)
-    (workdir / files.TFLITE).write_bytes(converted.content)
+    (workdir / TFLITE_FILE).write_bytes(converted.content)
     outputs = len(model.output_names)
     if request["compare"]:
-        run_float_model(tf, model, arrays, files.array_files(workdir, files.OUTPUT, outputs), progress)
+        run_float_model(tf, model, arrays, array_files(workdir, CALIBRATION_OUTPUTS, outputs), progress)
     if labelled:
-        stored = files.array_files(workdir, files.EVALUATION_OUTPUT, outputs)
+        stored = array_files(workdir, EVALUATION_OUTPUTS, outputs)
         run_float_model(tf, model, labelled, stored, progress)
     return {
         "samples": samples.count,
@@ -212,77 +238,81 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    """A model to convert: TensorFlow, what it computes in float, and how it is converted with stored samples."""
+class _PreparedModel:
+    """A model to convert: TensorFlow, the float model, and a function that converts it with stored samples."""
 
     tf: Any
     model: FloatModel
-    convert: Callable[[Sequence[Array]], Converted]
+    convert: Callable[[Sequence[Array]], ConvertedModel]
     notes: tuple[str, ...] = ()
 
 
-def _keras(path: Path, request: dict[str, Any], options: Options, workdir: Path, progress: child.Progress) -> _Opened:
-    """A Keras file or a SavedModel."""
-    source = read_source(path)
+def _keras(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
+    """Prepare a Keras file or a SavedModel."""
+    source = read_model_file(path)
     config, notes = checked_config(source, bool(request["trust_model_code"]))
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
     progress("loading the model")
     loaded = load(tf, keras, source, config, request, workdir)
 
-    def convert(samples: Sequence[Array]) -> Converted:
+    def convert(samples: Sequence[Array]) -> ConvertedModel:
         return convert_loaded(tf, loaded, samples, options, workdir, progress)
 
-    return _Opened(tf, loaded.model, convert, notes)
+    return _PreparedModel(tf, loaded.model, convert, notes)
 
 
-def _tflite(path: Path, request: dict[str, Any], options: Options, workdir: Path, progress: child.Progress) -> _Opened:
-    """A float .tflite; TensorFlow gets it after our reader has accepted it, and in our own form."""
+def _tflite(
+    path: Path, request: dict[str, Any], options: ConverterOptions, workdir: Path, progress: child.Progress
+) -> _PreparedModel:
+    """Prepare a float .tflite; TensorFlow receives it as our writer wrote it, after our reader accepted it."""
     tflite = float_tflite(read_model(path.read_bytes(), name=str(path)), options.quantize, str(path))
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
-    loaded = Loaded(loaded_tflite(tf, tflite), keras, Lowering({}, (), (), ()), tflite.notes)
+    loaded = LoadedModel(loaded_tflite(tf, tflite), keras, Lowering({}, (), (), ()), tflite.notes)
     order = Order(tuple(range(len(tflite.specs))), tuple(range(len(loaded.model.output_names))))
 
-    def convert(samples: Sequence[Array]) -> Converted:
+    def convert(samples: Sequence[Array]) -> ConvertedModel:
         made = quantize_tflite(tf, tflite, samples, options, workdir, progress)
-        return Converted(made.content, loaded, order, tflite.layers, (), made.debug, made.notes)
+        return ConvertedModel(made.content, loaded, order, tflite.layers, (), made.debug, made.notes)
 
-    return _Opened(tf, loaded.model, convert)
+    return _PreparedModel(tf, loaded.model, convert)
 
 
 def _order_note(verb: str, order: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """What to tell when the .tflite does not have the model's own order."""
+    """Return a note if the order of the .tflite is not the model's."""
     if list(order) == sorted(order):
         return ()
     return (f"the .tflite {verb} in the order {', '.join(names)}",)
 
 
 def _origin(request: dict[str, Any]) -> tuple[str, str]:
-    """Where the samples come from, and what to do when they do not vary."""
+    """Return the origin of the samples, and what to do if they do not vary."""
     if request["calibration"]:
         return request["calibration"], "use real inputs, which vary"
     return "--samples", "use more samples, or real inputs with --calibration"
 
 
-def _samples(request: dict[str, Any], model: FloatModel) -> SampleSet:
+def _calibration_samples(request: dict[str, Any], model: FloatModel) -> SampleSet:
     if request["calibration"]:
         return read_samples(Path(request["calibration"]), model.specs)
     return synthetic_samples(model.specs, model.ranges, request["samples"], request["seed"])
 
 
-def _labelled(
+def _evaluation_samples(
     tf: Any, file: str | None, model: FloatModel, normalisation: Normalisation | None, workdir: Path
 ) -> tuple[tuple[Array, ...], int]:
-    """The evaluation samples, (N, ...) per input, and the output that their labels are for; labels go to a file."""
+    """Return the evaluation samples, (N, ...) per input, and the output of their labels; labels go to a file."""
     if file is None:
         return (), 0
     found = read_evaluation(Path(file), model.specs, model.output_names)
-    stored = files.array_files(workdir, files.EVALUATION_INPUT, len(model.specs))
+    stored = array_files(workdir, EVALUATION_INPUTS, len(model.specs))
     arrays = store(found.samples, model.specs, normalisation, stored)
     shape = output_shape(tf, model, arrays, found.output, workdir)
     class_indices(found.labels, shape, where=file)
-    np.save(workdir / files.LABELS, found.labels, allow_pickle=False)
+    np.save(workdir / LABELS_FILE, found.labels, allow_pickle=False)
     return arrays, found.output
 
 

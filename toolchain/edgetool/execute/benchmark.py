@@ -1,4 +1,4 @@
-"""Times a .tflite on LiteRT on this machine, in a child process with limits."""
+"""Time a .tflite on LiteRT on this machine, in a child process with limits."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from edgetool.execute import worker
 
 Array = npt.NDArray[Any]
 
-# The first runs find cold caches and lazily prepared kernels.
+# The first runs have cold caches and kernels that are not prepared yet.
 WARM_UP_RUNS = 3
-MOST_RUNS = 100_000
-DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+MAX_RUNS = 100_000
+DEFAULT_LIMITS = child.ProcessLimits(memory_bytes=4 * 2**30, seconds=600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Milliseconds of one inference over so many runs: the median, the least, and what nine of ten stay below."""
+    """Milliseconds of one inference over `runs` runs: the median, the minimum and the 90th percentile."""
 
     runs: int
     median_ms: float
@@ -38,18 +38,18 @@ def benchmark_litert(
     runs: int,
     *,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
     progress: child.Progress | None = None,
 ) -> Benchmark:
     """Time `runs` inferences after a warm-up, on one thread with LiteRT's default kernels.
 
-    inputs: one array per graph input in its own shape and dtype; every run is given the same. What is timed is the
-    call of Invoke alone, by the wall clock.
+    inputs: one array per graph input in its own shape and dtype; the same for every run. Only the call of
+    Invoke is timed, by the wall clock.
 
     Raises UsageError for a number of runs outside 1 to MOST_RUNS, and otherwise as run_model does.
     """
-    if not 1 <= runs <= MOST_RUNS:
-        raise errors.UsageError(f"cannot time {runs:,} runs", fix=f"use 1 to {MOST_RUNS:,} runs")
+    if not 1 <= runs <= MAX_RUNS:
+        raise errors.UsageError(f"cannot time {runs:,} runs", fix=f"use 1 to {MAX_RUNS:,} runs")
     with child.work_folder(workdir) as folder:
         (folder / worker.MODEL_NAME).write_bytes(model)
         for index, array in enumerate(inputs):
@@ -63,11 +63,11 @@ def benchmark_litert(
             advice="use fewer runs",
             progress=progress,
         )
-    return summarised([nanoseconds / 1e6 for nanoseconds in result["nanoseconds"]])
+    return summarize([nanoseconds / 1e6 for nanoseconds in result["nanoseconds"]])
 
 
-def summarised(times_ms: Sequence[float]) -> Benchmark:
-    """Median, least and 90th percentile (nearest rank: a time that was measured) of at least one time."""
+def summarize(times_ms: Sequence[float]) -> Benchmark:
+    """Return the median, minimum and 90th percentile (nearest rank: a measured time) of at least one time."""
     ordered = sorted(times_ms)
     count = len(ordered)
     median = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
@@ -75,25 +75,25 @@ def summarised(times_ms: Sequence[float]) -> Benchmark:
 
 
 class TimedLiteRt(worker.LiteRt):
-    """LiteRT with its default kernels, which tells how long Invoke takes."""
+    """LiteRT with its default kernels and a clock around Invoke."""
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model, reference=False)
 
-    def give(self, arrays: tuple[Array, ...]) -> None:
+    def set_inputs(self, arrays: tuple[Array, ...]) -> None:
         """Set the inputs of the runs that follow."""
         for index, array in zip(self._indices, arrays, strict=True):
             self._interpreter.set_tensor(index, array)
 
     def nanoseconds(self) -> int:
-        """Invoke once; its time, at least the clock's least step."""
+        """Invoke once and return the nanoseconds, at least the clock's resolution."""
         start = time.perf_counter_ns()
         self._interpreter.invoke()
         return max(time.perf_counter_ns() - start, 1)
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """The child's side: the nanoseconds of each run of the model in `workdir` on the inputs there."""
+    """Return the nanoseconds of each run of the model in `workdir` on the inputs there; called in the child."""
     model = (workdir / worker.MODEL_NAME).read_bytes()
     arrays = tuple(
         np.load(workdir / worker.input_name(index), allow_pickle=False) for index in range(request["inputs"])
@@ -101,13 +101,13 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     progress("preparing the model in LiteRT")
     try:
         runner = TimedLiteRt(model)
-        runner.give(arrays)
+        runner.set_inputs(arrays)
         for _ in range(WARM_UP_RUNS):
             runner.nanoseconds()
     except (errors.EdgetoolError, MemoryError):
         raise
     except Exception as error:  # the runtime raises whatever its bindings do
-        raise worker.refusal("LiteRT", "run", error, workdir) from error
+        raise worker.runtime_error("LiteRT", "run", error, workdir) from error
     progress(f"running the model {request['runs']:,} times in LiteRT")
     return {"nanoseconds": [runner.nanoseconds() for _ in range(request["runs"])]}
 

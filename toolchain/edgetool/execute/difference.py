@@ -1,4 +1,4 @@
-"""How two runs of the same samples differ: to the bit, or by how much."""
+"""Compare two runs of the same samples: the first difference in bits, and the largest distance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Unit = Literal["lsb", "absolute"]
 
 @dataclass(frozen=True, slots=True)
 class FirstDifference:
-    """Where two runs part: the first sample, and in it the first output and element; both values there."""
+    """The first difference of two runs: the sample, the output and the element in it, and both values."""
 
     sample: int
     output: int
@@ -25,10 +25,10 @@ class FirstDifference:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far two arrays are apart: the elements that differ, of how many, and the largest difference.
+    """The distance of two arrays: the number of elements, of differing ones, and the largest difference.
 
-    The unit is the integers' own step (lsb), or the number itself for floats. largest is None where a difference is
-    no number (infinite, or NaN in one array alone).
+    The unit is one step of the integers (lsb), or absolute for floats. largest is None if a difference is infinite, or
+    NaN in one array only.
     """
 
     unit: Unit
@@ -38,9 +38,10 @@ class Distance:
 
 
 def first_difference(one: Sequence[Array], other: Sequence[Array]) -> FirstDifference | None:
-    """The first element whose bits differ in outputs of (N, ...) each; None when there is none.
+    """Return the first element whose bits differ in outputs of (N, ...) each; None if there is none.
 
-    Bits, not values: 0.0 and -0.0 differ, a NaN equals itself. Raises ValueError when shapes or dtypes differ.
+    Bits are compared, not values: 0.0 and -0.0 differ, a NaN equals itself. Raises ValueError if shapes or dtypes
+    differ.
     """
     found: FirstDifference | None = None
     for output, (a, b) in enumerate(zip(one, other, strict=True)):
@@ -54,7 +55,7 @@ def first_difference(one: Sequence[Array], other: Sequence[Array]) -> FirstDiffe
 
 
 def distance(one: Array, other: Array) -> Distance:
-    """How far two arrays of one shape and dtype are apart; NaN in the same place is no difference."""
+    """Return the distance of two arrays of one shape and dtype; NaN in the same place is no difference."""
     if one.dtype.kind != "f":
         apart = np.abs(one.astype(object) - other.astype(object)) if one.dtype.kind in "iu" else one != other
         return Distance("lsb", float(apart.max(initial=0)), int(np.count_nonzero(apart)), one.size)
@@ -66,5 +67,5 @@ def distance(one: Array, other: Array) -> Distance:
 
 
 def _bytes(array: Array) -> npt.NDArray[np.uint8]:
-    """The array's bytes, (*shape, bytes of an element)."""
+    """Return the array's bytes, (*shape, bytes of an element)."""
     return np.ascontiguousarray(array).reshape(array.shape).view(np.uint8).reshape(*array.shape, array.itemsize)

@@ -1,4 +1,4 @@
-"""Real numbers to a tensor's own integers and back, as TensorFlow Lite does it; and random inputs."""
+"""Convert real numbers to a tensor's integers and back, as TensorFlow Lite does, and generate random inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMPY_DTYPES: dict[DType, np.dtype[Any]] = {
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """The array dtype that holds elements of `dtype`; UnsupportedModelError for one that has none."""
+    """Return the NumPy dtype of `dtype`. Raises UnsupportedModelError if there is none."""
     try:
         return NUMPY_DTYPES[dtype]
     except KeyError:
@@ -40,11 +40,11 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 def quantize(real: npt.ArrayLike, quantization: Quantization | None, dtype: DType) -> Array:
-    """`real` in the tensor's dtype: real / scale, rounded half away from zero, + zero point, saturated.
+    """Return `real` in the tensor's dtype: real / scale, rounded half away from zero, + zero point, saturated.
 
     The division is done in float32, as TensorFlow Lite's AffineQuantize does. Without quantization the
     scale is 1 and the zero point 0. Any shape; with per-channel parameters `quantization.axis` counts
-    from the array's own first dimension. Raises UsageError for NaN, which no integer stands for.
+    from the array's own first dimension. Raises UsageError for NaN, which has no integer representation.
     """
     kind = numpy_dtype(dtype)
     if kind.kind in "fb":
@@ -54,15 +54,15 @@ def quantize(real: npt.ArrayLike, quantization: Quantization | None, dtype: DTyp
         first = tuple(int(index) for index in np.argwhere(np.isnan(values))[0])
         raise errors.UsageError("NaN cannot be quantized", where=f"element {list(first)}")
     if not _is_affine(quantization):
-        return _saturated(values if values.dtype.kind in "iu" else _rounded(values.astype(np.float64)), kind)
+        return _saturate(values if values.dtype.kind in "iu" else _round(values.astype(np.float64)), kind)
     scale, zero_point = _parameters(quantization, values.ndim)
     with np.errstate(over="ignore"):  # a quotient beyond float32 saturates like any other
         quotient = values.astype(np.float32) / scale
-    return _saturated(_rounded(quotient).astype(np.float64) + zero_point, kind)
+    return _saturate(_round(quotient).astype(np.float64) + zero_point, kind)
 
 
 def dequantize(raw: npt.ArrayLike, quantization: Quantization | None) -> npt.NDArray[np.float32]:
-    """scale * (raw - zero point) as float32; without quantization the numbers as they are."""
+    """Return scale * (raw - zero point) as float32; without quantization the numbers are unchanged."""
     values = np.asarray(raw)
     if values.dtype.kind in "fb" or not _is_affine(quantization):
         return values.astype(np.float32)
@@ -71,9 +71,9 @@ def dequantize(raw: npt.ArrayLike, quantization: Quantization | None) -> npt.NDA
 
 
 def random_inputs(model: Model, count: int, seed: int) -> tuple[Array, ...]:
-    """`count` samples per graph input, (count, *shape) each; the same seed gives the same arrays.
+    """Return `count` samples per graph input, (count, *shape) each; the same seed gives the same arrays.
 
-    Quantized and 8- or 16-bit integers take every value of their dtype, floats are standard normal, and
+    Quantized and 8- or 16-bit integers have every value of their dtype, floats are standard normal, and
     wide integers without quantization, which are indices or counts, are 0 or 1.
     """
     generator = np.random.default_rng(seed)
@@ -93,12 +93,12 @@ def _random(tensor: Tensor, count: int, generator: np.random.Generator) -> Array
 
 
 def _is_affine(quantization: Quantization | None) -> bool:
-    """Whether there are scales at all; a tensor may record its range only."""
+    """Return whether there are scales; a tensor may record its range only."""
     return quantization is not None and bool(quantization.scales)
 
 
 def _parameters(quantization: Quantization | None, rank: int) -> tuple[Array, Array]:
-    """Scale (float32) and zero point, shaped to go with an array of that rank."""
+    """Return the scale (float32) and zero point, shaped to broadcast with an array of that rank."""
     assert quantization is not None
     scale = np.array(quantization.scales, np.float32)
     zero_point = np.array(quantization.zero_points or (0,) * len(scale), np.int64)
@@ -108,19 +108,19 @@ def _parameters(quantization: Quantization | None, rank: int) -> tuple[Array, Ar
     return scale.reshape(shape), np.broadcast_to(zero_point, scale.shape).reshape(shape)
 
 
-def _rounded(values: Array) -> Array:
-    """To the nearest integer, halves away from zero; exact, unlike floor(x + 0.5)."""
+def _round(values: Array) -> Array:
+    """Round to the nearest integer, halves away from zero; exact, unlike floor(x + 0.5)."""
     whole = np.trunc(values)
     with np.errstate(invalid="ignore"):  # infinity - infinity: not a half, stays infinite
         return np.where(np.abs(values - whole) >= 0.5, whole + np.copysign(1.0, values), whole)
 
 
-def _saturated(values: Array, kind: np.dtype[Any]) -> Array:
-    """Limited to what the integer dtype holds."""
+def _saturate(values: Array, kind: np.dtype[Any]) -> Array:
+    """Clip to the range of the integer dtype."""
     limits = np.iinfo(kind)
     if values.dtype.kind in "iu":
-        own = np.iinfo(values.dtype)
-        return np.clip(values, max(limits.min, own.min), min(limits.max, own.max)).astype(kind)
-    # float64 has no 2**63 - 1: what reaches the limits is set, not converted
+        source = np.iinfo(values.dtype)
+        return np.clip(values, max(limits.min, source.min), min(limits.max, source.max)).astype(kind)
+    # float64 has no 2**63 - 1: values at the limits are set, not converted
     inside = np.clip(values, limits.min, np.nextafter(float(limits.max) + 1, 0)).astype(kind)
     return np.where(values >= limits.max, limits.max, inside).astype(kind)

@@ -1,8 +1,7 @@
-"""Runs a .tflite on LiteRT or on real TensorFlow Lite Micro, in a child process with limits.
+"""Run a .tflite on LiteRT or on TensorFlow Lite Micro, in a child process with limits.
 
-What TFLM's recording allocator prints about an arena, read back as values.
-
-The tflite-micro wheel that runs models on this machine: which versions the profile of TFLM was tested with.
+It parses what TFLM's recording allocator prints about an arena, and knows the versions of the tflite-micro wheel with
+which the profile of TFLM was tested.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ def installed_version() -> str | None:
 
 def is_tested(installed: str) -> bool:
     """Return whether a version lies in the tested range."""
-    first, last = map(_build, TESTED)
-    build = _build(installed)
+    first, last = map(_build_time, TESTED)
+    build = _build_time(installed)
     return build is not None and first is not None and last is not None and first <= build <= last
 
 
-def _build(text: str) -> int | None:
+def _build_time(text: str) -> int | None:
     """Return the date and time of a nightly build as a number; None for a version of any other form."""
     match = re.fullmatch(r"0\.dev(\d{14})", text)
     return int(match[1]) if match else None
@@ -57,7 +56,7 @@ _CATEGORY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Category:
+class RecordedCategory:
     """What TFLM counts under one name: bytes with and without the padding of alignment, and how many things."""
 
     name: str
@@ -73,13 +72,13 @@ class TflmAllocation:
     total: int
     head: int
     tail: int
-    categories: tuple[Category, ...] = ()
+    categories: tuple[RecordedCategory, ...] = ()
 
 
 def parse_allocations(text: str) -> TflmAllocation:
-    """The allocation that TFLM printed, the last one where it printed several.
+    """Parse the allocation that TFLM printed, the last one if it printed several.
 
-    Raises MissingExtraError when a figure is absent: another version of the runtime words it otherwise.
+    Raises MissingExtraError if a figure is missing: another version of the runtime has another format.
     """
     totals = {found["part"]: int(found["bytes"]) for found in _TOTAL.finditer(text)}
     start = text.rfind("Arena allocation total")
@@ -89,55 +88,55 @@ def parse_allocations(text: str) -> TflmAllocation:
             fix="pip install 'edgetool[verify]' installs a version that does",
         )
     categories = tuple(
-        Category(found["name"], int(found["used"]), int(found["requested"]), int(found["count"]))
+        RecordedCategory(found["name"], int(found["used"]), int(found["requested"]), int(found["count"]))
         for found in _CATEGORY.finditer(text, start)
     )
     return TflmAllocation(totals["total"], totals["head"], totals["tail"], categories)
 
 
-Engine = Literal["litert-reference", "litert", "tflm"]
-# What LiteRT's reference kernels lack (ELU, ROUND), or add up wrongly in integers (SUM): there its own kernels serve.
-NOT_IN_REFERENCE = frozenset(["ELU", "ROUND", "SUM"])
-DEFAULT_LIMITS = child.Limits(memory_bytes=4 * 2**30, seconds=600.0)
+RunEngine = Literal["litert-reference", "litert", "tflm"]
+# Operators that LiteRT's reference kernels do not support (ELU, ROUND), or sum wrongly in integers (SUM).
+UNSUPPORTED_BY_REFERENCE = frozenset(["ELU", "ROUND", "SUM"])
+DEFAULT_LIMITS = child.ProcessLimits(memory_bytes=4 * 2**30, seconds=600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class TflmRun:
-    """The raw outputs of a run on TFLM, as run_model gives them, and what AllocateTensors took of the arena."""
+    """The raw outputs of a run on TFLM, as in run_model, and the arena that AllocateTensors used."""
 
     outputs: tuple[npt.NDArray[Any], ...]
     allocation: TflmAllocation
 
 
-def litert_engine(model: Model) -> Engine:
-    """The kernels of LiteRT that are right for a model: the reference ones, as long as they have all of it."""
+def litert_engine(model: Model) -> RunEngine:
+    """Return LiteRT's reference kernels, or its default kernels if the reference ones do not support the model."""
     codes = {operator.code for graph in model.subgraphs for operator in graph.operators}
-    return "litert" if codes & NOT_IN_REFERENCE else "litert-reference"
+    return "litert" if codes & UNSUPPORTED_BY_REFERENCE else "litert-reference"
 
 
 def run_model(
     model: bytes,
     inputs: Sequence[npt.NDArray[Any]],
     *,
-    engine: Engine,
+    engine: RunEngine,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
     progress: child.Progress | None = None,
     arena_bytes: int | None = None,
 ) -> tuple[npt.NDArray[Any], ...]:
-    """The raw outputs of `model`, one array (N, *shape) per graph output, for N invokes in a row.
+    """Run `model` and return its raw outputs, one array (N, *shape) per graph output, for N invokes in a row.
 
     inputs: one array (N, *shape) per graph input, in graph order and in the tensor's own dtype.
     engine: LiteRT with reference or with default kernels, or TFLM with reference kernels. LiteRT's
       reference kernels are the ones to compare with: the default ones round differently.
     workdir: where the temporary directory is made, which is always removed; the system's choice if None.
-    arena_bytes: TFLM's arena, on this 64-bit machine; None takes as much as is needed.
+    arena_bytes: TFLM's arena, on this 64-bit machine; None for as much as needed.
 
-    Variable tensors start at zero and live on from one invoke to the next.
+    Variable tensors start at zero and persist from one invoke to the next.
 
-    Raises MissingExtraError when the runtime is not installed, UsageError when the inputs do not fit the
-    model, UnsupportedModelError when the runtime refuses to prepare or run it, and ConversionError when
-    the child process dies or exceeds a limit.
+    Raises MissingExtraError if the runtime is not installed, UsageError if the inputs do not fit the
+    model, UnsupportedModelError if the runtime cannot prepare or run it, and ConversionError if
+    the child process crashes or exceeds a limit.
     """
     outputs, _ = _run(model, inputs, engine, arena_bytes, workdir, limits, progress)
     return outputs
@@ -149,10 +148,10 @@ def run_tflm(
     *,
     arena_bytes: int | None = None,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
     progress: child.Progress | None = None,
 ) -> TflmRun:
-    """run_model on TFLM, with what it allocated."""
+    """Run a model on TFLM, as run_model does, and return its outputs and allocation."""
     outputs, allocations = _run(model, inputs, "tflm", arena_bytes, workdir, limits, progress)
     return TflmRun(outputs, parse_allocations(allocations))
 
@@ -162,9 +161,9 @@ def measure_tflm(
     *,
     arena_bytes: int | None = None,
     workdir: Path | None = None,
-    limits: child.Limits = DEFAULT_LIMITS,
+    limits: child.ProcessLimits = DEFAULT_LIMITS,
 ) -> TflmAllocation:
-    """What AllocateTensors takes of TFLM's arena on this 64-bit machine, with reference kernels; nothing is invoked.
+    """Return what AllocateTensors uses of TFLM's arena on this 64-bit machine, with reference kernels; do not invoke.
 
     Raises as run_model does.
     """
@@ -175,13 +174,13 @@ def measure_tflm(
 def _run(
     model: bytes,
     inputs: Sequence[npt.NDArray[Any]] | None,
-    engine: Engine,
+    engine: RunEngine,
     arena_bytes: int | None,
     workdir: Path | None,
-    limits: child.Limits,
+    limits: child.ProcessLimits,
     progress: child.Progress | None,
 ) -> tuple[tuple[npt.NDArray[Any], ...], str]:
-    """The outputs, and what TFLM printed of its arena; without inputs nothing is invoked."""
+    """Return the outputs and what TFLM printed about its arena; without inputs, do not invoke."""
     with child.work_folder(workdir) as folder:
         (folder / worker.MODEL_NAME).write_bytes(model)
         for index, array in enumerate(inputs or ()):

@@ -1,4 +1,4 @@
-"""The child's side of `run_model`: the one place that imports LiteRT and TensorFlow Lite Micro."""
+"""The child's side of `run_model`; the only module that imports LiteRT and TensorFlow Lite Micro."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ MODEL_NAME = "model.tflite"
 
 
 class Runner(Protocol):
-    """A model that is ready to be invoked, its state at its start."""
+    """A model that is ready to be invoked, in its initial state."""
 
     inputs: tuple[TensorKind, ...]
 
     def invoke(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The outputs for one array per input, in graph order."""
+        """Return the outputs for one array per input, in graph order."""
 
 
 def input_name(index: int) -> str:
-    """The file that brings graph input `index`."""
+    """Return the file of graph input `index`."""
     return f"input_{index}.npy"
 
 
 def output_name(index: int) -> str:
-    """The file that carries graph output `index` back."""
+    """Return the file of graph output `index`."""
     return f"output_{index}.npy"
 
 
@@ -59,10 +59,10 @@ class LiteRt:
         details = self._interpreter.get_input_details()
         self._indices = tuple(detail["index"] for detail in details)
         self._outputs = tuple(detail["index"] for detail in self._interpreter.get_output_details())
-        self.inputs = tuple(_kind(detail) for detail in details)
+        self.inputs = tuple(_tensor_kind(detail) for detail in details)
 
     def invoke(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """As Runner has it."""
+        """Run the model, as in Runner."""
         for index, array in zip(self._indices, arrays, strict=True):
             self._interpreter.set_tensor(index, array)
         self._interpreter.invoke()
@@ -74,27 +74,27 @@ class Tflm:
 
     def __init__(self, model: bytes, *, arena_bytes: int | None) -> None:
         module = _import("tflite_micro.runtime", package="tflite_micro")
-        # Its own count takes variables of one name in two containers for one.
+        # Its own function counts variables with one name in two containers as one.
         module.count_resource_variables = lambda blob: len(resource_variables(read_model(blob)))
         self._interpreter = _tflm_interpreter(module.Interpreter, model, arena_bytes)
-        self.inputs = tuple(_kind(detail) for detail in _all_details(self._interpreter.get_input_details))
+        self.inputs = tuple(_tensor_kind(detail) for detail in _all_details(self._interpreter.get_input_details))
         self._output_count = len(_all_details(self._interpreter.get_output_details))
 
     def invoke(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """As Runner has it."""
+        """Run the model, as in Runner."""
         for index, array in enumerate(arrays):
             self._interpreter.set_input(array, index)
         self._interpreter.invoke()
         return tuple(np.array(self._interpreter.get_output(index)) for index in range(self._output_count))
 
     def allocations(self, log: Path) -> str:
-        """What TFLM prints of its arena. It prints on the C level's stderr alone, which is `log` in a child."""
+        """Return what TFLM prints about its arena. It prints only to stderr at C level, which is `log` in a child."""
         start = log.stat().st_size
         self._interpreter.print_allocations()
         return log.read_bytes()[start:].decode("utf-8", "replace")
 
 
-# By the name that `run_model` takes: what to call it in messages, and how to get a runner.
+# By the name of the engine: its name in messages, and a function that returns a runner.
 ENGINES: dict[str, tuple[str, Callable[[bytes, int | None], Runner]]] = {
     "litert-reference": ("LiteRT", lambda model, _: LiteRt(model, reference=True)),
     "litert": ("LiteRT", lambda model, _: LiteRt(model, reference=False)),
@@ -103,7 +103,7 @@ ENGINES: dict[str, tuple[str, Callable[[bytes, int | None], Runner]]] = {
 
 
 def _tflm_interpreter(interpreter: Any, model: bytes, arena_bytes: int | None) -> Any:
-    """An interpreter in an arena of the given size, or in the first of doubling sizes that suffices.
+    """Return an interpreter in an arena of the given size, or in the first of doubling sizes that suffices.
 
     The size has no influence on the results. A model that TFLM cannot run fails at every size.
     """
@@ -118,21 +118,21 @@ def _tflm_interpreter(interpreter: Any, model: bytes, arena_bytes: int | None) -
 
 
 def _all_details(details: Any) -> list[dict[str, Any]]:
-    """What TFLM tells about each input or output; it has no count, and refuses an index beyond the last."""
-    found: list[dict[str, Any]] = []
+    """Return TFLM's details of each input or output; it has no count, and rejects an index beyond the last."""
+    result: list[dict[str, Any]] = []
     while True:
         try:
-            found.append(details(len(found)))
+            result.append(details(len(result)))
         except IndexError:
-            return found
+            return result
 
 
-def _kind(detail: dict[str, Any]) -> TensorKind:
+def _tensor_kind(detail: dict[str, Any]) -> TensorKind:
     return tuple(int(size) for size in detail["shape"]), np.dtype(detail["dtype"])
 
 
 def _import(*names: str, package: str = "") -> Any:
-    """The first of the modules that is installed; with `package`, that package's attribute of that name."""
+    """Return the first of the modules that is installed; with `package`, that package's attribute of that name."""
     missing = ""
     for name in names:
         try:
@@ -151,11 +151,11 @@ def _import(*names: str, package: str = "") -> Any:
     )
 
 
-def _check_inputs(inputs: tuple[Array, ...], wanted: tuple[TensorKind, ...]) -> int:
-    """How often to invoke: the samples that all inputs have in common (1 for a model without inputs)."""
-    if len(inputs) != len(wanted):
-        raise errors.UsageError(f"the model has {len(wanted)} inputs, but {len(inputs)} arrays were passed")
-    for index, (array, (shape, dtype)) in enumerate(zip(inputs, wanted, strict=True)):
+def _check_inputs(inputs: tuple[Array, ...], expected: tuple[TensorKind, ...]) -> int:
+    """Return the number of samples, which must be the same for all inputs (1 for a model without inputs)."""
+    if len(inputs) != len(expected):
+        raise errors.UsageError(f"the model has {len(expected)} inputs, but {len(inputs)} arrays were passed")
+    for index, (array, (shape, dtype)) in enumerate(zip(inputs, expected, strict=True)):
         if array.dtype != dtype or array.shape[1:] != shape or not array.ndim:
             raise errors.UsageError(
                 f"the array is {array.dtype} {list(array.shape)}, but the model expects {dtype} [N, "
@@ -172,19 +172,19 @@ def _check_inputs(inputs: tuple[Array, ...], wanted: tuple[TensorKind, ...]) -> 
     return counts.pop()
 
 
-def refusal(name: str, doing: str, error: Exception, workdir: Path) -> errors.EdgetoolError:
-    """What the runtime says against the model; its own last lines tell the operator."""
+def runtime_error(name: str, doing: str, error: Exception, workdir: Path) -> errors.EdgetoolError:
+    """Return the runtime's error; the last lines of its log name the operator."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return errors.UnsupportedModelError(
         f"{name} cannot {doing} the model: {lines[0] if lines else type(error).__name__}",
-        details=tuple(dict.fromkeys((*lines[1:], *child.log_tail(workdir)))),  # each attempt says the same
+        details=tuple(dict.fromkeys((*lines[1:], *child.log_tail(workdir)))),  # each attempt logs the same lines
     )
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
     """Run the model in `workdir` on the inputs there, None for AllocateTensors alone; leave one file per output.
 
-    The answer says how many, and for TFLM what it printed of its arena.
+    The result has the number of outputs and, for TFLM, what it printed about its arena.
     """
     name, prepare = ENGINES[request["engine"]]
     model = (workdir / MODEL_NAME).read_bytes()
@@ -198,7 +198,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
     except (errors.EdgetoolError, MemoryError):
         raise
     except Exception as error:  # the runtimes raise whatever their bindings do, for an invalid file too
-        raise refusal(name, "prepare", error, workdir) from error
+        raise runtime_error(name, "prepare", error, workdir) from error
     allocations = runner.allocations(workdir / child.LOG_NAME) if isinstance(runner, Tflm) else None
     if request["inputs"] is None:
         return {"outputs": 0, "allocations": allocations}
@@ -210,7 +210,7 @@ def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> di
         try:
             samples.append(runner.invoke(tuple(np.ascontiguousarray(array[sample]) for array in inputs)))
         except (RuntimeError, ValueError) as error:
-            raise refusal(name, "run", error, workdir) from error
+            raise runtime_error(name, "run", error, workdir) from error
     for index, output in enumerate(zip(*samples, strict=True)):
         np.save(workdir / output_name(index), np.stack(output), allow_pickle=False)
     return {"outputs": len(samples[0]), "allocations": allocations}

@@ -13,7 +13,7 @@ from edgetool.operators.control import assignments
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import check_bounds, entry_of
 from edgetool.target.platform import Platform, make_platform
-from edgetool.target.signatures import EqualScales, Operand, Signature, Takes
+from edgetool.target.signatures import EqualScales, KernelTypes, OperandTypes, TypeSignature
 from edgetool.target.types import Kernels, Runtime
 
 IllegalKind = Literal["missing", "type", "limit", "scales"]
@@ -125,12 +125,12 @@ class _Tables:
 
     known: frozenset[str]
     custom: frozenset[str]
-    takes: Mapping[str, Takes]
+    takes: Mapping[str, KernelTypes]
 
 
 @cache
 def _tables(runtime: Runtime) -> _Tables:
-    takes = {item.operator: item for item in runtime.takes}
+    takes = {item.operator: item for item in runtime.kernel_types}
     return _Tables(frozenset(runtime.operators), frozenset(runtime.custom_operators), takes)
 
 
@@ -158,11 +158,11 @@ def _refusal(operator: Operator, site: _Site, platform: Platform) -> str | None:
 Operands = tuple[Tensor | None, ...]
 
 
-def _type_reason(takes: Takes, inputs: Operands, outputs: Operands, kernels: Kernels) -> str | None:
+def _type_reason(takes: KernelTypes, inputs: Operands, outputs: Operands, kernels: Kernels) -> str | None:
     """Of the signatures that fail, the one that fits furthest tells why."""
     signatures = takes.cmsis_nn if kernels == "cmsis-nn" else takes.reference
     given, made = _types(inputs), _types(outputs)
-    misfits = [(signature.misfit(given, made), signature) for signature in signatures]
+    misfits = [(signature.first_mismatch(given, made), signature) for signature in signatures]
     furthest = -1
     for position, _ in misfits:
         if position is None:
@@ -177,11 +177,11 @@ def _type_reason(takes: Takes, inputs: Operands, outputs: Operands, kernels: Ker
     return f"{own}{takes.operator} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
 
 
-def _taken(signature: Signature, position: int, given: tuple[DType | None, ...]) -> list[str]:
+def _taken(signature: TypeSignature, position: int, given: tuple[DType | None, ...]) -> list[str]:
     inputs, outputs = signature.inputs, signature.outputs
     index = position - len(given)
     side, place = (inputs, position) if index < 0 else (outputs, index)
-    operand: Operand = side[min(place, len(side) - 1)]
+    operand: OperandTypes = side[min(place, len(side) - 1)]
     if operand.same_as is not None:
         other = operand.same_as
         return [_name(given[other]) if other < len(given) else f"the type of its missing input {other}"]
@@ -211,7 +211,7 @@ def _limit_reasons(
         yield "limit", f"{own}{operator.code} supports at most {limit.maximum} dimensions, not {rank}"
 
 
-def _scale_reason(takes: Takes, inputs: Operands, outputs: Operands) -> str | None:
+def _scale_reason(takes: KernelTypes, inputs: Operands, outputs: Operands) -> str | None:
     result = next((tensor for tensor in outputs if tensor is not None), None)
     if result is None:
         return None

@@ -45,9 +45,9 @@ from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_target, par
 from edgetool.target.platform import platform_of
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.toml import MAX_TEXT, Problem, Section
+from edgetool.target.types import FigureSource as Document
+from edgetool.target.types import FigureSource as ProfileSource
 from edgetool.target.types import MemoryRegion, Target, Timing
-from edgetool.target.types import Source as Document
-from edgetool.target.types import Source as ProfileSource
 
 Table = dict[str, Any]
 COMMENT_COLUMNS = 118

@@ -20,7 +20,7 @@ from edgetool.child import work_folder
 from edgetool.convert.alternatives import alternative_to
 from edgetool.convert.convert import convert_model
 from edgetool.convert.float_tflite import check_quantizable, computes_in_float, quantized_as
-from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, Conversion, ConvertRequest, Rnn
+from edgetool.convert.request import INTEGER, TFLITE_SUFFIX, Conversion, ConvertRequest, RnnForm
 from edgetool.errors import ConversionError, InvalidModelError, UnsupportedModelError, UsageError
 from edgetool.finding import Finding
 from edgetool.memory.planner import FilePlan, PlanRequest
@@ -280,7 +280,7 @@ def best_form(
     if request.rnn != "auto" or not first.conversion.fused:
         return first
     layers = _own_names(first.conversion)
-    unrolled: Rnn = "unrolled"
+    unrolled: RnnForm = "unrolled"
     apart = workdir / "unrolled"
     apart.mkdir()
     try:

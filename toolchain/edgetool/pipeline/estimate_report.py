@@ -23,7 +23,7 @@ from edgetool.memory.planner import DEFAULT_SECONDS, Plan
 from edgetool.model.types import Model
 from edgetool.report import document as doc
 from edgetool.report.json import plain
-from edgetool.target.load import CLOCK_GIVEN
+from edgetool.target.load import USER_CLOCK_SOURCE
 from edgetool.target.quantity import format_clock
 from edgetool.target.tables import load_placement_effects
 from edgetool.target.types import Target
@@ -175,7 +175,7 @@ def _comparison(ratio: float, within: bool) -> str:
 
 def _clock_findings(target: Target, *, own_power: bool) -> tuple[Finding, ...]:
     """Wait states and power of a board are those of its profile's clock."""
-    if target.board is None or target.clock_source != CLOCK_GIVEN:
+    if target.board is None or target.clock_source != USER_CLOCK_SOURCE:
         return ()
     text = (
         f"at {format_clock(target.clock_hz)} instead of the profile's clock, the flash may need different wait states"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.child import ChildDiedError, Limits
+from edgetool.child import ChildDiedError, ProcessLimits
 from edgetool.convert.quality import accuracy, compare_outputs, variation_db
 from edgetool.convert.request import Conversion
 from edgetool.errors import ConversionError, MissingExtraError, ModelError
@@ -359,7 +359,7 @@ def _maker(tensor: int, graph: Graph) -> str | None:
 
 
 def run_quantized(
-    tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, *, limits: Limits = DEFAULT_LIMITS
+    tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, *, limits: ProcessLimits = DEFAULT_LIMITS
 ) -> tuple[Array, ...]:
     """Real-valued outputs, (N, ...) per graph output, for real-valued inputs without their batch dimension."""
     graph = model.main

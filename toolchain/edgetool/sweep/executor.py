@@ -291,7 +291,7 @@ def _done(
                 "seconds": task.seconds,
             },
             workdir=workdir,
-            limits=child.Limits(seconds=task.seconds),
+            limits=child.ProcessLimits(seconds=task.seconds),
             doing=DOING[job.kind],
             advice="try a smaller model, less data, or a longer job_timeout",
             progress=progress,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetool.convert.request import Quantize, Value
+from edgetool.convert.request import BuilderArgument, QuantizeScheme
 from edgetool.report.document import Band, BudgetInfo
 
 
@@ -18,7 +18,7 @@ class Precision:
     """What a sweep calls a way to quantize, and the conversion's options for it."""
 
     name: str
-    quantize: Quantize
+    quantize: QuantizeScheme
     dense_per_tensor: bool = False
 
 
@@ -42,7 +42,7 @@ class Variant:
     sweep's targets.
     """
 
-    parameters: tuple[tuple[str, Value], ...]
+    parameters: tuple[tuple[str, BuilderArgument], ...]
     level: float
     precision: str
     target: str

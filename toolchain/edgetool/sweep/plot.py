@@ -35,7 +35,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from edgetool.convert.request import Value
+from edgetool.convert.request import BuilderArgument
 from edgetool.errors import InternalError, MissingExtraError, UsageError
 from edgetool.gate.limits import Of
 from edgetool.report.document import Band
@@ -896,7 +896,7 @@ def _view(record: SweepRecord, panels: Sequence[Panel], x: str, y: str) -> View:
     scale_x, scale_y = scale_of(x, groups), scale_of(y, groups)
     ways: dict[Way, Scale] = {"x": scale_x, "y": scale_y}
     variants = [row.variant for group in groups for row in group]
-    parts: defaultdict[str, set[Value]] = defaultdict(set)
+    parts: defaultdict[str, set[BuilderArgument]] = defaultdict(set)
     for variant in variants:
         parts["level"].add(variant.level)
         parts["precision"].add(variant.precision)

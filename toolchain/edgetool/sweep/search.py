@@ -24,7 +24,7 @@ from itertools import product
 from types import ModuleType
 from typing import Any, Protocol
 
-from edgetool.convert.request import Value
+from edgetool.convert.request import BuilderArgument
 from edgetool.errors import MissingExtraError
 from edgetool.gate.limits import Of
 from edgetool.sweep.front import AXES, accuracy_of, axis
@@ -78,7 +78,7 @@ class Dimension:
     """What a sweep varies. ordered: neighbouring values are alike, so the order is worth knowing."""
 
     name: str
-    values: tuple[Value, ...]
+    values: tuple[BuilderArgument, ...]
     ordered: bool
 
 
@@ -140,7 +140,7 @@ def space_of(spec: SweepSpec) -> Space:
     )
 
 
-def _dimension(name: str, values: Sequence[Value]) -> Dimension:
+def _dimension(name: str, values: Sequence[BuilderArgument]) -> Dimension:
     ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     return Dimension(name, tuple(sorted(values)) if ordered else tuple(values), ordered)
 

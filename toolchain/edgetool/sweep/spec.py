@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from edgetool.convert.request import DEFAULT_SAMPLES, MAX_SAMPLES, METHODS, NORMALISATION, ConvertRequest, Method, Value
+from edgetool.convert.request import (
+    DEFAULT_SAMPLES,
+    MAX_SAMPLES,
+    NORMALISATION,
+    PRUNING_METHODS,
+    BuilderArgument,
+    ConvertRequest,
+    PruningMethod,
+)
 from edgetool.errors import EdgetoolError, SettingsError, UsageError
 from edgetool.gate.limits import Budget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
@@ -78,7 +86,7 @@ class Pruning:
     layers to leave alone, by name or pattern (fnmatch)."""
 
     levels: tuple[float, ...] = (0.0,)
-    method: Method = "l1"
+    method: PruningMethod = "l1"
     exclude: tuple[str, ...] = ()
 
 
@@ -109,7 +117,7 @@ class Builder:
     module: str
     function: str
     files: tuple[Path, ...] = ()
-    parameters: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+    parameters: tuple[tuple[str, tuple[BuilderArgument, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +293,7 @@ def level(value: object) -> float:
     return number + 0.0  # of -0.0 it makes 0.0
 
 
-def parameter(value: object) -> Value:
+def parameter(value: object) -> BuilderArgument:
     """A value that the builder is called with: a finite number, a text or a boolean."""
     if isinstance(value, str) and len(value) > MAX_TEXT:
         raise UsageError(f"is a string of more than {MAX_TEXT} characters")
@@ -632,7 +640,7 @@ def _builder(top: Section, folder: Path) -> Builder | None:
     return Builder(path, module, function, files or (), parameters)
 
 
-def _parameters(top: Section) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+def _parameters(top: Section) -> tuple[tuple[str, tuple[BuilderArgument, ...]], ...]:
     section = top.optional("parameters")
     if section is None:
         return ()
@@ -651,7 +659,7 @@ def _pruning(top: Section, model: Path | None) -> Pruning:
         return Pruning()
     levels = list_of(section, "levels", level, "as in levels = [0, 0.25, 0.5]")
     exclude = list_of(section, "exclude", pattern, 'as in exclude = ["head_*"]')
-    method = _given(section, {"method": ("method", word(METHODS))})
+    method = _given(section, {"method": ("method", word(PRUNING_METHODS))})
     section.finish()
     if model is not None and model.is_dir() and any(levels or ()):
         section.note("levels", "a SavedModel cannot be pruned", "provide the model as .keras or .h5, or omit levels")

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from edgetool import child
-from edgetool.child import Limits
+from edgetool.child import ProcessLimits
 from edgetool.convert.convert import convert_model
-from edgetool.convert.quality import OutputQuality as Compared
+from edgetool.convert.quality import OutputComparison as Compared
 from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
@@ -258,7 +258,7 @@ def measured_quality(
     *,
     scheme: str,
     workdir: Path,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ProcessLimits = DEFAULT_LIMITS,
 ) -> tuple[Quality, QuantizationInfo]:
     """What a conversion loses against the float original, run on LiteRT's reference kernels; the same per output.
 
@@ -315,7 +315,9 @@ def _planned(tflite: bytes, target: Target, seed: int, *, name: str = MODEL_NAME
     return planned_for(Source(name, tflite, read_model(tflite, name=name)), target, effort=Effort(seed=seed))
 
 
-def _run(tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, limits: Limits) -> tuple[Array, ...]:
+def _run(
+    tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, limits: ProcessLimits
+) -> tuple[Array, ...]:
     try:
         return run_quantized(tflite, model, inputs, workdir, limits=limits)
     except ConversionError as error:
@@ -359,7 +361,7 @@ class Work:
     inputs: Mapping[str, Path]
     blobs: Path
     workdir: Path
-    limits: Limits
+    limits: ProcessLimits
     progress: child.Progress
 
 
@@ -480,7 +482,7 @@ def serve_job(request: dict[str, Any], workdir: Path, progress: child.Progress) 
             inputs={role: Path(path) for role, path in request["inputs"].items()},
             blobs=workdir / BLOBS,
             workdir=own,
-            limits=Limits(seconds=request["seconds"]),
+            limits=ProcessLimits(seconds=request["seconds"]),
             progress=progress,
         )
     )

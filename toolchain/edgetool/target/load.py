@@ -1,8 +1,7 @@
-"""Profiles by name from the package's data, and a user's own profile from its text.
+"""Load profiles by name from the package's data, or a user's own profile from its text.
 
-A board's profile that extends another's: which keys it takes over, and which sources still speak for them.
-
-A target with what the command line knows better.
+A board's profile can extend a packaged board: it inherits its keys, except those that no longer hold when others
+change, and loses the sources of the keys it replaces. Options of the command line override values of a target.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, R
 
 Document = dict[str, Any]
 
-# Keys of an extended board, and what does not hold any more when their value changes: another board, chip, core or
+# Keys of an extended board, and the keys that no longer hold when their value changes: another board, chip, core or
 # clock was not measured.
 _DEPENDENT = (
     ("board", "vendor"),
@@ -60,7 +59,7 @@ SPEED_KEYS = ("wait_states", "access_bytes", "cache", "stall_cycles_per_byte")
 
 
 def extended(
-    own: Document, base_of: Callable[[str], Document | None], problems: list[Problem], fix: Callable[[str], str]
+    profile: Document, base_of: Callable[[str], Document | None], problems: list[Problem], fix: Callable[[str], str]
 ) -> Document:
     """The profile with the keys of the packaged board that it extends, which may extend another.
 
@@ -68,34 +67,34 @@ def extended(
     the profile replaces loses the base's source. base_of gives a packaged board's document, or None for an unknown
     name; `fix` what to do about one. Problems are noted under the key "extends".
     """
-    return _extended(own, base_of, problems, fix, ())
+    return _extended(profile, base_of, problems, fix, ())
 
 
 def _extended(
-    own: Document,
+    profile: Document,
     base_of: Callable[[str], Document | None],
     problems: list[Problem],
     fix: Callable[[str], str],
     chain: tuple[str, ...],
 ) -> Document:
-    if "extends" not in own:
-        return own
-    name = own["extends"]
-    own = {key: value for key, value in own.items() if key != "extends"}
+    if "extends" not in profile:
+        return profile
+    name = profile["extends"]
+    profile = {key: value for key, value in profile.items() if key != "extends"}
     base = base_of(name) if isinstance(name, str) else None
     if base is None:
         shown = repr(name[:80]) if isinstance(name, str) else "the value"
         problems.append(
             Problem("extends", f"{shown} is not a packaged board", fix(name if isinstance(name, str) else ""))
         )
-        return own
+        return profile
     if base["name"] in chain:
         problems.append(
             Problem("extends", f"is circular: {' extends '.join((*chain, base['name']))}", "remove one of these")
         )
-        return own
+        return profile
     base = _extended(base, base_of, problems, fix, (*chain, base["name"]))
-    return _merged(own, base, problems)
+    return _merged(profile, base, problems)
 
 
 def dependent_on(keys: Collection[str]) -> set[str]:
@@ -103,45 +102,45 @@ def dependent_on(keys: Collection[str]) -> set[str]:
     return {dependent for key, dependent in _DEPENDENT if key in keys}
 
 
-def _merged(own: Document, base: Document, problems: list[Problem]) -> Document:
-    gone = dependent_on([key for key in own if own[key] != base.get(key)])
-    replaced = {*own, *gone}
+def _merged(profile: Document, base: Document, problems: list[Problem]) -> Document:
+    removed = dependent_on([key for key in profile if profile[key] != base.get(key)])
+    replaced = {*profile, *removed}
     regions = base.get("region", [])
-    if "core" in own and own["core"] != base.get("core"):
+    if "core" in profile and profile["core"] != base.get("core"):
         replaced |= {figure for region in regions for figure in _figures(region["name"], MEASURED_KEYS)}
         regions = [{key: value for key, value in region.items() if key not in MEASURED_KEYS} for region in regions]
         base = {**base, "region": regions} if regions else base
-    amended = _amended(own.get("region"), regions, problems)
+    amended = _amended(profile.get("region"), regions, problems)
     if amended is not None:
         names = [region["name"] for region in regions]
-        given = [item for item in own["region"] if item.get("name") in names]
+        given = [item for item in profile["region"] if item.get("name") in names]
         replaced |= {figure for item in given for figure in _figures(item["name"], item)}
-        gone -= {"arena_region"}
-        own = {**own, "region": amended}
-    elif "region" in own:
+        removed -= {"arena_region"}
+        profile = {**profile, "region": amended}
+    elif "region" in profile:
         replaced |= {figure for region in regions for figure in _figures(region["name"], ("base", *SPEED_KEYS))}
     sources = [
         {**source, "covers": kept}
         for source in base.get("source", [])
         if (kept := [figure for figure in source["covers"] if figure not in replaced])
     ]
-    added = own.get("source", [])
-    kept_base = {key: value for key, value in base.items() if key not in gone and key != "name"}
-    return {**kept_base, **own, "source": [*sources, *added] if isinstance(added, list) else added}
+    added = profile.get("source", [])
+    kept_base = {key: value for key, value in base.items() if key not in removed and key != "name"}
+    return {**kept_base, **profile, "source": [*sources, *added] if isinstance(added, list) else added}
 
 
-def _amended(own: Any, base: list[Document], problems: list[Problem]) -> list[Document] | None:
+def _amended(profile: Any, base: list[Document], problems: list[Problem]) -> list[Document] | None:
     """The base's regions with what tables without a kind say of them; None when the tables are regions of their own.
 
     A table for no region of the base, or for one that another table amends, is noted and left out.
     """
-    if not isinstance(own, list) or not own or not base:
+    if not isinstance(profile, list) or not profile or not base:
         return None
-    if not all(isinstance(item, dict) and "kind" not in item for item in own):
+    if not all(isinstance(item, dict) and "kind" not in item for item in profile):
         return None
     merged = {region["name"]: region for region in base}
     seen: set[str] = set()
-    for index, item in enumerate(own):
+    for index, item in enumerate(profile):
         name = item.get("name")
         if not isinstance(name, str) or name not in merged:
             problems.append(_no_such_region(f"region[{index}].name", name, list(merged)))
@@ -162,7 +161,7 @@ def _no_such_region(key: str, name: Any, known: list[str]) -> Problem:
 
 
 def _figures(region: str, keys: Iterable[str]) -> Iterator[str]:
-    """What sources call these keys of a region."""
+    """Yield the names by which sources cover these keys of a region."""
     for key in keys:
         if key in SPEED_KEYS:
             yield f"{region}.{key}"
@@ -180,7 +179,7 @@ ALIASES = {
     "waveshare-rp2350": "rpi-pico2",
 }
 MAX_NAME = 200  # characters of a name that are compared
-LEAST_CHARACTERS = 2  # of a name that is looked for in others
+MIN_CHARACTERS = 2  # of a name that is looked for in others
 MAX_CANDIDATES = 8  # of an ambiguous name that are listed
 LIST_COMMAND = "'edgetool targets list' lists all"
 
@@ -221,13 +220,13 @@ def _labels(target: Target) -> tuple[str, ...]:
 
 
 def _profile_named(name: str) -> str | None:
-    """The name of the profile that a user means; None if no profile is called so."""
+    """Return the name of the profile that a user means; None if there is none."""
     canonical = _canonical(name)
     for exact in (canonical, _canonical(f"cortex-{canonical}")):
         if exact in (*list_cores(), *list_boards()):
             return exact
     text = squashed(name)
-    if len(text) < LEAST_CHARACTERS:
+    if len(text) < MIN_CHARACTERS:
         return None
     by_name = {squashed(known): known for known in (*list_targets(), *ALIASES)}
     if text in by_name:
@@ -299,7 +298,7 @@ def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
 
 @cache
 def load_core(name: str) -> Core:
-    """The packaged core of that name. Raises TargetError for an unknown one."""
+    """Return the packaged core of that name. Raises TargetError for an unknown one."""
     canonical = _canonical(name)
     if canonical not in list_cores():
         raise TargetError(f"unknown core {name[:80]!r}", fix=_suggestion(canonical, list_cores()))
@@ -312,7 +311,7 @@ def load_core(name: str) -> Core:
 
 @cache
 def load_runtime(name: str) -> Runtime:
-    """The packaged runtime of that name. Raises TargetError for an unknown one."""
+    """Return the packaged runtime of that name. Raises TargetError for an unknown one."""
     canonical = _canonical(name)
     if canonical not in list_runtimes():
         raise TargetError(f"unknown runtime {name[:80]!r}", fix=f"use {', '.join(list_runtimes())}")
@@ -324,25 +323,25 @@ def load_runtime(name: str) -> Runtime:
 
 
 def list_targets() -> tuple[str, ...]:
-    """The names of the packaged cores, then of the boards."""
+    """Return the names of the packaged cores, then of the boards."""
     return (*list_cores(), *list_boards())
 
 
 @cache
 def list_cores() -> tuple[str, ...]:
-    """The names of the packaged cores, in the order of their numbers."""
+    """Return the names of the packaged cores, in the order of their numbers."""
     return names("cores")
 
 
 @cache
 def list_boards() -> tuple[str, ...]:
-    """The names of the packaged boards."""
+    """Return the names of the packaged boards."""
     return names("boards")
 
 
 @cache
 def list_runtimes() -> tuple[str, ...]:
-    """The names of the packaged runtimes."""
+    """Return the names of the packaged runtimes."""
     return names("runtimes")
 
 
@@ -369,7 +368,7 @@ def _packaged_board(name: str) -> dict[str, Any] | None:
 
 
 def _with_factors(target: Target) -> Target:
-    """The target with the speeds of other runtimes on its core."""
+    """Return the target with the factors of other runtimes on its core."""
     return replace(target, factors=tuple(f for f in load_factors() if f.core == target.core.name))
 
 
@@ -391,7 +390,7 @@ def _sentence(what: str, fix: str | None) -> str:
     return f"{what}; {fix}" if fix else what
 
 
-CLOCK_GIVEN = "specified by the user"
+USER_CLOCK_SOURCE = "specified by the user"
 
 
 def overridden(
@@ -404,7 +403,7 @@ def overridden(
     kernels: str | None,
     runtime: str | None,
 ) -> Target:
-    """The target with each value that is not None; see Target.with_overrides."""
+    """Return the target with each value that is not None; see Target.with_overrides."""
     if clock_hz is not None:
         low, high = CLOCK_RANGE_HZ
         if not low <= clock_hz <= high:
@@ -413,7 +412,7 @@ def overridden(
                 where=target.name,
                 fix="specify the unit with the number, as in 480MHz",
             )
-        target = replace(target, clock_hz=clock_hz, clock_source=CLOCK_GIVEN)
+        target = replace(target, clock_hz=clock_hz, clock_source=USER_CLOCK_SOURCE)
         target = _without_source(target, "clock")
     if arena_region is not None:
         target = _with_arena_in(target, _arena_region(target, arena_region))
@@ -456,7 +455,7 @@ def _arena_region(target: Target, name: str) -> str:
 
 
 def _with_arena_in(target: Target, name: str) -> Target:
-    """The target with its arena in that region; with it in another kind of memory, its timings were not measured."""
+    """Return the target with its arena in that region; in another kind of memory, its timings are not measured."""
     before, moved = target.arena_region, replace(target, arena_region_name=name)
     after = moved.arena_region
     if before is None or after is None or before.kind == after.kind:
@@ -466,7 +465,7 @@ def _with_arena_in(target: Target, name: str) -> Target:
 
 
 def _resized(target: Target, region: MemoryRegion | None, kind: RegionKind, size_bytes: int) -> Target:
-    """The target with a region of another size, or with a new one where there was none."""
+    """Return the target with a region of another size, or with a new region if there was none."""
     low, high = SIZE_RANGE_BYTES
     if not low <= size_bytes <= high:
         raise TargetError(
@@ -486,6 +485,6 @@ def _resized(target: Target, region: MemoryRegion | None, kind: RegionKind, size
 
 
 def _without_source(target: Target, figure: str) -> Target:
-    """The target whose sources no longer speak for a figure that the user gave."""
+    """Return the target without its sources for a figure that the user specified."""
     sources = (replace(source, covers=tuple(c for c in source.covers if c != figure)) for source in target.sources)
     return replace(target, sources=tuple(source for source in sources if source.covers))

@@ -1,4 +1,4 @@
-"""What kernels are built for: the kernel set, the processor's extensions and the sizes of C structs there."""
+"""A build of TFLM: its kernel set, the processor's extensions, and the sizes of C structs there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Platform:
 
     structs: sizes by name, the runtime's own and those of kernels. options: the struct that TFLM parses an
     operator's options into, by operator; op_data: the struct that its kernel allocates in Init, of this kernel
-    set; "" where there is none, absent where it is not known.
+    set; "" if there is none, absent if unknown.
     """
 
     kernels: Kernels
@@ -28,7 +28,7 @@ class Platform:
 
     @property
     def cmsis_nn(self) -> bool:
-        """Whether the kernels are CMSIS-NN's, where it has them."""
+        """Whether the kernels are CMSIS-NN's, for the operators that it has."""
         return self.kernels == "cmsis-nn"
 
     def size_of(self, struct: str) -> int:
@@ -37,15 +37,15 @@ class Platform:
 
 
 def platform_of(target: Target) -> Platform:
-    """The build that the target implies."""
+    """Return the build of a target."""
     return make_platform(target.runtime, target.core.abi, target.kernels, dsp=target.core.dsp, mve=target.core.mve)
 
 
-@lru_cache(maxsize=64)  # a command asks for its one build many times
+@lru_cache(maxsize=64)  # a command uses its one build many times
 def make_platform(
     runtime: Runtime, abi_name: str, kernels: Kernels, *, dsp: bool = False, mve: bool = False
 ) -> Platform:
-    """A build of the runtime for an ABI that it describes. Raises KeyError for another."""
+    """Return a build of the runtime. Raises KeyError for an ABI that its profile does not describe."""
     abi = runtime.abi(abi_name)
     structs: dict[str, StructSize] = {}
     for name, fields in runtime.structs:

@@ -15,13 +15,14 @@ from typing import TypeVar, get_args
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
-from edgetool.target.signatures import DTYPES, read_takes
+from edgetool.target.signatures import DTYPES, read_kernel_types
 from edgetool.target.toml import Problem, Section, did_you_mean
 from edgetool.target.types import (
     ARENA_KINDS,
     SCALARS,
     Abi,
     Core,
+    FigureSource,
     Fpu,
     Kernels,
     LimitQuantity,
@@ -32,7 +33,6 @@ from edgetool.target.types import (
     RankLimit,
     RegionKind,
     Runtime,
-    Source,
     Target,
     Timing,
     TimingStatus,
@@ -376,7 +376,7 @@ def read_runtime(section: Section) -> Runtime:
         custom_resolver=custom_resolver,
         limits=tuple(_limit(item) for item in section.sections("limit")),
         rank_limits=tuple(_rank_limit(item) for item in section.sections("rank_limit")),
-        takes=read_takes(section, operators),
+        kernel_types=read_kernel_types(section, operators),
         abis=read_abis(section, known),
         structs=structs,
         options=read_field_lists(section, "options", operators, known),
@@ -526,7 +526,7 @@ def _rank_limit(section: Section) -> RankLimit:
     return limit
 
 
-def _sources(section: Section, figures: Collection[str]) -> tuple[Source, ...]:
+def _sources(section: Section, figures: Collection[str]) -> tuple[FigureSource, ...]:
     sources = []
     for item in section.sections("source"):
         covers = item.texts("covers")
@@ -534,7 +534,7 @@ def _sources(section: Section, figures: Collection[str]) -> tuple[Source, ...]:
             if word not in figures:
                 item.note("covers", f"{word[:80]!r} is not a figure in this profile", did_you_mean(word, figures))
         sources.append(
-            Source(covers, item.text("document"), item.boolean("verified"), item.text("note", required=False))
+            FigureSource(covers, item.text("document"), item.boolean("verified"), item.text("note", required=False))
         )
         item.finish()
     return tuple(sources)

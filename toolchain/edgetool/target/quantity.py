@@ -1,4 +1,4 @@
-"""Sizes, clocks, times and energies as people write them: "64KiB", "480 MHz", "12.3ms", "500uJ"."""
+"""Parse and format sizes, clocks, times and energies as people write them: "64KiB", "480 MHz", "12.3ms", "500uJ"."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _QUANTITY = re.compile("([0-9]+)(?:[.]([0-9]+))? ?([A-Za-z\u00b5\u03bc]*)")
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "65536", "64KiB", "64 kB", "1.5MiB"; units in any case. Raises UsageError.
+    """Return the bytes of "65536", "64KiB", "64 kB", "1.5MiB"; units in any case. Raises UsageError.
 
     "64K" is refused: it is read as 64,000 by some and as 65,536 by others.
     """
@@ -59,35 +59,35 @@ def parse_size(text: str) -> int:
         raise UsageError(
             f"{text.strip()!r} is ambiguous: write {two} for {SIZE_UNITS[two]:,} bytes or {ten} for {SIZE_UNITS[ten]:,}"
         )
-    return _whole(number * _factor(unit or "B", SIZE_UNITS, text, SIZE_EXPECTED), scale, text, "bytes")
+    return _integer(number * _factor(unit or "B", SIZE_UNITS, text, SIZE_EXPECTED), scale, text, "bytes")
 
 
 def parse_clock(text: str) -> int:
-    """Hertz of "480 MHz", "480MHz", "480000000"; units in any case. Raises UsageError; never 0."""
+    """Return the hertz of "480 MHz", "480MHz", "480000000"; units in any case. Raises UsageError; never 0."""
     number, scale, unit = _split(text, CLOCK_EXPECTED)
-    hertz = _whole(number * _factor(unit or "Hz", CLOCK_UNITS, text, CLOCK_EXPECTED), scale, text, "hertz")
+    hertz = _integer(number * _factor(unit or "Hz", CLOCK_UNITS, text, CLOCK_EXPECTED), scale, text, "hertz")
     if hertz == 0:
         raise UsageError(f"{text.strip()!r} is not {CLOCK_EXPECTED}: it must not be 0")
     return hertz
 
 
 def parse_time(text: str) -> float:
-    """Milliseconds of "12.3ms", "1 s", "350us"; a unit is needed, in lower case. Raises UsageError."""
-    return _with_unit(text, TIME_UNITS, "ms", TIME_EXPECTED)
+    """Return the milliseconds of "12.3ms", "1 s", "350us"; a unit is required, in lower case. Raises UsageError."""
+    return _in_base_unit(text, TIME_UNITS, "ms", TIME_EXPECTED)
 
 
 def parse_long_time(text: str) -> float:
-    """Seconds of "1h", "30 min", "90s", "500ms"; a unit is needed, in lower case. Raises UsageError."""
-    return _with_unit(text, LONG_TIME_UNITS, "s", LONG_TIME_EXPECTED)
+    """Return the seconds of "1h", "30 min", "90s", "500ms"; a unit is required, in lower case. Raises UsageError."""
+    return _in_base_unit(text, LONG_TIME_UNITS, "s", LONG_TIME_EXPECTED)
 
 
 def parse_energy(text: str) -> float:
-    """Microjoules of "500uJ", "1.2 mJ"; a unit is needed, spelt as it is defined. Raises UsageError."""
-    return _with_unit(text, ENERGY_UNITS, "uJ", ENERGY_EXPECTED)
+    """Return the microjoules of "500uJ", "1.2 mJ"; a unit is required, spelt as it is defined. Raises UsageError."""
+    return _in_base_unit(text, ENERGY_UNITS, "uJ", ENERGY_EXPECTED)
 
 
 def format_size(size_bytes: int) -> str:
-    """The size exactly, in the largest binary unit that divides it: "512 KiB", "65000 B"."""
+    """Return the exact size in the largest binary unit that divides it: "512 KiB", "65000 B"."""
     for unit in ("GiB", "MiB", "KiB"):
         count, rest = divmod(size_bytes, SIZE_UNITS[unit])
         if count and not rest:
@@ -96,7 +96,7 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_clock(clock_hz: int) -> str:
-    """The clock exactly, in the largest unit that keeps at most three decimals: "480 MHz", "1.008 GHz"."""
+    """Return the exact clock in the largest unit that keeps at most three decimals: "480 MHz", "1.008 GHz"."""
     for unit in ("GHz", "MHz", "kHz"):
         thousandths, rest = divmod(clock_hz * 1000, CLOCK_UNITS[unit])
         if thousandths >= 1000 and not rest:
@@ -107,7 +107,7 @@ def format_clock(clock_hz: int) -> str:
 
 
 def _split(text: str, expected: str) -> tuple[int, int, str]:
-    """The digits as an integer, the power of ten that it is to be divided by, and the unit, "" without."""
+    """Return the digits as an integer, the power of ten to divide it by, and the unit, "" if there is none."""
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= MAX_CHARACTERS else None
     if match is None:
         stripped = text.strip()
@@ -117,8 +117,8 @@ def _split(text: str, expected: str) -> tuple[int, int, str]:
     return int(match[1] + decimals), 10 ** len(decimals), match[3]
 
 
-def _with_unit(text: str, units: Mapping[str, int], base: str, expected: str) -> float:
-    """The quantity in its base unit; its own is needed, and its spelling tells "mJ" from "MJ"."""
+def _in_base_unit(text: str, units: Mapping[str, int], base: str, expected: str) -> float:
+    """Return the quantity in its base unit; a unit is required, in this spelling ("mJ", not "MJ")."""
     number, scale, unit = _split(text, expected)
     factor = units.get(unit)
     if factor is None:
@@ -133,7 +133,7 @@ def _factor(unit: str, units: Mapping[str, int], text: str, expected: str) -> in
     raise UsageError(f"{text.strip()!r} is not {expected}")
 
 
-def _whole(value: int, scale: int, text: str, unit: str) -> int:
+def _integer(value: int, scale: int, text: str, unit: str) -> int:
     whole, rest = divmod(value, scale)
     if rest:
         raise UsageError(f"{text.strip()!r} is not an integer number of {unit}")

@@ -1,4 +1,4 @@
-"""What the kernels of a runtime take: element types by operand, and which quantizations must be equal."""
+"""Type signatures of a runtime's kernels: element types by operand, and which quantizations must be equal."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ DTYPES = {dtype.name.lower(): dtype for dtype in DType}
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """What one operand may be: one of some types, or (same_as) of the type of an input; neither: anything."""
+class OperandTypes:
+    """The types of an operand: one of `types`, or (same_as) the type of an input; any type if both are empty."""
 
     types: tuple[DType, ...] = ()
     same_as: int | None = None
 
-    def takes(self, dtype: DType, inputs: Sequence[DType | None]) -> bool:
-        """Whether a tensor of the type will do; inputs: the types of the operator's inputs, None where left out."""
+    def accepts(self, dtype: DType, inputs: Sequence[DType | None]) -> bool:
+        """Return whether the operand can have this type; inputs: the types of the inputs, None for an omitted one."""
         if self.same_as is None:
             return not self.types or dtype in self.types
         return self.same_as < len(inputs) and inputs[self.same_as] in (dtype, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """One combination of types that a kernel takes. A tail that is repeated is the last operand's, any number of times.
+class TypeSignature:
+    """One combination of types that a kernel supports. The last operand may be repeated any number of times.
 
-    Operands beyond those listed may be anything, as may inputs that are left out.
+    Operands beyond those listed, and omitted inputs, can have any type.
     """
 
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[OperandTypes, ...]
+    outputs: tuple[OperandTypes, ...]
     repeats_inputs: bool = False
     repeats_outputs: bool = False
 
-    def takes(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
-        """Whether the kernel takes tensors of these types; None for one that is left out."""
-        return self.misfit(inputs, outputs) is None
+    def accepts(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
+        """Return whether the kernel supports tensors of these types; None for an omitted one."""
+        return self.first_mismatch(inputs, outputs) is None
 
-    def misfit(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
-        """The position of the first operand that does not fit, inputs before outputs; None when all do."""
+    def first_mismatch(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
+        """Return the position of the first operand of a wrong type, inputs before outputs; None if all are right."""
         given = [*_operands(self.inputs, len(inputs), self.repeats_inputs)]
         given += _operands(self.outputs, len(outputs), self.repeats_outputs)
         for position, (operand, dtype) in enumerate(zip(given, (*inputs, *outputs), strict=True)):
-            if dtype is not None and not operand.takes(dtype, inputs):
+            if dtype is not None and not operand.accepts(dtype, inputs):
                 return position
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class EqualScales:
-    """A kernel that takes quantized values as they are: operands of the output's type must share its quantization.
+    """A kernel that uses quantized values unchanged: operands of the output's type must share its quantization.
 
     tolerance: by how much scales may differ, as a part of the output's. refuses: whether the kernel fails beyond it.
     """
@@ -69,7 +69,7 @@ class EqualScales:
 
 @dataclass(frozen=True, slots=True)
 class FixedScale:
-    """A kernel that writes one scale and zero point whatever the tensor says."""
+    """A kernel whose output always has one scale and zero point, whatever the tensor's are."""
 
     dtype: DType
     scale: float
@@ -77,22 +77,22 @@ class FixedScale:
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
-    """What the kernel of one operator takes; kernels differ where `cmsis_nn` says something else than `reference`."""
+class KernelTypes:
+    """The type signatures and scale rules of an operator's kernels, in the reference set and in CMSIS-NN."""
 
     operator: str
-    reference: tuple[Signature, ...]
-    cmsis_nn: tuple[Signature, ...]
+    reference: tuple[TypeSignature, ...]
+    cmsis_nn: tuple[TypeSignature, ...]
     equal_scales: tuple[EqualScales, ...] = ()
     fixed_scales: tuple[FixedScale, ...] = ()
 
 
-# A scale that is off by so much moves no int8 value by half a step.
+# A scale that differs by this factor moves no int8 value by half a step.
 IGNORED_TOLERANCE = 1 / 512
 
 
-def read_takes(section: Section, operators: Collection[str]) -> tuple[Takes, ...]:
-    """The tables [types] and [scales] of a runtime; problems are noted in the section."""
+def read_kernel_types(section: Section, operators: Collection[str]) -> tuple[KernelTypes, ...]:
+    """Read the tables [types] and [scales] of a runtime; problems are noted in the section."""
     if not section.has("types"):
         return ()
     tables = section.section("types")
@@ -105,12 +105,12 @@ def read_takes(section: Section, operators: Collection[str]) -> tuple[Takes, ...
     found = []
     for name, signatures in reference.items():
         equal, fixed = _scale_rules(section, f"scales.{name}", scales.get(name, ""))
-        found.append(Takes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
+        found.append(KernelTypes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
     return tuple(found)
 
 
-def parse_signature(text: str) -> Signature:
-    """ "float32|int8 = int32 > =" as a signature. Raises ValueError with the reason.
+def parse_signature(text: str) -> TypeSignature:
+    """Parse a signature such as "float32|int8 = int32 > =". Raises ValueError with the reason.
 
     Operands are separated by blanks, inputs from outputs by ">"; "=" is the first input's type, "=1" the second's;
     "*" is any type; "..." after the last operand of either side repeats it.
@@ -118,15 +118,15 @@ def parse_signature(text: str) -> Signature:
     inputs, arrow, outputs = text.partition(">")
     if not arrow or ">" in outputs:
         raise ValueError("must have exactly one '>' between inputs and outputs")
-    taken, repeats_inputs = _side(inputs)
-    made, repeats_outputs = _side(outputs)
-    for operand in (*taken, *made):
-        if operand.same_as is not None and operand.same_as >= len(taken):
+    input_types, repeats_inputs = _side(inputs)
+    output_types, repeats_outputs = _side(outputs)
+    for operand in (*input_types, *output_types):
+        if operand.same_as is not None and operand.same_as >= len(input_types):
             raise ValueError(f"refers to input {operand.same_as}, which does not exist")
-    return Signature(taken, made, repeats_inputs, repeats_outputs)
+    return TypeSignature(input_types, output_types, repeats_inputs, repeats_outputs)
 
 
-def _side(text: str) -> tuple[tuple[Operand, ...], bool]:
+def _side(text: str) -> tuple[tuple[OperandTypes, ...], bool]:
     words = text.split()
     repeats = bool(words) and words[-1].endswith(REPEATED)
     if repeats:
@@ -134,12 +134,12 @@ def _side(text: str) -> tuple[tuple[Operand, ...], bool]:
     return tuple(_operand(word) for word in words), repeats
 
 
-def _operand(word: str) -> Operand:
+def _operand(word: str) -> OperandTypes:
     if word == "*":
-        return Operand()
+        return OperandTypes()
     if same := SAME_AS.fullmatch(word):
-        return Operand(same_as=int(same[1] or 0))
-    return Operand(tuple(_dtype(name) for name in word.split("|")))
+        return OperandTypes(same_as=int(same[1] or 0))
+    return OperandTypes(tuple(_dtype(name) for name in word.split("|")))
 
 
 def _dtype(name: str) -> DType:
@@ -150,12 +150,12 @@ def _dtype(name: str) -> DType:
     return DTYPES[name]
 
 
-def _operands(listed: tuple[Operand, ...], count: int, repeats: bool) -> list[Operand]:
-    filler = listed[-1] if repeats and listed else Operand()
+def _operands(listed: tuple[OperandTypes, ...], count: int, repeats: bool) -> list[OperandTypes]:
+    filler = listed[-1] if repeats and listed else OperandTypes()
     return [*listed[:count], *[filler] * (count - len(listed))]
 
 
-def _signatures(section: Section, kernels: str, operators: Collection[str]) -> dict[str, tuple[Signature, ...]]:
+def _signatures(section: Section, kernels: str, operators: Collection[str]) -> dict[str, tuple[TypeSignature, ...]]:
     found = {}
     for name, text in section.entries(kernels, required=kernels == "reference"):
         if name not in operators:
@@ -169,7 +169,7 @@ def _signatures(section: Section, kernels: str, operators: Collection[str]) -> d
 
 
 def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScales, ...], tuple[FixedScale, ...]]:
-    """ "int8: equal, int16: ignores" or "int8: writes 0.0078125 0"."""
+    """Parse rules such as "int8: equal, int16: ignores" or "int8: writes 0.0078125 0"."""
     equal, fixed = [], []
     for part in text.split(",") if text else ():
         names, _, rule = part.partition(":")

@@ -1,10 +1,6 @@
-"""Tables that the package carries besides profiles: instructions of loops, run-time fits, placements.
+"""The package's data besides profiles, by folder and name: instructions of loops, and factors of other runtimes.
 
-The data that the package carries: profiles and tables, by folder and name.
-
-Tables that the package carries besides profiles: instructions of loops, and the speeds of other runtimes.
-
-What placement was measured to cost: the packaged table targets/placement.csv.
+targets/placement.csv is the measured effect of placing the arena or constants in external memory.
 """
 
 from __future__ import annotations
@@ -51,7 +47,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-Table = Mapping[tuple[str, str], Mapping[str, float]]
+LoopInstructions = Mapping[tuple[str, str], Mapping[str, float]]
 
 INSTRUCTION_COLUMNS = ("operator", "path", "loop", "instructions")
 FACTOR_COLUMNS = ("runtime", "core", "factor", "low", "high", "rows", "basis")
@@ -62,7 +58,7 @@ ROWS_RANGE = (1, 10**6)
 
 
 @cache
-def load_instructions(core_name: str, kernels: Kernels) -> Table:
+def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
     """Executed instructions of one turn of each loop, by (operator, path), then by loop.
 
     core_name is the core whose table is meant, Core.instructions. Raises TargetError when there is no such table.
@@ -83,7 +79,7 @@ def load_factors() -> tuple[RuntimeFactor, ...]:
     return parse_factors(data().joinpath("factors.csv").read_text(encoding="utf-8"), where=where)
 
 
-def parse_instructions(text: str, *, where: str) -> Table:
+def parse_instructions(text: str, *, where: str) -> LoopInstructions:
     """The table of a CSV text. Raises TargetError with file and line for anything but a whole, finite table."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for line, row in _rows(text, INSTRUCTION_COLUMNS, where):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from edgetool.model.types import DType
 
 if TYPE_CHECKING:
-    from edgetool.target.signatures import Takes
+    from edgetool.target.signatures import KernelTypes
 
 # Fields whose size is the same everywhere; "pointer" (also size_t) and "enum" are the ABI's, "i64" its alignment too.
 SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
@@ -86,7 +86,7 @@ ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FigureSource:
     """Where figures come from: the keys or region names it covers, and the public document.
 
     verified is False for what was taken from memory or from a document that could not be read.
@@ -203,12 +203,12 @@ class Core:
     cold_cycles: int = 0
     timings: tuple[Timing, ...] = ()
     usual_kernels: str | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FigureSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimit:
-    """The most inputs, or dimensions of a tensor, that the runtime's kernel of an operator takes."""
+    """The maximum number of inputs, or of dimensions of a tensor, of the runtime's kernel of an operator."""
 
     operator: str
     quantity: LimitQuantity
@@ -217,7 +217,7 @@ class OperatorLimit:
 
 @dataclass(frozen=True, slots=True)
 class RankLimit:
-    """The most dimensions that a kernel takes without Prepare telling: Invoke fails or does nothing.
+    """The maximum of dimensions of a kernel that Prepare does not check: Invoke fails or does nothing.
 
     kernels: the set whose kernel it is, None for every set; dtype: the first input's type, None for any.
     """
@@ -233,8 +233,8 @@ class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself brings. takes: what their kernels take; for an
-    operator without an entry nothing is known.
+    custom_resolver: the same for the custom operators that TFLM itself brings. kernel_types: the types that their
+    kernels support; unknown for an operator without an entry.
 
     Structs are field lists for edgetool.target.types.struct_size, "" where there is none. structs: by name, each
     made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
@@ -250,13 +250,13 @@ class Runtime:
     custom_resolver: tuple[tuple[str, str], ...] = ()
     limits: tuple[OperatorLimit, ...] = ()
     rank_limits: tuple[RankLimit, ...] = ()
-    takes: tuple[Takes, ...] = ()
+    kernel_types: tuple[KernelTypes, ...] = ()
     abis: tuple[Abi, ...] = ()
     structs: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     op_data: tuple[tuple[str, str], ...] = ()
     cmsis_nn_op_data: tuple[tuple[str, str], ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FigureSource, ...] = ()
 
     def __hash__(self) -> int:
         """Of what tells runtimes apart: hashing every table would take milliseconds."""
@@ -288,15 +288,15 @@ class Runtime:
         return tuple({**dict(self.op_data), **dict(own)}.items())
 
     def limit(self, code: str, quantity: LimitQuantity) -> int | None:
-        """The most inputs or dimensions that the operator's kernel takes; None where none is known."""
+        """Return the maximum of inputs or dimensions of the operator's kernel; None if there is no known limit."""
         for item in self.limits:
             if (item.operator, item.quantity) == (code, quantity):
                 return item.maximum
         return None
 
-    def kernel_takes(self, code: str) -> Takes | None:
-        """What the kernel of a built-in operator takes; None where nothing is known."""
-        return next((item for item in self.takes if item.operator == code), None)
+    def kernel_types_of(self, code: str) -> KernelTypes | None:
+        """Return the types that the kernel of a built-in operator supports; None if unknown."""
+        return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
         """That of an operator in these kernels whose first input is of this type; None where none is known."""
@@ -308,7 +308,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a model is meant to run on: a board with its memories, or a bare core without limits.
+    """The device for a model: a board with its memories, or a bare core without limits.
 
     arena_region_name picks the region for the arena; None is the largest of kind "sram". usual_kernels names
     what people mostly run there, where that is neither of the two known sets of kernels.
@@ -334,7 +334,7 @@ class Target:
     bandwidth_gbps: float | None = None
     vendor: str | None = None
     factors: tuple[RuntimeFactor, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FigureSource, ...] = ()
 
     @property
     def timing(self) -> Timing | None:
@@ -389,7 +389,7 @@ class Target:
         kernels: str | None = None,
         runtime: str | None = None,
     ) -> Target:
-        """This target with what the user knows better; None leaves a value as it is.
+        """Return this target with the user's values; None leaves a value as it is.
 
         sram_bytes and flash_bytes replace the size of the arena's and the model's region, or add one to
         a bare core; runtime is the name of a packaged runtime. Raises TargetError for an unknown name or

@@ -1,8 +1,7 @@
-"""Trains a Keras model on labelled samples, the same way every time: in the child process only.
+"""Train a Keras model on labelled samples, reproducibly. In the child process only.
 
-Which loss an output and its labels ask for.
-
-Reads what a model is trained on: an .npz of inputs and, mostly, of what the outputs should be.
+The loss follows from an output and its labels, unless the user names one. The data is an .npz of inputs and, usually,
+of the expected outputs.
 """
 
 from __future__ import annotations
@@ -19,78 +18,81 @@ import numpy as np
 
 from edgetool import child
 from edgetool.convert.calibration import find_labels, from_arrays
-from edgetool.convert.float_model import FloatModel, explain
-from edgetool.convert.keras_model import packed
+from edgetool.convert.float_model import FloatModel, explain_keras_error
+from edgetool.convert.keras_model import pack_inputs
 from edgetool.convert.numpy_files import load_npz
-from edgetool.convert.samples import Array, InputSpec, Normalisation, SampleSet, prepared
+from edgetool.convert.samples import Array, InputSpec, Normalisation, SampleSet, prepare_sample
 from edgetool.errors import CalibrationError, ConversionError, UsageError
 from edgetool.train.training import FineTuneRequest
 
-CLASSES = "sparse_categorical_crossentropy"
-ROWS = "categorical_crossentropy"
+SPARSE = "sparse_categorical_crossentropy"
+CATEGORICAL = "categorical_crossentropy"
 BINARY = "binary_crossentropy"
-NUMBERS = "mean_squared_error"
+SQUARED_ERROR = "mean_squared_error"
 # Activations after which values are probabilities and not logits.
 PROBABILITIES = frozenset(["softmax", "sigmoid"])
 ROW_SUM_TOLERANCE = 1e-3
-# Members of keras.losses that are no losses.
+# Members of keras.losses that are not losses.
 NO_LOSSES = frozenset(["get", "serialize", "deserialize"])
-# Layers that hand on the values of their input.
-HANDS_ON = ("Reshape", "Flatten", "Identity", "Dropout", "ActivityRegularization")
+# Layers whose output has the values of their input.
+PASS_THROUGH = ("Reshape", "Flatten", "Identity", "Dropout", "ActivityRegularization")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """name: of a loss of Keras. from_logits: whether the output is before its softmax or sigmoid, for losses that ask.
-    targets: what it compares with the output: class indices, or numbers of the output's shape."""
+class LossChoice:
+    """A loss and its targets.
+
+    name: of a Keras loss. from_logits: whether the output is before its softmax or sigmoid, if the loss has it.
+    targets: class indices, or numbers of the output's shape.
+    """
 
     name: str
     from_logits: bool
     targets: Array
 
 
-def loss_by_rule(targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> Chosen:
-    """The loss for targets (N, ...) of an output of this shape (without batch) behind this activation.
+def loss_by_rule(targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> LossChoice:
+    """Choose the loss for targets (N, ...) of an output of this shape (without batch) behind this activation.
 
     Class indices: sparse categorical cross-entropy. Rows of class probabilities: categorical. 0 and 1, or a sigmoid:
-    binary. Other numbers: mean squared error. Raises CalibrationError at `where` when they do not fit the output.
+    binary. Other numbers: mean squared error. Raises CalibrationError at `where` if they do not fit the output.
     """
     logits = activation not in PROBABILITIES
     whole = targets.dtype.kind in "iub"
     numbers = _as_numbers(targets, shape)
     if numbers is None:
-        return Chosen(CLASSES, logits, class_targets(targets, shape, where))
+        return LossChoice(SPARSE, logits, class_targets(targets, shape, where))
     in_range = bool((numbers >= 0).all() and (numbers <= 1).all())
     if activation == "sigmoid":
         if whole and not in_range:
             raise CalibrationError(
                 "y has labels outside the range 0 to 1", where=where, fix="use 0 or 1 for a sigmoid output"
             )
-        return Chosen(BINARY if in_range else NUMBERS, False, numbers)
+        return LossChoice(BINARY if in_range else SQUARED_ERROR, False, numbers)
     if numbers[0].size == 1:
-        return Chosen(BINARY if whole and in_range and activation == "linear" else NUMBERS, logits, numbers)
+        return LossChoice(BINARY if whole and in_range and activation == "linear" else SQUARED_ERROR, logits, numbers)
     rows = in_range and bool((np.abs(numbers.sum(axis=-1) - 1) < ROW_SUM_TOLERANCE).all())
-    return Chosen(ROWS if rows and activation in ("softmax", "linear") else NUMBERS, logits, numbers)
+    return LossChoice(CATEGORICAL if rows and activation in ("softmax", "linear") else SQUARED_ERROR, logits, numbers)
 
 
-def loss_by_name(name: str, targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> Chosen:
-    """The loss that the user names, with targets in the form that it takes. CalibrationError when they do not fit."""
+def loss_by_name(name: str, targets: Array, shape: tuple[int | None, ...], activation: str, where: str) -> LossChoice:
+    """Return the named loss, with targets in its form. Raises CalibrationError if they do not fit."""
     if name.lower().startswith("sparse"):
-        made = class_targets(targets, shape, where)
+        class_or_numbers = class_targets(targets, shape, where)
     else:
         numbers = _as_numbers(targets, shape)
         if numbers is None:
             raise CalibrationError(
                 f"has labels of shape {targets.shape}, but loss {name} requires {_text(shape)} per sample",
                 where=where,
-                fix=f"provide labels in the output's shape, or use {CLASSES}",
+                fix=f"provide labels in the output's shape, or use {SPARSE}",
             )
-        made = numbers
-    return Chosen(name, activation not in PROBABILITIES, made)
+        class_or_numbers = numbers
+    return LossChoice(name, activation not in PROBABILITIES, class_or_numbers)
 
 
 def check_loss_name(keras: Any, name: str) -> None:
-    """UsageError naming Keras's losses when this is none of them."""
+    """Raise UsageError, which lists Keras's losses, for any other name."""
     try:
         known = keras.losses.get(name) is not None
     except (ValueError, TypeError):
@@ -102,21 +104,21 @@ def check_loss_name(keras: Any, name: str) -> None:
         raise UsageError(f"Keras has no loss named {name!r}", where="loss", fix=f"use one of {', '.join(names)}")
 
 
-def keras_loss(keras: Any, chosen: Chosen) -> Any:
-    """What model.compile takes for it."""
-    loss = keras.losses.get(chosen.name)
+def keras_loss(keras: Any, loss_choice: LossChoice) -> Any:
+    """Return the loss for model.compile."""
+    loss = keras.losses.get(loss_choice.name)
     function = getattr(loss, "fn", loss)  # a class of Keras wraps its function
     try:
-        asks = "from_logits" in inspect.signature(function).parameters
+        takes_logits = "from_logits" in inspect.signature(function).parameters
     except (TypeError, ValueError):
-        asks = False
-    if not asks:
+        takes_logits = False
+    if not takes_logits:
         return loss
-    return lambda expected, actual: function(expected, actual, from_logits=chosen.from_logits)
+    return lambda expected, actual: function(expected, actual, from_logits=loss_choice.from_logits)
 
 
 def output_activation(keras: Any, tensor: Any) -> str:
-    """What a model's output went through last, by Keras's name: "softmax", "sigmoid", "linear", ..."""
+    """Return the activation of a model's output by Keras's name: "softmax", "sigmoid", "linear", ..."""
     while True:
         history = tensor._keras_history
         operation = history.operation
@@ -124,17 +126,17 @@ def output_activation(keras: Any, tensor: Any) -> str:
             tensor = operation.outputs[history.tensor_index]
             continue
         kind = type(operation).__name__
-        if kind in HANDS_ON and operation._inbound_nodes[history.node_index].input_tensors:
+        if kind in PASS_THROUGH and operation._inbound_nodes[history.node_index].input_tensors:
             tensor = operation._inbound_nodes[history.node_index].input_tensors[0]
             continue
         activation = getattr(operation, "activation", None)
-        if activation is None:  # a layer or an operation that is itself one
+        if activation is None:  # a layer or an operation that is itself an activation
             return kind.lower() if kind.lower() in PROBABILITIES else "linear"
         return str(getattr(activation, "__name__", type(activation).__name__)).lower()
 
 
 def class_targets(targets: Array, shape: tuple[int | None, ...], where: str) -> Array:
-    """Class indices, (N, ...) without the output's last axis. CalibrationError when they are none."""
+    """Return class indices, (N, ...) without the output's last axis. Raises CalibrationError for other values."""
     *outer, classes = shape or (None,)
     inner = targets[..., 0] if targets.ndim == len(outer) + 2 and targets.shape[-1] == 1 else targets
     if classes is None or classes < 2 or not _fits(inner.shape[1:], tuple(outer)):
@@ -153,14 +155,14 @@ def class_targets(targets: Array, shape: tuple[int | None, ...], where: str) -> 
 
 
 def _as_numbers(targets: Array, shape: tuple[int | None, ...]) -> Any:
-    """The targets as float32 of the output's shape, (N, ...); None when they have another."""
+    """Return the targets as float32 in the output's shape, (N, ...); None if their shape differs."""
     if targets.ndim == 1 and shape == (1,):
         targets = targets[:, np.newaxis]
     return targets.astype(np.float32) if _fits(targets.shape[1:], shape) else None
 
 
-def _fits(found: tuple[int, ...], asked: tuple[int | None, ...]) -> bool:
-    return len(found) == len(asked) and all(size in (None, own) for own, size in zip(found, asked, strict=True))
+def _fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(found) == len(expected) and all(size in (None, own) for own, size in zip(found, expected, strict=True))
 
 
 def _text(shape: tuple[int | None, ...]) -> str:
@@ -181,8 +183,11 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """inputs: per input, (N, ...), as the model takes them. targets: (N, ...) as the file has them, or the input that
-    is to be reproduced. output: the index of the output that they are for. reproduces: whether the file has no y."""
+    """The samples of a training file.
+
+    inputs: per input, (N, ...), prepared for the model. targets: (N, ...) as in the file, or the input to be
+    reproduced. output: the index of the output of the targets. reproduces: whether the file has no y.
+    """
 
     inputs: tuple[Array, ...]
     targets: Array
@@ -194,9 +199,9 @@ class TrainingData:
 def read_training_data(
     path: Path, specs: Sequence[InputSpec], outputs: Sequence[OutputSpec], normalisation: Normalisation | None
 ) -> TrainingData:
-    """The content of an .npz for a model with these inputs and outputs. CalibrationError says what is wrong and where.
+    """Read an .npz for a model with these inputs and outputs. Raises CalibrationError for data that does not fit.
 
-    All of it is held in memory, since it is read in another order in every epoch.
+    All data is held in memory, because every epoch reads it in another order.
     """
     if path.suffix.lower() != ".npz":
         raise CalibrationError(
@@ -230,23 +235,23 @@ def _stacked(samples: SampleSet, specs: Sequence[InputSpec], normalisation: Norm
     stacked = [np.empty((samples.count, *spec.shape), np.dtype(spec.dtype)) for spec in specs]
     for index in range(samples.count):
         for values, spec, target in zip(samples.get(index), specs, stacked, strict=True):
-            target[index] = prepared(values, spec, normalisation, samples.where(index))
+            target[index] = prepare_sample(values, spec, normalisation, samples.where(index))
     return tuple(stacked)
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What is to be learnt, checked against the model: data and loss. notes: one sentence each."""
+class TrainingTask:
+    """Data and loss, checked against the model. notes: one sentence each."""
 
     data: TrainingData
-    chosen: Chosen
+    loss_choice: LossChoice
     notes: tuple[str, ...]
 
 
-def prepare_lesson(keras: Any, model: Any, described: FloatModel, request: FineTuneRequest) -> Lesson:
+def prepare_training(keras: Any, model: Any, described: FloatModel, request: FineTuneRequest) -> TrainingTask:
     """Read the data and choose the loss, before any long work.
 
-    Raises CalibrationError when data and model do not fit each other, UsageError for an unknown loss.
+    Raises CalibrationError if data and model do not fit each other, UsageError for an unknown loss.
     """
     if request.loss is not None:
         check_loss_name(keras, request.loss)
@@ -260,29 +265,29 @@ def prepare_lesson(keras: Any, model: Any, described: FloatModel, request: FineT
     activation = output_activation(keras, model.outputs[data.output])
     where = str(request.data)
     if request.loss is not None:
-        chosen = loss_by_name(request.loss, data.targets, shape, activation, where)
+        loss_choice = loss_by_name(request.loss, data.targets, shape, activation, where)
     elif data.reproduces:
-        chosen = Chosen(NUMBERS, False, data.targets)
+        loss_choice = LossChoice(SQUARED_ERROR, False, data.targets)
     else:
-        chosen = loss_by_rule(data.targets, shape, activation, where)
-    notes = [*data.notes, f"fine-tuned with loss {chosen.name}"]
+        loss_choice = loss_by_rule(data.targets, shape, activation, where)
+    notes = [*data.notes, f"fine-tuned with loss {loss_choice.name}"]
     if not model.trainable_variables:
         notes.append("every layer is frozen, so fine-tuning changed nothing")
-    return Lesson(data, chosen, tuple(notes))
+    return TrainingTask(data, loss_choice, tuple(notes))
 
 
 def fine_tune(
-    keras: Any, model: Any, lesson: Lesson, request: FineTuneRequest, *, seed: int, progress: child.Progress
+    keras: Any, model: Any, task: TrainingTask, request: FineTuneRequest, *, seed: int, progress: child.Progress
 ) -> tuple[float, ...]:
-    """Train the model in place; the mean loss of each epoch.
+    """Train the model in place and return the mean loss of each epoch.
 
-    The same model, lesson, request and seed give the same weights, where TensorFlow is told to be deterministic.
-    Raises ConversionError when the loss or a weight becomes NaN or infinite, or the model cannot be trained.
+    The same model, task, request and seed give the same weights if TensorFlow is set to be deterministic.
+    Raises ConversionError if the loss or a weight becomes NaN or infinite, or the model cannot be trained.
     """
-    head = _head(keras, model, lesson)
+    head = _single_output_model(keras, model, task)
     head.compile(
         optimizer=keras.optimizers.Adam(request.learning_rate),
-        loss=keras_loss(keras, lesson.chosen),
+        loss=keras_loss(keras, task.loss_choice),
         jit_compile=False,  # XLA compiles for seconds what trains for seconds
     )
     history = []
@@ -290,8 +295,8 @@ def fine_tune(
         step = f"epoch {epoch}/{request.epochs}"
         progress(f"fine-tuning: {step}")
         rng = np.random.Generator(np.random.PCG64((seed, epoch)))
-        with _trainable(lesson, step):
-            loss = _epoch(head, lesson, request.batch_size, rng)
+        with _explain_errors(task, step):
+            loss = _epoch(head, task, request.batch_size, rng)
         if not (math.isfinite(loss) and all(np.isfinite(weights).all() for weights in model.get_weights())):
             what = "a weight is not finite" if math.isfinite(loss) else f"the loss is {loss:g}"
             raise ConversionError(
@@ -302,40 +307,40 @@ def fine_tune(
     return tuple(history)
 
 
-def _head(keras: Any, model: Any, lesson: Lesson) -> Any:
-    """The model with the one output that is trained, for batches of any size; it shares all layers."""
+def _single_output_model(keras: Any, model: Any, task: TrainingTask) -> Any:
+    """Return the model with the trained output only, for batches of any size; it shares all layers."""
     if all(tensor.shape[0] is None for tensor in model.inputs):
-        return keras.Model(model.inputs, model.outputs[lesson.data.output])
+        return keras.Model(model.inputs, model.outputs[task.data.output])
     inputs = [keras.Input(tensor.shape[1:], dtype=tensor.dtype) for tensor in model.inputs]
-    with _trainable(lesson, "its batch size is fixed"):
-        outputs = keras.tree.flatten(model(packed(keras, model, inputs)))
-    return keras.Model(inputs, outputs[lesson.data.output])
+    with _explain_errors(task, "its batch size is fixed"):
+        outputs = keras.tree.flatten(model(pack_inputs(keras, model, inputs)))
+    return keras.Model(inputs, outputs[task.data.output])
 
 
-def _epoch(head: Any, lesson: Lesson, batch_size: int, rng: np.random.Generator) -> float:
-    """Every sample once, in random order; the mean loss, or what it was when it stopped being a number."""
-    order = rng.permutation(len(lesson.data.targets))
+def _epoch(head: Any, task: TrainingTask, batch_size: int, rng: np.random.Generator) -> float:
+    """Train on every sample once in random order; return the mean loss, or the first loss that is not finite."""
+    order = rng.permutation(len(task.data.targets))
     head.reset_metrics()
     loss = math.nan
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        inputs = [array[rows] for array in lesson.data.inputs]
-        loss = float(head.train_on_batch(inputs, lesson.chosen.targets[rows]))
+        inputs = [array[rows] for array in task.data.inputs]
+        loss = float(head.train_on_batch(inputs, task.loss_choice.targets[rows]))
         if not math.isfinite(loss):
             break
     return loss
 
 
 @contextmanager
-def _trainable(lesson: Lesson, step: str) -> Iterator[None]:
+def _explain_errors(task: TrainingTask, step: str) -> Iterator[None]:
     """Name loss and step where Keras refuses: a loss for other outputs, an operation without a gradient."""
     try:
         yield
     except MemoryError:
         raise
     except Exception as error:
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise ConversionError(
-            f"the model cannot be trained with loss {lesson.chosen.name} ({step}): {where}: {what}",
+            f"the model cannot be trained with loss {task.loss_choice.name} ({step}): {where}: {what}",
             fix="use another loss, or omit fine-tuning",
         ) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgetool import child
 from edgetool.convert.convert import check_exists, run_on_model
-from edgetool.convert.request import METHODS, NORMALISATION, Value, check_normalisation
+from edgetool.convert.request import NORMALISATION, PRUNING_METHODS, BuilderArgument, check_normalisation
 from edgetool.errors import CalibrationError, UsageError
 
 WORKER = "edgetool.train.training_worker"
@@ -30,7 +30,7 @@ class BuildRequest:
     source: Path
     function: str
     files: tuple[Path, ...] = ()
-    parameters: Mapping[str, Value] = field(default_factory=dict)
+    parameters: Mapping[str, BuilderArgument] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class PruneRequest:
 
     path: Path
     level: float
-    method: str = METHODS[0]
+    method: str = PRUNING_METHODS[0]
     exclude: tuple[str, ...] = ()
     may_lack: bool = False
     fine_tune: FineTuneRequest | None = None
@@ -105,8 +105,10 @@ class PruneRequest:
                 where="level",
                 fix="0.5 removes half of the channels",
             )
-        if self.method not in METHODS:
-            raise UsageError(f"unknown method {self.method!r}", where="method", fix=f"use {' or '.join(METHODS)}")
+        if self.method not in PRUNING_METHODS:
+            raise UsageError(
+                f"unknown method {self.method!r}", where="method", fix=f"use {' or '.join(PRUNING_METHODS)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Trained:
 
 
 def build_model(
-    request: BuildRequest, *, workdir: Path, limits: child.Limits, progress: child.Progress | None = None
+    request: BuildRequest, *, workdir: Path, limits: child.ProcessLimits, progress: child.Progress | None = None
 ) -> Trained:
     """Run the user's function in a child process and save what it returns. `workdir` is an empty directory.
 
@@ -154,7 +156,7 @@ def build_model(
 
 
 def prune_model(
-    request: PruneRequest, *, workdir: Path, limits: child.Limits, progress: child.Progress | None = None
+    request: PruneRequest, *, workdir: Path, limits: child.ProcessLimits, progress: child.Progress | None = None
 ) -> Trained:
     """Remove channels in a child process, train again where asked, and save. `workdir` is an empty directory.
 
@@ -186,7 +188,7 @@ def _trained(
     doing: str,
     advice: str,
     workdir: Path,
-    limits: child.Limits,
+    limits: child.ProcessLimits,
     progress: child.Progress | None,
 ) -> Trained:
     result = run_on_model(

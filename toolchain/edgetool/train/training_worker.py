@@ -1,8 +1,7 @@
-"""The child process that makes a model: builds it, or prunes and trains it; started by convert.training.
+"""The child process that builds a model, or prunes and trains it; started by train.training.
 
-Writes a Keras model as a .keras file that is the same, byte for byte, whenever it is written.
-
-Runs the user's function that makes a Keras model: in a child process, and only on code that the user trusts.
+A builder is a function in the user's code, which runs only if it is trusted. The model is written as a .keras file
+whose bytes depend only on the model.
 """
 
 from __future__ import annotations
@@ -20,23 +19,28 @@ from types import ModuleType
 from typing import Any
 
 from edgetool import child
-from edgetool.convert import files
-from edgetool.convert.float_model import explain
+from edgetool.convert.float_model import explain_keras_error
 from edgetool.convert.keras_model import float_model
-from edgetool.convert.load_keras import load_keras_model
-from edgetool.convert.opening import checked_config, library_versions, located, start_keras
-from edgetool.convert.source import read_source
-from edgetool.convert.user_code import Workshop, import_file, told
+from edgetool.convert.load_keras import (
+    checked_config,
+    library_versions,
+    load_keras_model,
+    name_file_in_errors,
+    start_keras,
+)
+from edgetool.convert.request import READING_STEP
+from edgetool.convert.source import read_model_file
+from edgetool.convert.user_code import UserFiles, import_file, name_lines_in_errors
 from edgetool.errors import OutputError, UnsupportedModelError, UsageError
-from edgetool.train.fine_tune import fine_tune, prepare_lesson
+from edgetool.train.fine_tune import fine_tune, prepare_training
 from edgetool.train.pruning.prune import prune
 from edgetool.train.training import fine_tune_request
 
 
-def set_up(folder: Path, source: Path, files: list[Path]) -> Workshop:
+def copy_user_files(folder: Path, source: Path, files: list[Path]) -> UserFiles:
     """Copy the module and its files side by side into a new folder.
 
-    Raises UsageError for two of one name and for names that hide a module, OutputError when it cannot be written.
+    Raises UsageError for two files of one name and for names that hide a module, OutputError if it cannot be written.
     """
     originals: dict[str, Path] = {}
     for path in (source, *files):
@@ -59,50 +63,52 @@ def set_up(folder: Path, source: Path, files: list[Path]) -> Workshop:
             where=str(folder),
             fix="free some disk space and check the files",
         ) from error
-    return Workshop(folder, source, originals)
+    return UserFiles(folder, source, originals)
 
 
-def call_builder(keras: Any, workshop: Workshop, function: str, parameters: Mapping[str, Any]) -> Any:
-    """The keras.Model that the function returns. What it imported is forgotten again.
+def call_builder(keras: Any, user_files: UserFiles, function: str, parameters: Mapping[str, Any]) -> Any:
+    """Call the function and return its keras.Model. The modules that it imported are removed again.
 
-    Raises UsageError when there is no such function or it takes other parameters, UnsupportedModelError with file and
-    line when the code raises or returns something else.
+    Raises UsageError if there is no such function or it has other parameters, UnsupportedModelError with file and
+    line if the code raises an error or returns anything else.
     """
-    with _inside(workshop):
-        with told(workshop, f"importing {workshop.source.name}"):
-            module = import_file(workshop.folder / workshop.source.resolve().name, workshop.source.stem)
-        builder = _function(module, workshop, function)
-        _check_parameters(builder, workshop, function, parameters)
-        with told(workshop, f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"):
+    with _working_in(user_files):
+        with name_lines_in_errors(user_files, f"importing {user_files.source.name}"):
+            module = import_file(user_files.folder / user_files.source.resolve().name, user_files.source.stem)
+        builder = _function(module, user_files, function)
+        _check_parameters(builder, user_files, function, parameters)
+        with name_lines_in_errors(
+            user_files, f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"
+        ):
             model = builder(**parameters)
     if not isinstance(model, keras.Model):
         raise UnsupportedModelError(
             f"function {function} returned {_type_name(model)}, not a Keras model",
-            where=str(workshop.source),
+            where=str(user_files.source),
             fix="return a Keras 3 model (keras.Model)",
         )
     return model
 
 
 @contextmanager
-def _inside(workshop: Workshop) -> Iterator[None]:
-    """Work in the folder and import from it; afterwards nothing of it can be found any more."""
-    outside = workshop.folder.parent  # the work directory: the user's code may remove its own
+def _working_in(user_files: UserFiles) -> Iterator[None]:
+    """Change to the folder and import from it; afterwards its modules are removed again."""
+    outside = user_files.folder.parent  # the work directory: the user's code may remove its own
     before = set(sys.modules)
-    sys.path.insert(0, str(workshop.folder))
-    os.chdir(workshop.folder)
+    sys.path.insert(0, str(user_files.folder))
+    os.chdir(user_files.folder)
     try:
         yield
     finally:
         os.chdir(outside)
-        sys.path[:] = [entry for entry in sys.path if entry != str(workshop.folder)]
+        sys.path[:] = [entry for entry in sys.path if entry != str(user_files.folder)]
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)
-            if isinstance(file, str) and Path(file).is_relative_to(workshop.folder):
+            if isinstance(file, str) and Path(file).is_relative_to(user_files.folder):
                 del sys.modules[name]
 
 
-def _function(module: ModuleType, workshop: Workshop, name: str) -> Any:
+def _function(module: ModuleType, user_files: UserFiles, name: str) -> Any:
     found = getattr(module, name, None)
     if callable(found):
         return found
@@ -110,15 +116,15 @@ def _function(module: ModuleType, workshop: Workshop, name: str) -> Any:
     functions = [key for key in own if callable(getattr(module, key)) and not key.startswith("_")]
     raise UsageError(
         f"has no function {name!r}",
-        where=str(workshop.source),
+        where=str(user_files.source),
         fix=f"use {' or '.join(functions)}" if functions else "define it",
     )
 
 
-def _check_parameters(builder: Any, workshop: Workshop, function: str, parameters: Mapping[str, Any]) -> None:
+def _check_parameters(builder: Any, user_files: UserFiles, function: str, parameters: Mapping[str, Any]) -> None:
     try:
         signature = inspect.signature(builder)
-    except (TypeError, ValueError):  # a callable without one: calling it tells
+    except (TypeError, ValueError):  # a callable without a signature: the call reports the error
         return
     try:
         signature.bind(**parameters)
@@ -126,7 +132,7 @@ def _check_parameters(builder: Any, workshop: Workshop, function: str, parameter
         takes = ", ".join(map(str, signature.parameters.values())) or "no parameters"
         raise UsageError(
             f"function {function} cannot be called with {', '.join(parameters) or 'no parameters'}: {error}",
-            where=str(workshop.source),
+            where=str(user_files.source),
             fix=f"it takes {takes}",
         ) from error
 
@@ -139,17 +145,17 @@ def _type_name(value: Any) -> str:
 METADATA = "metadata.json"
 CONFIG = "config.json"
 SHARED = "shared_object_id"
-DATE = "1980-01-01@00:00:00"  # the earliest that a zip file can hold, and what it holds when not told
+DATE = "1980-01-01@00:00:00"  # the earliest date of a zip file, and its default
 
 
 def save_keras(model: Any, path: Path) -> None:
-    """Save at `path`. OutputError when it cannot be written, UnsupportedModelError when Keras cannot save the model."""
+    """Save at `path`. Raises OutputError if it cannot be written, UnsupportedModelError if Keras cannot save it."""
     dated = path.with_name(f"dated-{path.name}")
     try:
         model.save(str(dated))
         with zipfile.ZipFile(dated) as old, zipfile.ZipFile(path, "w") as new:
             for name in sorted(old.namelist()):
-                new.writestr(zipfile.ZipInfo(name), _timeless(name, old.read(name)))
+                new.writestr(zipfile.ZipInfo(name), _without_date(name, old.read(name)))
     except OSError as error:
         raise OutputError(
             f"the model cannot be written: {error.strerror or error}",
@@ -159,7 +165,7 @@ def save_keras(model: Any, path: Path) -> None:
     except MemoryError:
         raise
     except Exception as error:  # Keras raises what a layer's get_config raises
-        what, where = explain(error)
+        what, where = explain_keras_error(error)
         raise UnsupportedModelError(
             f"Keras cannot save {where}: {what}",
             fix="use built-in Keras layers, or define get_config in the custom ones",
@@ -168,8 +174,8 @@ def save_keras(model: Any, path: Path) -> None:
         dated.unlink(missing_ok=True)
 
 
-def _timeless(name: str, content: bytes) -> bytes:
-    """A member of the archive without the date, and with shared objects numbered and not called by their addresses."""
+def _without_date(name: str, content: bytes) -> bytes:
+    """Return a member of the archive without its date, and with shared objects numbered instead of addresses."""
     if name == METADATA:
         return json.dumps({**json.loads(content), "date_saved": DATE}).encode()
     if name == CONFIG:
@@ -191,29 +197,29 @@ def _renumbered(value: Any, numbers: dict[int, int]) -> Any:
 
 
 MODEL = "model.keras"
-Request = Mapping[str, Any]
+Message = Mapping[str, Any]
 
 
 def work(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Make the model that the request asks for; it goes to a file in workdir, what is to be told of it is returned."""
-    result = KINDS[request["kind"]](request, workdir.resolve(), progress)  # the user's builder works elsewhere
+    """Make the requested model, write it to a file in workdir, and return its description."""
+    result = KINDS[request["kind"]](request, workdir.resolve(), progress)  # the user's builder changes the directory
     return {"file": MODEL, **result}
 
 
-def _build(request: Request, workdir: Path, progress: child.Progress) -> dict[str, Any]:
+def _build(request: Message, workdir: Path, progress: child.Progress) -> dict[str, Any]:
     source, function = Path(request["source"]), request["function"]
     progress("loading TensorFlow")
     tf, keras = start_keras(workdir)
     _make_deterministic(tf, keras, request["seed"])
-    workshop = set_up(workdir / "builder", source, [Path(name) for name in request["files"]])
+    user_files = copy_user_files(workdir / "builder", source, [Path(name) for name in request["files"]])
     progress(f"running {function} of {source.name}")
-    model = call_builder(keras, workshop, function, request["parameters"])
+    model = call_builder(keras, user_files, function, request["parameters"])
     float_model(keras, model, source)
     parameters = model.count_params()
     progress("saving the model")
-    with located(source):
+    with name_file_in_errors(source):
         save_keras(model, workdir / MODEL)
-    _check_stands_alone(keras, workdir, source, function)
+    _check_loads_without_code(keras, workdir, source, function)
     return {
         "parameters": parameters,
         "original_parameters": parameters,
@@ -225,10 +231,10 @@ def _build(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     }
 
 
-def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) -> None:
-    """Load the saved model as every later step will: without the code that made it."""
+def _check_loads_without_code(keras: Any, workdir: Path, source: Path, function: str) -> None:
+    """Load the saved model as every later step will, without the code that built it."""
     keras.saving.get_custom_objects().clear()
-    saved = read_source(workdir / MODEL)
+    saved = read_model_file(workdir / MODEL)
     try:
         config, _ = checked_config(saved, True, tf_keras=False)
         assert config is not None  # only a SavedModel has none
@@ -242,11 +248,11 @@ def _check_stands_alone(keras: Any, workdir: Path, source: Path, function: str) 
         ) from error
 
 
-def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[str, Any]:
+def _prune(request: Message, workdir: Path, progress: child.Progress) -> dict[str, Any]:
     path, trust = Path(request["path"]), bool(request["trust_model_code"])
-    progress(files.READING)
+    progress(READING_STEP)
     _check_prunable(path)
-    source = read_source(path)
+    source = read_model_file(path)
     config, notes = checked_config(source, trust, tf_keras=False)
     assert config is not None  # only a SavedModel has none
     progress("loading TensorFlow")
@@ -255,26 +261,26 @@ def _prune(request: Request, workdir: Path, progress: child.Progress) -> dict[st
     progress("loading the model")
     model = load_keras_model(keras, source, config, workdir, trust_model_code=trust)
     described = float_model(keras, model, path)
-    lesson, wanted = None, None
+    task, fine_tuning = None, None
     if request["fine_tune"] is not None:
         progress("reading the training data")
-        wanted = fine_tune_request(request["fine_tune"])
-        lesson = prepare_lesson(keras, model, described, wanted)
+        fine_tuning = fine_tune_request(request["fine_tune"])
+        task = prepare_training(keras, model, described, fine_tuning)
     progress("removing channels")
-    wishes = {name: request[name] for name in ("method", "exclude", "may_lack")}
-    pruned = prune(keras, model, request["level"], **wishes)
+    options = {name: request[name] for name in ("method", "exclude", "may_lack")}
+    pruned = prune(keras, model, request["level"], **options)
     history: tuple[float, ...] = ()
-    if lesson is not None and wanted is not None:
-        history = fine_tune(keras, pruned.model, lesson, wanted, seed=request["seed"], progress=progress)
+    if task is not None and fine_tuning is not None:
+        history = fine_tune(keras, pruned.model, task, fine_tuning, seed=request["seed"], progress=progress)
     progress("saving the model")
-    with located(path):
+    with name_file_in_errors(path):
         save_keras(pruned.model, workdir / MODEL)
     return {
         "parameters": pruned.parameters,
         "original_parameters": pruned.original_parameters,
         "removed": {layer: len(channels) for layer, channels in pruned.removed.items()},
         "left_alone": [[item.layer, item.reason] for item in pruned.left_alone],
-        "notes": [*notes, *pruned.notes, *(lesson.notes if lesson is not None else ())],
+        "notes": [*notes, *pruned.notes, *(task.notes if task is not None else ())],
         "history": list(history),
         "versions": library_versions(tf, keras),
     }
@@ -289,7 +295,7 @@ def _check_prunable(path: Path) -> None:
 
 
 def _make_deterministic(tf: Any, keras: Any, seed: int) -> None:
-    """The same numbers in every run, beside the one thread that there is: generators with a seed."""
+    """Make TensorFlow deterministic and seed its generators; it runs on one thread already."""
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(seed)
 
@@ -300,7 +306,7 @@ def _folder(workdir: Path, name: str) -> Path:
     return folder
 
 
-KINDS: Mapping[str, Callable[[Request, Path, child.Progress], dict[str, Any]]] = {"build": _build, "prune": _prune}
+KINDS: Mapping[str, Callable[[Message, Path, child.Progress], dict[str, Any]]] = {"build": _build, "prune": _prune}
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""Activations without a choice between two tensors.
+"""Lower activations: without a choice between two tensors, and GELU in the form that the converter recognizes.
 
-SELECT_V2 gives what it chooses from one scale, and a tensor has but one: an input that is also used otherwise would be
-clipped to the range of the output.
+SELECT_V2 requires one scale for its inputs and output, and a tensor has only one: an input that is also used elsewhere
+would be clipped to the range of the output.
 
-GELU in the form that the converter knows: with a rectifier behind it, it would not see it any more.
-
-It merges a RELU into the multiplication before it, and only then looks for the multiplications of a GELU. What is left
-of an exact one is an operation that TensorFlow Lite lacks (Erfc).
+The converter merges a RELU into the multiplication before it, and only then looks for the multiplications of a GELU. An
+exact GELU before a rectifier would leave an operation that TensorFlow Lite does not have (Erfc).
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edgetool.convert.lowering.context import FunctionContext, Lower, LowerContext, LowerFunction
-from edgetool.convert.lowering.own_scales import LEAST
+from edgetool.convert.lowering.requantize import SLOPE_STEP
 
 
 def _relu(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
@@ -91,7 +89,7 @@ def keep_gelu(tf: Any, graph: Any) -> None:
             readers = tensor.consumers()
         if len(readers) == 1 and readers[0].type in RECTIFYING:
             with tf.name_scope(f"{operation.name.rpartition('/')[0]}/"):
-                shield = tf.nn.leaky_relu(tensor, 1 - LEAST, name="gelu")
+                shield = tf.nn.leaky_relu(tensor, 1 - SLOPE_STEP, name="gelu")
             for place, given in enumerate(readers[0].inputs):
                 if given is tensor:
                     readers[0]._update_input(place, shield)

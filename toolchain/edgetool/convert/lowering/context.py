@@ -1,6 +1,6 @@
-"""What a lowering is told, and what it returns.
+"""The interface of a lowering: its context and result, and every layer of a Keras model with its name scope.
 
-Every layer and operation of a Keras model with the name scope that it gets; Keras 3 and tf_keras.
+For Keras 3 and tf_keras.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Place:
 
 
 def places(model: Any) -> tuple[Place, ...]:
-    """Every layer below the model once, outer before inner; a layer in two models has the scope of the first."""
+    """Return every layer below the model once, outer before inner; a layer in two models has the first's scope."""
     return tuple(_below(model, "", {id(model)}, set()))
 
 
@@ -42,7 +42,7 @@ def _below(owner: Any, prefix: str, seen: set[int], scopes: set[str]) -> Iterato
 
 
 def children(owner: Any) -> list[Any]:
-    """The layers that a layer holds, and the operations of a functional model's graph."""
+    """Return the layers inside a layer, and the operations of a functional model's graph."""
     flatten = getattr(owner, "_flatten_layers", None)
     layers = list(flatten(include_self=False, recursive=False)) if flatten else []
     # A Sequential runs through a functional model of its own, which holds the same layers.
@@ -51,7 +51,7 @@ def children(owner: Any) -> list[Any]:
 
 
 def output_scopes(model: Any, scopes: dict[int, str]) -> tuple[str, ...]:
-    """The scope of the layer that makes each output of the model, in Keras's order; "" where it cannot be told.
+    """Return the scope of the layer of each model output, in Keras's order; "" if unknown.
 
     scopes: by the id of the layer.
     """
@@ -59,7 +59,7 @@ def output_scopes(model: Any, scopes: dict[int, str]) -> tuple[str, ...]:
 
 
 def _maker(tensor: Any) -> Any:
-    """What computes a symbolic tensor: a model inside is followed to the layer that makes its output."""
+    """Return the layer that computes a symbolic tensor; nested models are followed to their layers."""
     history = getattr(tensor, "_keras_history", None)
     if history is None:
         return None
@@ -81,10 +81,10 @@ class LoweringOptions:
 
 @dataclass(frozen=True, slots=True)
 class LowerContext:
-    """One layer at planning: the libraries, its scope in the graph, its own call, and where notes go.
+    """One layer at planning: the libraries, its scope in the graph, its own call, and the function for notes.
 
     keras: Keras 3 or tf_keras, whichever made the layer. original: the bound `call` as it is outside of tracing.
-    cuts: where layers are noted that are put in after the conversion.
+    cuts: records the layers that are inserted after the conversion.
     """
 
     tf: Any
@@ -101,7 +101,7 @@ class LowerContext:
         raise UnsupportedModelError(f"layer {self.scope!r} ({self.layer_class}) {what}", fix=fix)
 
 
-# What takes the place of layer.call, with the same arguments; None where the layer can stay as it is.
+# Returns the replacement of layer.call, with the same arguments; None if the layer can stay as it is.
 Lower = Callable[[LowerContext, Any], Callable[..., Any] | None]
 
 
@@ -121,5 +121,5 @@ class FunctionContext:
         raise UnsupportedModelError(f"{who} {what}", fix=fix)
 
 
-# What takes the place of a function of keras.src.backend ("numpy.repeat"), with the same arguments.
+# Returns the replacement of a function of keras.src.backend ("numpy.repeat"), with the same arguments.
 LowerFunction = Callable[[FunctionContext], Callable[..., Any]]

@@ -1,25 +1,18 @@
-"""The cut model for the converter, with samples for its new inputs; and how its .tflite is joined again.
+"""Open a model at its cuts for the converter, and insert the cut layers into the converted graph.
 
-The cut ends in a converted graph: extra inputs and outputs that are to be joined and go.
+The cut model has further inputs and outputs, with samples for the inputs. After the conversion they are joined again:
 
-Turns the cut states of stateful layers into variable tensors, which live from one invocation to the next.
+- The state of a stateful layer becomes a variable tensor, which persists from one invocation to the next. The graph
+  reads it, and as its last step writes the layer's new state. TFLM and TensorFlow Lite set a variable to its zero at
+  AllocateTensors and on a reset, as Keras does.
+- An LSTM becomes one UNIDIRECTIONAL_SEQUENCE_LSTM, whose states are variable tensors. For a layer that starts each
+  sequence at zero, the graph itself writes zeros into them first, so that every runner of the file is right. Sources
+  for tensors and scales: unidirectional_sequence_lstm.cc and lstm_eval.cc of TensorFlow Lite and TFLM. TensorFlow's own
+  fusion is not used: it limits the cell state to 10, and calibrates with states left from other samples.
 
-The graph reads a state in the variable and, as its last step, writes what the layer left into it. TFLM and TensorFlow
-Lite set a variable to its zero at AllocateTensors and in their resets, as Keras begins.
-
-Puts LSTM layers that were cut out into a converted graph, each as one UNIDIRECTIONAL_SEQUENCE_LSTM.
-
-The operator keeps its state in variable tensors, from one invocation to the next. For a layer that starts each sequence
-at zero, the graph itself writes the start into them first, so that any runner of the file is right.
-
-Sources: unidirectional_sequence_lstm.cc and lstm_eval.cc of TensorFlow Lite and TFLM for tensors and scales.
-TensorFlow's own fusion is not used: it limits the cell state to 10, and calibrates with states left from other samples.
-
-A bias of its own, in its own scale, for each operator that shares one with others.
-
-With int16 activations TensorFlow's converter keeps one constant for the bias of a layer that is called more than
-once, as each step of an unrolled GRU does, in the scale of the first call. Kernels take it for the product of the
-scales of input and weights, whatever its own says.
+Each operator then gets a bias in its own scale. With int16 activations, TensorFlow's converter keeps one constant for
+the bias of a layer that is called more than once, as each step of an unrolled GRU is, in the scale of the first call.
+Kernels read it in the product of the scales of input and weights, whatever its own scale is.
 """
 
 from __future__ import annotations
@@ -35,7 +28,7 @@ import numpy.typing as npt
 
 from edgetool import child
 from edgetool.convert.float_model import FloatModel
-from edgetool.convert.lowering.cuts import Cuts, LstmCut, Passing
+from edgetool.convert.lowering.cuts import Cuts, LstmCut, RecordedCall
 from edgetool.convert.request import INTEGER
 from edgetool.convert.samples import Array, InputSpec
 from edgetool.errors import ConversionError, UnsupportedModelError
@@ -69,12 +62,12 @@ def without_ports(model: Model, inputs: Iterable[str], outputs: Iterable[str]) -
     main = replace(
         model.main,
         inputs=tuple(t for t in model.main.inputs if t not in {tensors[name] for name in gone_in}),
-        outputs=_own_outputs(model, kept),
+        outputs=_kept_outputs(model, kept),
     )
     return replace(model, signatures=(kept, *model.signatures[1:]), subgraphs=(main, *model.subgraphs[1:])), tensors
 
 
-def _own_outputs(model: Model, kept: Signature) -> tuple[int, ...]:
+def _kept_outputs(model: Model, kept: Signature) -> tuple[int, ...]:
     """The graph's outputs that the signature still names, once for each name: where a value is both an own output and a
     cut end, the converter makes one tensor or two of it, and both names may be of the first."""
     return tuple(sorted((tensor for _, tensor in kept.outputs), key=model.main.outputs.index))
@@ -117,23 +110,23 @@ def copy(draft: Draft, source: int, result: int) -> Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GraphEdit:
     """Operators that a joint needs, and those that it makes needless."""
 
     new: tuple[Operator, ...] = ()
     gone: tuple[Operator, ...] = ()
 
 
-def shaped_source(draft: Draft, flat: int, shape: tuple[int, ...]) -> tuple[int, Change]:
+def shaped_source(draft: Draft, flat: int, shape: tuple[int, ...]) -> tuple[int, GraphEdit]:
     """The tensor of this shape that the flat one is made of, or one that is made of it."""
     tensor, maker = draft.tensors[flat], draft.producer(flat)
     if maker is not None and maker.code == "RESHAPE" and draft.tensors[maker.inputs[0]].shape == shape:
         needless = flat not in draft.outputs and not draft.consumers(flat)
-        return maker.inputs[0], Change(gone=(maker,) if needless else ())
+        return maker.inputs[0], GraphEdit(gone=(maker,) if needless else ())
     if tensor.shape == shape:
-        return flat, Change()
+        return flat, GraphEdit()
     shaped = draft.tensor(f"{tensor.name}/shaped", shape, tensor.dtype, tensor.quantization)
-    return shaped, Change(new=(copy(draft, flat, shaped),))
+    return shaped, GraphEdit(new=(copy(draft, flat, shaped),))
 
 
 def append(draft: Draft, operator: Operator) -> None:
@@ -159,10 +152,10 @@ DEQUANTIZE_VERSION = 2
 REQUANTIZE_VERSIONS = {DType.INT8: 2, DType.INT16: 3}
 # What TensorFlow Lite may give the memory of its input.
 VIEWS = frozenset(["RESHAPE", "EXPAND_DIMS", "SQUEEZE"])
-End = tuple[int, tuple[int, ...]]  # the tensor of a cut output, and the shape of the state that it becomes
+StatePort = tuple[int, tuple[int, ...]]  # the tensor of a cut output, and the shape of the state that it becomes
 
 
-def carry_states(model: Model, pairs: tuple[tuple[str, str, str], ...]) -> Model:
+def add_state_variables(model: Model, pairs: tuple[tuple[str, str, str], ...]) -> Model:
     """The model with each state in a variable tensor.
 
     pairs: the name of the variable, and those of the signature's input that reads the state and of its output that has
@@ -176,9 +169,9 @@ def carry_states(model: Model, pairs: tuple[tuple[str, str, str], ...]) -> Model
     made = _sources(draft, ends)
     sources = [made[end] for end in ends]
     # All writers come last, after every reader, and after copies of the states that others are made of.
-    sources = [_kept(draft, source) if _shows(draft, source, states) else source for source in sources]
+    sources = [_saved_state(draft, source) if _aliases_state(draft, source, states) else source for source in sources]
     for source, state in zip(sources, states, strict=True):
-        append(draft, _writer(draft, source, state))
+        append(draft, _write(draft, source, state))
     return draft.finish()
 
 
@@ -190,7 +183,7 @@ def _state_variable(draft: Draft, name: str, port: int) -> int:
     return first
 
 
-def _sources(draft: Draft, ends: Sequence[End]) -> dict[End, int]:
+def _sources(draft: Draft, ends: Sequence[StatePort]) -> dict[StatePort, int]:
     """What each cut end was made of, in the shape of its state; one end may be what several states become."""
     inner = {port: inner_output(draft, port) for port in dict.fromkeys(port for port, _ in ends)}
     changes = {(port, shape): shaped_source(draft, inner[port], shape) for port, shape in dict.fromkeys(ends)}
@@ -205,7 +198,7 @@ def _sources(draft: Draft, ends: Sequence[End]) -> dict[End, int]:
     return {end: source for end, (source, _) in changes.items()}
 
 
-def _shows(draft: Draft, tensor: int, states: Sequence[int]) -> bool:
+def _aliases_state(draft: Draft, tensor: int, states: Sequence[int]) -> bool:
     """Whether the tensor is a state, or may lie in the memory of one."""
     while tensor not in states:
         maker = draft.producer(tensor)
@@ -215,15 +208,15 @@ def _shows(draft: Draft, tensor: int, states: Sequence[int]) -> bool:
     return True
 
 
-def _kept(draft: Draft, state: int) -> int:
+def _saved_state(draft: Draft, state: int) -> int:
     """What a state holds before anything is written."""
     tensor = draft.tensors[state]
     result = draft.tensor(f"{tensor.name}/before", tensor.shape, tensor.dtype, tensor.quantization)
-    append(draft, _writer(draft, state, result))
+    append(draft, _write(draft, state, result))
     return result
 
 
-def _writer(draft: Draft, source: int, state: int) -> Operator:
+def _write(draft: Draft, source: int, state: int) -> Operator:
     """What writes the state, and fits its scale. A copy by RESHAPE would leave TensorFlow Lite's variables without
     memory."""
     made, kept = draft.tensors[source], draft.tensors[state]
@@ -299,18 +292,18 @@ def join_lstm(model: Model, cut: LstmCut, given: str, taken: str, largest: float
     return in_dependency_order(draft.finish())
 
 
-def _result(draft: Draft, flat: int, cut: LstmCut) -> tuple[int, Change]:
+def _result(draft: Draft, flat: int, cut: LstmCut) -> tuple[int, GraphEdit]:
     """The tensor (1, steps, units) that the graph makes of the flat one, or one of which the flat one is made."""
     tensor, readers = draft.tensors[flat], draft.consumers(flat)
     shape = (1, tensor.element_count // cut.units, cut.units)
     if tensor.shape == shape:
-        return flat, Change()
+        return flat, GraphEdit()
     if flat not in draft.outputs and [reader.code for reader in readers] == ["RESHAPE"]:
         made = readers[0].outputs[0]
         if draft.tensors[made].shape == shape:
-            return made, Change(gone=(readers[0],))
+            return made, GraphEdit(gone=(readers[0],))
     shaped = draft.tensor(f"{cut.name}/outputs", shape, tensor.dtype, tensor.quantization)
-    return shaped, Change(new=(copy(draft, shaped, flat),))
+    return shaped, GraphEdit(new=(copy(draft, shaped, flat),))
 
 
 def _operator(draft: Draft, cut: LstmCut, source: int, result: int, largest: float) -> Operator:
@@ -402,28 +395,28 @@ def _intermediates(draft: Draft, cut: LstmCut, result: Tensor) -> tuple[int, ...
 
 
 # Where operators take input, weights and bias.
-PLACES = {
+OPERAND_POSITIONS = {
     "CONV_2D": (0, 1, 2),
     "DEPTHWISE_CONV_2D": (0, 1, 2),
     "FULLY_CONNECTED": (0, 1, 2),
     "TRANSPOSE_CONV": (2, 1, 3),
 }
-SAME = 1e-4  # relative: products of float32 numbers
+RELATIVE_TOLERANCE = 1e-4  # relative: products of float32 numbers
 
 
-def own_biases(model: Model) -> Model:
+def requantize_biases(model: Model) -> Model:
     """The model with every bias of the main graph in the scale in which kernels read it; itself where all are."""
     draft, changed = Draft(model), False
     for operator in tuple(draft.operators):
-        mended = _with_own_bias(draft, operator)
-        if mended is not None:
-            draft.replace(operator, mended)
+        requantized = _with_requantized_bias(draft, operator)
+        if requantized is not None:
+            draft.replace(operator, requantized)
             changed = True
     return draft.finish() if changed else model
 
 
-def _with_own_bias(draft: Draft, operator: Operator) -> Operator | None:
-    places = PLACES.get(operator.code)
+def _with_requantized_bias(draft: Draft, operator: Operator) -> Operator | None:
+    places = OPERAND_POSITIONS.get(operator.code)
     if places is None or len(operator.inputs) <= places[2] or operator.inputs[places[2]] < 0:
         return None
     source, weights, bias = (draft.tensors[operator.inputs[place]] for place in places)
@@ -432,7 +425,7 @@ def _with_own_bias(draft: Draft, operator: Operator) -> Operator | None:
     product = _scales(source.quantization)[0] * _scales(weights.quantization)
     read = product.astype(np.float32).astype(np.float64)  # as the file stores it
     written = _scales(bias.quantization)
-    if not written.size or np.allclose(read, written, rtol=SAME, atol=0):
+    if not written.size or np.allclose(read, written, rtol=RELATIVE_TOLERANCE, atol=0):
         return None
     kind = STORED[bias.dtype]
     values = np.frombuffer(bias.data, np.dtype(kind).newbyteorder("<")) * written
@@ -456,7 +449,7 @@ GIVEN_RANK, TAKEN_RANK = 5, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class CutModel:
     """What the converter gets instead of a model, and what makes its .tflite that of the model.
 
     samples: those of the model, and for each new input an array (N, ...). fused: the layers that become one operator.
@@ -471,7 +464,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _CutEnds:
     """A cut: its layer, the shapes of what its layer gives and takes in the graph, and samples of what it gives."""
 
     name: str
@@ -488,23 +481,23 @@ def open_cuts(
     samples: Sequence[Any],
     quantize: str,
     progress: child.Progress,
-) -> Opened:
+) -> CutModel:
     """Cut the model open where `cuts` says so.
 
     Raises UnsupportedModelError naming a layer whose state cannot be carried, or that was to be one operator and
     cannot.
     """
     if not cuts:
-        return Opened(model, list(samples), _mended)
-    notes = _settle(cuts, _recorded(tf, model, cuts, samples, 1, lambda step: None))
+        return CutModel(model, list(samples), _with_requantized_biases)
+    notes = _drop_unsuitable(cuts, _recorded(tf, model, cuts, samples, 1, lambda step: None))
     count = len(samples[0]) if quantize in INTEGER else 1
-    passed = _recorded(tf, model, cuts, samples, count, progress)
-    ends = _lstm_ends(cuts, passed, notes, quantize)
-    if any(cut.name not in passed for cut in cuts.carried):  # a large cell state has just decided so
-        passed = _recorded(tf, model, cuts, samples, count, progress)
-    ends += _state_ends(cuts, passed, count)
+    calls_by_layer = _recorded(tf, model, cuts, samples, count, progress)
+    ends = _lstm_cuts(cuts, calls_by_layer, notes, quantize)
+    if any(cut.name not in calls_by_layer for cut in cuts.separate_states):  # a large cell state has just decided so
+        calls_by_layer = _recorded(tf, model, cuts, samples, count, progress)
+    ends += _state_cuts(cuts, calls_by_layer, count)
     if not ends:
-        return Opened(model, list(samples), _mended, notes=tuple(notes))
+        return CutModel(model, list(samples), _with_requantized_biases, notes=tuple(notes))
     opened = _opened_model(tf, model, cuts, ends)
     names = _end_names(model, opened)
     lstms = dict(cuts.lstms)
@@ -519,45 +512,45 @@ def open_cuts(
                 result = join_lstm(result, lstms[end.name], *own[0], end.largest)
             else:
                 states += [(f"{end.name}/state_{i}", *pair) for i, pair in enumerate(own)]
-        return _mended(write_model(carry_states(result, tuple(states)) if states else result))
+        return _with_requantized_biases(write_model(add_state_variables(result, tuple(states)) if states else result))
 
-    carrying = [end.name for end in ends if _carries(cuts, end)]
-    notes += [f"layer {name!r} keeps its state from one invocation to the next" for name in carrying]
+    stateful = [end.name for end in ends if _keeps_state(cuts, end)]
+    notes += [f"layer {name!r} keeps its state from one invocation to the next" for name in stateful]
     arrays = [*samples, *(array for end in ends for array in end.samples)]
-    return Opened(opened, arrays, join, tuple(lstms), tuple(notes))
+    return CutModel(opened, arrays, join, tuple(lstms), tuple(notes))
 
 
-def _mended(content: bytes) -> bytes:
+def _with_requantized_biases(content: bytes) -> bytes:
     """The file with what the converter gets wrong in layers that are called more than once."""
     model = read_model(content)
-    mended = own_biases(model)
-    return content if mended is model else write_model(mended)
+    requantized = requantize_biases(model)
+    return content if requantized is model else write_model(requantized)
 
 
-def _carries(cuts: Cuts, end: _End) -> bool:
+def _keeps_state(cuts: Cuts, end: _CutEnds) -> bool:
     return end.name not in cuts.lstms or cuts.lstms[end.name].stateful
 
 
 def _recorded(
     tf: Any, model: FloatModel, cuts: Cuts, samples: Sequence[Any], count: int, progress: child.Progress
-) -> dict[str, list[Passing]]:
+) -> dict[str, list[RecordedCall]]:
     """What passes the cuts, one sample at a time and in their order; the state is at its start before and after."""
     call = model.traced or model.call
     if model.reset is not None:
         model.reset()
-    with cuts.recording() as passed:
+    with cuts.recording() as calls_by_layer:
         for index in range(count):
             if index % max(1, count // PROGRESS_STEPS) == 0:
                 progress(f"running the float model for its recurrent layers {index + 1}/{count}")
             call([tf.constant(array[index : index + 1]) for array in samples])
     if model.reset is not None:
         model.reset()
-    return passed
+    return calls_by_layer
 
 
-def _settle(cuts: Cuts, passed: dict[str, list[Passing]]) -> list[str]:
+def _drop_unsuitable(cuts: Cuts, calls_by_layer: dict[str, list[RecordedCall]]) -> list[str]:
     """Drop the LSTMs that the first sample shows to be no single operator; sentences about them."""
-    obstacles = {cut.name: _obstacle(passed.get(cut.name, [])) for cut in cuts.lstms.values()}
+    obstacles = {cut.name: _obstacle(calls_by_layer.get(cut.name, [])) for cut in cuts.lstms.values()}
     return [_drop(cuts, cuts.lstms[name], obstacle) for name, obstacle in obstacles.items() if obstacle is not None]
 
 
@@ -571,7 +564,7 @@ def _drop(cuts: Cuts, cut: LstmCut, obstacle: str) -> str:
     return f"layer {cut.name!r} (LSTM) was unrolled: {obstacle}"
 
 
-def _obstacle(calls: list[Passing]) -> str | None:
+def _obstacle(calls: list[RecordedCall]) -> str | None:
     """Why a layer that was called like this cannot be cut."""
     if len(calls) != 1:
         return f"the model calls it {len(calls)} times"
@@ -583,29 +576,31 @@ def _obstacle(calls: list[Passing]) -> str | None:
     return passing.obstacle
 
 
-def _lstm_ends(cuts: Cuts, passed: dict[str, list[Passing]], notes: list[str], quantize: str) -> list[_End]:
+def _lstm_cuts(
+    cuts: Cuts, calls_by_layer: dict[str, list[RecordedCall]], notes: list[str], quantize: str
+) -> list[_CutEnds]:
     ends = []
     for name, cut in tuple(cuts.lstms.items()):
-        sequences = np.concatenate([np.asarray(passing.values[0], np.float32) for passing in passed[name]])
+        sequences = np.concatenate([np.asarray(passing.values[0], np.float32) for passing in calls_by_layer[name]])
         outputs, largest = run_lstm(cut, sequences)
-        said = np.concatenate([np.asarray(passing.values[1], np.float32) for passing in passed[name]])
-        off = np.abs((outputs if said.ndim == outputs.ndim else outputs[:, -1]) - said).max()
-        if not off <= SAME:
+        keras_outputs = np.concatenate([np.asarray(passing.values[1], np.float32) for passing in calls_by_layer[name]])
+        off = np.abs((outputs if keras_outputs.ndim == outputs.ndim else outputs[:, -1]) - keras_outputs).max()
+        if not off <= RELATIVE_TOLERANCE:
             notes.append(_drop(cuts, cut, f"its output differs from that of an LSTM by {off:.1g}"))
             continue
         if quantize in INTEGER and cell_bits(largest) is None:
             notes.append(_drop(cuts, cut, f"its cell state reaches {largest:.0f}, which is too large for the operator"))
             continue
         shape = (1, *outputs.shape[1:])
-        samples = outputs.reshape(len(outputs), *_long(shape, GIVEN_RANK)[1:])
-        ends.append(_End(name, (shape,), True, (samples,), largest))
+        samples = outputs.reshape(len(outputs), *_flat_shape(shape, GIVEN_RANK)[1:])
+        ends.append(_CutEnds(name, (shape,), True, (samples,), largest))
     return ends
 
 
-def _state_ends(cuts: Cuts, passed: dict[str, list[Passing]], count: int) -> list[_End]:
+def _state_cuts(cuts: Cuts, calls_by_layer: dict[str, list[RecordedCall]], count: int) -> list[_CutEnds]:
     ends = []
-    for cut in cuts.carried:
-        calls = passed.get(cut.name, [])
+    for cut in cuts.separate_states:
+        calls = calls_by_layer.get(cut.name, [])
         obstacle = _obstacle(calls[: len(calls) // count])
         if obstacle is not None:
             raise UnsupportedModelError(
@@ -614,16 +609,16 @@ def _state_ends(cuts: Cuts, passed: dict[str, list[Passing]], count: int) -> lis
             )
         columns = zip(*(passing.values for passing in calls), strict=True)
         samples = tuple(np.concatenate(column).astype(np.float32) for column in columns)
-        ends.append(_End(cut.name, cut.shapes, False, samples))
+        ends.append(_CutEnds(cut.name, cut.shapes, False, samples))
     return ends
 
 
-def _opened_model(tf: Any, model: FloatModel, cuts: Cuts, ends: Sequence[_End]) -> FloatModel:
+def _opened_model(tf: Any, model: FloatModel, cuts: Cuts, ends: Sequence[_CutEnds]) -> FloatModel:
     """The model with what its cut layers give as further inputs, and what they take as further outputs."""
     count = len(model.specs)
     call = model.traced or model.call
     specs = [
-        InputSpec(f"{end.name}_given_{i}", (_long(shape, GIVEN_RANK) if end.flat else shape)[1:], "float32")
+        InputSpec(f"{end.name}_given_{i}", (_flat_shape(shape, GIVEN_RANK) if end.flat else shape)[1:], "float32")
         for end in ends
         for i, shape in enumerate(end.shapes)
     ]
@@ -634,7 +629,7 @@ def _opened_model(tf: Any, model: FloatModel, cuts: Cuts, ends: Sequence[_End]) 
         with cuts.opened(given) as taken:
             results = list(call(tensors[:count]))
         for end in ends:
-            results += [tf.reshape(value, _long(value.shape, TAKEN_RANK)) for value in taken[end.name]]
+            results += [tf.reshape(value, _flat_shape(value.shape, TAKEN_RANK)) for value in taken[end.name]]
         return results
 
     return replace(
@@ -646,7 +641,7 @@ def _opened_model(tf: Any, model: FloatModel, cuts: Cuts, ends: Sequence[_End]) 
     )
 
 
-def _long(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+def _flat_shape(shape: Sequence[int], rank: int) -> tuple[int, ...]:
     """The shape of as many elements, in a row."""
     return (1, prod(shape), *[1] * (rank - 2))
 

@@ -1,7 +1,7 @@
-"""Places at which the traced model is cut open, so that what stands there can be put in after the conversion.
+"""Cuts in the traced model, at which layers are inserted after the conversion.
 
-What a cut layer takes becomes an output of the traced graph, what it gives becomes an input. While the float model
-runs, the same calls record what passes there: that calibrates the new inputs.
+The input of a cut layer becomes an output of the traced graph, and its output becomes an input. While the float model
+runs, the same calls record the values at the cut, which calibrate the new inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LstmCut:
     """An LSTM layer that is to become one operator.
 
     name: its scope. kernel, recurrent: (features, 4 units), (units, 4 units), gates in Keras's order input, forget,
-    cell, output. bias: (4 units,). stateful: its state lives on. demanded: it must become one.
+    cell, output. bias: (4 units,). stateful: its state lives on. demanded: it must become one operator.
     """
 
     name: str
@@ -34,21 +34,21 @@ class LstmCut:
 
     @property
     def units(self) -> int:
-        """The size of its output at each time step."""
+        """The size of the output at each time step."""
         return int(self.recurrent.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
 class StateCut:
-    """The states of a stateful layer, which the firmware is to carry: their shapes with batch. name: its scope."""
+    """The states of a stateful layer, which become variable tensors: their shapes with batch. name: its scope."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
-    """One call of a cut layer while the float model ran: what went in, and why it cannot be cut where it cannot."""
+class RecordedCall:
+    """A call of a cut layer by the float model: its inputs, and the reason if it cannot be cut."""
 
     values: tuple[Any, ...]
     obstacle: str | None = None
@@ -65,7 +65,7 @@ class Cuts:
         self.lstms: dict[str, LstmCut] = {}
         self.states: dict[str, StateCut] = {}
         self._mode: Literal["off", "recording", "open"] = "off"
-        self._passed: dict[str, list[Passing]] = {}
+        self._recorded_calls: dict[str, list[RecordedCall]] = {}
         self._given: Mapping[str, tuple[Any, ...]] = {}
         self._taken: dict[str, tuple[Any, ...]] = {}
 
@@ -73,7 +73,7 @@ class Cuts:
         return bool(self.lstms or self.states)
 
     @property
-    def carried(self) -> tuple[StateCut, ...]:
+    def separate_states(self) -> tuple[StateCut, ...]:
         """The states that the firmware carries itself: those of layers that are not one operator."""
         return tuple(cut for name, cut in self.states.items() if name not in self.lstms)
 
@@ -83,7 +83,7 @@ class Cuts:
 
     def record(self, name: str, *values: Any, obstacle: str | None = None) -> None:
         """Note a call of the layer."""
-        self._passed.setdefault(name, []).append(Passing(values, obstacle))
+        self._recorded_calls.setdefault(name, []).append(RecordedCall(values, obstacle))
 
     def given(self, name: str) -> tuple[Any, ...]:
         """What stands for the layer in the open graph."""
@@ -94,11 +94,11 @@ class Cuts:
         self._taken[name] = values
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[dict[str, list[Passing]]]:
+    def recording(self) -> Iterator[dict[str, list[RecordedCall]]]:
         """Within the block, calls are noted, per layer in order."""
-        self._mode, self._passed = "recording", {}
+        self._mode, self._recorded_calls = "recording", {}
         try:
-            yield self._passed
+            yield self._recorded_calls
         finally:
             self._mode = "off"
 

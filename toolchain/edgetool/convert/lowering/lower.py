@@ -1,6 +1,7 @@
-"""The plan of what is traced instead of a model's own calls, and the block in which it holds.
+"""Plan what is traced instead of a model's own calls, and apply it while a block runs.
 
-Augmentation that draws random numbers outside training too, and uses none of them: no counter in the graph.
+Augmentation layers draw random numbers outside training too, and do not use them: their counters are removed from the
+graph.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from edgetool.convert.lowering.context import (
 )
 from edgetool.convert.lowering.cuts import Cuts
 from edgetool.convert.lowering.normalization import normalize_by_channel
-from edgetool.convert.lowering.own_scales import give_own_scales
+from edgetool.convert.lowering.requantize import requantize_shared_tensors
 from edgetool.convert.request import INTEGER
 from edgetool.model.scopes import sanitised
 
@@ -33,7 +34,7 @@ from edgetool.model.scopes import sanitised
 AUGMENTATION = "keras.src.layers.preprocessing."
 
 
-def still_seeds(layer: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
+def fixed_seeds(layer: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
     """The seed generators of Keras's augmentation layers in a layer of Keras 3, each with a `next` that does not count.
 
     Keras 3.15 moves their state forward in every call, for which TFLM would need variables of int64.
@@ -41,10 +42,10 @@ def still_seeds(layer: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
     for part in layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ():
         if type(part).__module__.startswith(AUGMENTATION):
             for generator in part._seed_generators:
-                yield generator, _standing(generator)
+                yield generator, _without_counting(generator)
 
 
-def _standing(generator: Any) -> Callable[..., Any]:
+def _without_counting(generator: Any) -> Callable[..., Any]:
     def following(ordered: bool = True) -> Any:
         return generator.state.value * 1
 
@@ -146,7 +147,7 @@ def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> 
         lowered = rule(context, layer) if rule else None
         if modern:
             patches.append(_Patch(layer, "call", _in_scope(tf, scope, lowered or original)))
-            patches += [_Patch(generator, "next", following) for generator, following in still_seeds(layer)]
+            patches += [_Patch(generator, "next", following) for generator, following in fixed_seeds(layer)]
         elif lowered is not None:
             # autograph would convert a wrapper around the calls of tf_keras: there a scope is only told.
             patches.append(_Patch(layer, "call", lowered))
@@ -163,7 +164,7 @@ def plan_lowering(tf: Any, keras: Any, model: Any, options: LoweringOptions) -> 
         graph = tf.compat.v1.get_default_graph()
         if options.quantize in INTEGER:
             normalize_by_channel(tf, graph)
-            give_own_scales(tf, graph)
+            requantize_shared_tensors(tf, graph)
         keep_gelu(tf, graph)
 
     return Lowering(layers, output_scopes(model, scopes), tuple(notes), tuple(patches), cuts, finish)

@@ -1,11 +1,8 @@
-"""Normalizations and reductions in operators that TFLM has, in a form that survives int8.
+"""Lower normalizations and reductions to operators that TFLM has, in a form that stays accurate in int8.
 
-A batch normalization that no convolution before it takes in, as a depthwise convolution of size 1.
-
-As a product and a sum its factors have one scale for all channels, and the values are rounded twice; a convolution
-has a scale for each channel, rounds once, and takes in an activation that follows.
-
-Reductions that TFLM has no operator for, in those that it has.
+A batch normalization that no preceding convolution absorbs becomes a depthwise convolution of size 1. As a product and
+a sum, its factors would have one scale for all channels, and the values would be rounded twice; a convolution has a
+scale for each channel, rounds once, and absorbs an activation that follows.
 """
 
 from __future__ import annotations
@@ -19,11 +16,11 @@ from edgetool.convert.lowering.context import FunctionContext, Lower, LowerConte
 
 # L2_NORMALIZATION squares, sums and divides without rounding in between, but its results are 128ths: n values are
 # each about 1/sqrt(n). Measured, it is worth it up to so many values.
-MOST_IN_128THS = 16
+MAX_L2_VALUES = 16
 # The square of the 1e-6 to which TensorFlow Lite's L2_NORMALIZATION raises a smaller norm: zeros stay zeros, and rows
 # shorter than 1e-6 come out shorter than 1.
-TINY = 1e-12
-NOT_ZERO = 1e-20
+L2_EPSILON = 1e-12
+MEAN_EPSILON = 1e-20
 
 
 def _layer_normalization(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
@@ -66,8 +63,8 @@ def _unit_normalization(context: LowerContext, layer: Any) -> Callable[..., Any]
             # Neither SQUARE and SUM as Keras has it, at which int16x8 fails, nor MINIMUM, which has one scale for all.
             count = math.prod(inputs.shape[axis] for axis in axes)
             mean = tf.reduce_mean(inputs * inputs, axes, keepdims=True)
-            return inputs * (tf.math.rsqrt(mean + NOT_ZERO) / math.sqrt(count))
-        return tf.math.l2_normalize(inputs, -1, epsilon=TINY)
+            return inputs * (tf.math.rsqrt(mean + MEAN_EPSILON) / math.sqrt(count))
+        return tf.math.l2_normalize(inputs, -1, epsilon=L2_EPSILON)
 
     return call
 
@@ -79,13 +76,13 @@ def _by_root_mean_square(tf: Any, x: Any, axes: list[int], epsilon: float, quant
     count = x.shape[-1]
     # n * epsilon joins the sum of squares as the square of one value more.
     more = tf.fill((*x.shape[:-1], 1), math.sqrt(count * epsilon))
-    return tf.math.l2_normalize(tf.concat([x, more], -1), -1, epsilon=TINY)[..., :count] * math.sqrt(count)
+    return tf.math.l2_normalize(tf.concat([x, more], -1), -1, epsilon=L2_EPSILON)[..., :count] * math.sqrt(count)
 
 
 def _fits(shape: Any, axes: list[int], quantize: str) -> bool:
     """Whether int8's L2_NORMALIZATION is the better way; it is over the last axis."""
     alone = axes == [shape.rank - 1]
-    return quantize == "int8" and alone and shape.is_fully_defined() and shape[-1] <= MOST_IN_128THS
+    return quantize == "int8" and alone and shape.is_fully_defined() and shape[-1] <= MAX_L2_VALUES
 
 
 def _axes(axis: Any, rank: int) -> list[int]:
@@ -110,30 +107,30 @@ RULES: dict[str, Lower] = {
 # What tf.nn.batch_normalization calls its last operation: x * factor + shift.
 LAST = "batchnorm/add_1"
 # The converter takes a normalization into what made its input, but not into what reads its output.
-MATRIX = frozenset(["Conv2D", "Conv2DBackpropInput", "Conv3D", "DepthwiseConv2dNative", "MatMul"])
-PASSED = frozenset(["BiasAdd", "ExpandDims", "Identity", "Reshape", "Squeeze", "BatchToSpaceND"])
+ABSORBING = frozenset(["Conv2D", "Conv2DBackpropInput", "Conv3D", "DepthwiseConv2dNative", "MatMul"])
+PASS_THROUGH = frozenset(["BiasAdd", "ExpandDims", "Identity", "Reshape", "Squeeze", "BatchToSpaceND"])
 # TFLM keeps a multiplier and a shift of each channel of a convolution in the arena. All of them may take this part of
 # the largest tensor among those normalized: DenseNet121 would take more for them than for all else.
 BYTES_PER_CHANNEL = 8
-SHARE = 8
+LARGEST_TENSOR_SHARE = 8
 
 
 def normalize_by_channel(tf: Any, graph: Any) -> None:
     """Let the readers of such normalizations of images or series read convolutions, the first ones as memory allows."""
-    found = [last for last in graph.get_operations() if _is_alone(last)]
-    left = max((last.outputs[0].shape.num_elements() for last in found), default=0) // SHARE
+    found = [last for last in graph.get_operations() if _is_unabsorbed(last)]
+    left = max((last.outputs[0].shape.num_elements() for last in found), default=0) // LARGEST_TENSOR_SHARE
     for last in found:
         left -= BYTES_PER_CHANNEL * last.outputs[0].shape[-1]
         if left >= 0:
             _replace(tf, last)
 
 
-def _is_alone(last: Any) -> bool:
+def _is_unabsorbed(last: Any) -> bool:
     if last.type != "AddV2" or not last.name.endswith(LAST) or last.inputs[0].op.type != "Mul":
         return False
     x, factor = last.inputs[0].op.inputs
     read = bool(last.outputs[0].consumers())  # not by the caller alone
-    return read and not _taken_in(x) and _per_channel(factor, x) and _per_channel(last.inputs[1], x)
+    return read and not _is_absorbed(x) and _per_channel(factor, x) and _per_channel(last.inputs[1], x)
 
 
 def _replace(tf: Any, last: Any) -> None:
@@ -155,11 +152,11 @@ def _convolved(tf: Any, x: Any, factor: Any, shift: Any) -> Any:
     return result if x.shape.rank == 4 else tf.squeeze(result, 1)
 
 
-def _taken_in(x: Any) -> bool:
+def _is_absorbed(x: Any) -> bool:
     maker = x.op
-    while maker.type in PASSED:
+    while maker.type in PASS_THROUGH:
         maker = maker.inputs[0].op
-    return maker.type in MATRIX
+    return maker.type in ABSORBING
 
 
 def _per_channel(tensor: Any, x: Any) -> bool:
@@ -168,11 +165,11 @@ def _per_channel(tensor: Any, x: Any) -> bool:
         x.shape.rank in (3, 4)
         and x.shape.is_fully_defined()
         and tensor.shape.num_elements() == x.shape[-1] == tensor.shape[-1]
-        and all(one.type != "Placeholder" or one.outputs[0].dtype.name == "resource" for one in _above(tensor))
+        and all(one.type != "Placeholder" or one.outputs[0].dtype.name == "resource" for one in _ancestors(tensor))
     )
 
 
-def _above(tensor: Any) -> Iterator[Any]:
+def _ancestors(tensor: Any) -> Iterator[Any]:
     waiting, seen = [tensor.op], set()
     while waiting:
         operation = waiting.pop()
@@ -183,7 +180,7 @@ def _above(tensor: Any) -> Iterator[Any]:
 
 
 # REDUCE_PROD becomes so many multiplications at most.
-MOST_FACTORS = 64
+MAX_FACTORS = 64
 
 
 def _prod(context: FunctionContext) -> Callable[..., Any]:
@@ -195,7 +192,7 @@ def _prod(context: FunctionContext) -> Callable[..., Any]:
         if not x.shape.is_fully_defined() or dtype is not None or not x.dtype.is_floating:
             return context.original(x, axis=axis, keepdims=keepdims, dtype=dtype)
         count = math.prod(x.shape[place] for place in axes)
-        if count > MOST_FACTORS:
+        if count > MAX_FACTORS:
             context.refuse(
                 f"multiplies {count} values with each other, for which TFLM has no operator",
                 "sum logarithms instead",

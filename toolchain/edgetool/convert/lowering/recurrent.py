@@ -1,8 +1,7 @@
-"""Recurrent layers: one operator where the runtime has it, a copy for each time step elsewhere; never a loop.
+"""Lower recurrent layers to one operator if the runtime has it, or to a copy for each time step; never to a loop.
 
-States that outlive a call: of Keras's layers, and as variable tensors of a .tflite.
-
-TimeDistributed: Keras unrolls it into slices of any rank and a PACK; steps can be a batch instead.
+The states of stateful layers become variable tensors of the .tflite. The steps of TimeDistributed become a batch; Keras
+would unroll it into slices of any rank and a PACK.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ def reset_of(model: Any) -> Callable[[], None] | None:
 
 
 # What TFLM runs with a batch of one only, or what keeps state from call to call.
-ONE_AT_A_TIME = frozenset(
+SINGLE_BATCH_LAYERS = frozenset(
     "RNN SimpleRNN LSTM GRU Bidirectional ConvLSTM1D ConvLSTM2D ConvLSTM3D StackedRNNCells TimeDistributed".split()
 )
 
 
 def _time_distributed(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     tf, inner = context.tf, layer.layer
-    as_batch = not ONE_AT_A_TIME & set(_classes(inner))
+    as_batch = not SINGLE_BATCH_LAYERS & set(_class_names(inner))
 
     def call(inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         masked = mask is not None and getattr(inner, "_call_has_mask_arg", False)
@@ -60,7 +59,7 @@ def _time_distributed(context: LowerContext, layer: Any) -> Callable[..., Any] |
         batch, steps, *rest = inputs.shape.as_list()
         options = {"training": training} if getattr(inner, "_call_has_training_arg", False) else {}
         if as_batch:
-            return _unmerged(tf, inner.call(tf.reshape(inputs, (batch * steps, *rest)), **options), batch, steps)
+            return _split_batch(tf, inner.call(tf.reshape(inputs, (batch * steps, *rest)), **options), batch, steps)
         flat = tf.reshape(inputs, (batch, steps, -1))
         outputs = [
             tf.expand_dims(inner.call(tf.reshape(flat[:, step], (batch, *rest)), **options), 1) for step in range(steps)
@@ -70,14 +69,14 @@ def _time_distributed(context: LowerContext, layer: Any) -> Callable[..., Any] |
     return call
 
 
-def _unmerged(tf: Any, outputs: Any, batch: int, steps: int) -> Any:
+def _split_batch(tf: Any, outputs: Any, batch: int, steps: int) -> Any:
     return tf.reshape(outputs, (batch, steps, *outputs.shape[1:]))
 
 
-def _classes(layer: Any) -> list[str]:
+def _class_names(layer: Any) -> list[str]:
     return [
         *(kind.__name__ for kind in type(layer).__mro__),
-        *(name for child in children(layer) for name in _classes(child)),
+        *(name for child in children(layer) for name in _class_names(child)),
     ]
 
 
@@ -87,7 +86,7 @@ TIME_DISTRIBUTED_RULES: dict[str, Lower] = {"TimeDistributed": _time_distributed
 # About 16 operators and 8 KB of flash for each step of an LSTM or GRU: 2 MB, more than most microcontrollers have.
 MAX_STEPS = 256
 CONVOLUTIONAL = ("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "ConvLSTM", "ConvRNN")
-SHORTER = "shorten the sequence, or make the layer stateful and feed it a few time steps at a time"
+SHORTEN = "shorten the sequence, or make the layer stateful and feed it a few time steps at a time"
 # Schemes for which TensorFlow Lite and TFLM have one operator for a whole LSTM.
 FUSED_SCHEMES = frozenset(["int8", "float32"])
 
@@ -100,7 +99,7 @@ def _recurrent(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     if context.options.rnn == "fused":
         context.refuse("cannot be converted to a single operator: only LSTM can", "use --rnn auto or --rnn unrolled")
     if layer.stateful:
-        return _carried(context, layer)
+        return _with_separate_state(context, layer)
     may_loop = context.options.quantize not in INTEGER and context.options.rnn == "auto"
     return None if may_loop else _unrolled(context, layer)
 
@@ -118,7 +117,7 @@ def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
     kernel, recurrent = (weights.numpy().astype(np.float32) for weights in (cell.kernel, cell.recurrent_kernel))
     bias = cell.bias.numpy().astype(np.float32) if layer.use_bias else np.zeros(kernel.shape[1], np.float32)
     cuts.lstms[name] = LstmCut(name, kernel, recurrent, bias, bool(layer.stateful), demanded)
-    plain = _carried(context, layer) if layer.stateful else _unrolled(context, layer)
+    plain = _with_separate_state(context, layer) if layer.stateful else _unrolled(context, layer)
 
     def call(sequence: Any, *args: Any, **kwargs: Any) -> Any:
         mode = cuts.mode(name)
@@ -126,16 +125,16 @@ def _lstm(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
             return plain(sequence, *args, **kwargs)
         if mode == "recording":
             made = plain(sequence, *args, **kwargs)
-            cuts.record(name, _in_order(context, layer, sequence), made, obstacle=_obstacle_of_call(args, kwargs))
+            cuts.record(name, _in_time_order(context, layer, sequence), made, obstacle=_call_obstacle(args, kwargs))
             return made
-        cuts.take(name, _in_order(context, layer, sequence))
+        cuts.take(name, _in_time_order(context, layer, sequence))
         (outputs,) = cuts.given(name)
         return outputs if layer.return_sequences else outputs[:, -1]
 
     return call
 
 
-def _in_order(context: LowerContext, layer: Any, sequence: Any) -> Any:
+def _in_time_order(context: LowerContext, layer: Any, sequence: Any) -> Any:
     """The sequence, (batch, steps, features), as the layer walks through it."""
     if getattr(layer, "time_major", False):
         sequence = context.tf.transpose(sequence, (1, 0, 2))
@@ -181,7 +180,7 @@ def _obstacle(context: LowerContext, layer: Any) -> str | None:
     return None
 
 
-def _obstacle_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+def _call_obstacle(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     """Why it cannot, by how the model calls it."""
     given = dict(zip(("initial_state", "mask"), args, strict=False)) | kwargs
     if given.get("initial_state") is not None:
@@ -199,13 +198,13 @@ def _unrolled(context: LowerContext, layer: Any) -> Callable[..., Any]:
         if cuts.mode(name) == "recording":
             return original(sequence, *args, **kwargs)
         _check_steps(context, sequence.shape[0 if getattr(layer, "time_major", False) else 1])
-        with _as_inference(layer):
+        with _unrolled_inference(layer):
             return original(sequence, *args, **kwargs)
 
     return call
 
 
-def _carried(context: LowerContext, layer: Any) -> Callable[..., Any]:
+def _with_separate_state(context: LowerContext, layer: Any) -> Callable[..., Any]:
     """The layer's own call with its states cut out."""
     original, cuts, name = context.original, context.cuts, context.scope
     states = stored_states(layer)
@@ -255,11 +254,11 @@ def _check_steps(context: LowerContext, steps: int | None) -> None:
     if steps is None:
         context.refuse("takes sequences of variable length", "use an input with a fixed number of time steps")
     if steps > MAX_STEPS:
-        context.refuse(f"would become {steps} copies, one for each time step; the limit is {MAX_STEPS}", SHORTER)
+        context.refuse(f"would become {steps} copies, one for each time step; the limit is {MAX_STEPS}", SHORTEN)
 
 
 @contextlib.contextmanager
-def _as_inference(layer: Any) -> Iterator[None]:
+def _unrolled_inference(layer: Any) -> Iterator[None]:
     """The layer unrolled, and without the random masks that dropout makes even where it does not apply them."""
     with contextlib.ExitStack() as changes:
         changes.enter_context(_with(layer, unroll=True, _could_use_gpu_kernel=False))

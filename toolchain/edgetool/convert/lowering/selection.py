@@ -1,8 +1,7 @@
-"""Looking up by index, and masks, with the operators that TFLM has.
+"""Lower index lookups, conversions to indices, and masks, to operators that TFLM has.
 
-Looking up by index and turning numbers into indices, with the operators that TFLM has.
-
-Masks without REDUCE_ANY, and attention that leaves out positions without sums of -1e9, in which int8 loses all.
+Masks do not use REDUCE_ANY, and attention leaves out positions without adding -1e9, which would lose all precision in
+int8.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from edgetool.convert.lowering.context import FunctionContext, Lower, LowerConte
 INT8_INDICES = 127
 
 
-def whole(tf: Any, x: Any) -> Any:
+def rounded_indices(tf: Any, x: Any) -> Any:
     """Whole numbers of any type as int32. Keras cuts off, but what was 5 may be 4.99 after quantization."""
     x = _source(x)
     return tf.cast(tf.floor(x + 0.5) if x.dtype.is_floating else x, "int32")
@@ -47,7 +46,7 @@ def _embedding(context: LowerContext, layer: Any) -> Callable[..., Any] | None:
                 f"accepts {layer.input_dim} indices as {inputs.dtype.name}, and int8 cannot represent that many",
                 "declare the model's input with dtype='int32'",
             )
-        outputs = tf.gather(tf.convert_to_tensor(layer.embeddings), whole(tf, inputs))
+        outputs = tf.gather(tf.convert_to_tensor(layer.embeddings), rounded_indices(tf, inputs))
         return tf.cast(outputs, layer.compute_dtype)
 
     return call
@@ -138,7 +137,7 @@ def _extreme(name: str) -> LowerFunction:
 
 def _encoded(tf: Any, one_hot: Callable[..., Any], x: Any, mode: str, depth: int, dtype: Any, weights: Any) -> Any:
     """CategoryEncoding's modes out of one-hot vectors: bincount is no operator of TensorFlow Lite."""
-    x = whole(tf, tf.convert_to_tensor(x))
+    x = rounded_indices(tf, tf.convert_to_tensor(x))
     if mode == "one_hot":
         return one_hot(tf.squeeze(x, -1) if x.shape.rank > 1 and x.shape[-1] == 1 else x, depth, dtype=dtype)
     vectors = one_hot(x, depth, dtype=dtype if weights is None else weights.dtype)
@@ -194,7 +193,7 @@ LOOKUP_FUNCTIONS: dict[str, LowerFunction] = {
 
 
 # Below the largest score that counts: exp(-16) is 1e-7.
-FAR = 16.0
+MASK_DISTANCE = 16.0
 
 
 def _any(context: FunctionContext) -> Callable[..., Any]:
@@ -227,10 +226,10 @@ def masked_scores(tf: Any, scores: Any, mask: Any, quantize: str) -> Any:
         # what counts is not below it, so that the largest of all is the largest that counts.
         kept = tf.cast(mask, scores.dtype)
         above = (scores + _largest(tf, scores * -1.0)) * kept
-        return above - _largest(tf, above) + (kept - 1) * FAR
+        return above - _largest(tf, above) + (kept - 1) * MASK_DISTANCE
     lowest = tf.reduce_min(scores, -1, keepdims=True)
     largest = tf.reduce_max(tf.where(mask, scores, lowest), -1, keepdims=True)
-    return tf.maximum(tf.where(mask, scores - largest, -FAR), -FAR)
+    return tf.maximum(tf.where(mask, scores - largest, -MASK_DISTANCE), -MASK_DISTANCE)
 
 
 def _largest(tf: Any, scores: Any) -> Any:

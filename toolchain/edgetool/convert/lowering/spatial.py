@@ -1,14 +1,9 @@
-"""Pools, volumes, interpolations and copies along axes, with the operators that TFLM has.
+"""Lower pooling, volumes, resizing, copies along axes and the short-time Fourier transform to operators that TFLM has.
 
-Volumes: TFLM has neither CONV_3D nor a STRIDED_SLICE of five dimensions.
-
-Pools that TFLM lacks: over volumes, and to a given size (adaptive).
-
-Interpolations that TFLM has no operator for: a resize is a matrix along the height and one along the width.
-
-Copies along an axis: TFLM has no TILE, but BROADCAST_TO in every type, and RESIZE_NEAREST_NEIGHBOR for images.
-
-The short-time Fourier transform as one convolution with windowed sines: TFLM has no RFFT2D.
+TFLM has no CONV_3D, no STRIDED_SLICE of five dimensions, and no pooling of volumes or to a given size (adaptive). It
+has no TILE, but BROADCAST_TO in every type, and RESIZE_NEAREST_NEIGHBOR for images. A resize with another interpolation
+is a matrix along the height and one along the width. TFLM has no RFFT2D: the transform is one convolution with windowed
+sines.
 """
 
 from __future__ import annotations

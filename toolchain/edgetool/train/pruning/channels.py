@@ -1,6 +1,6 @@
-"""Which channels of a network can only be removed together, and what one call of a layer says about them.
+"""Channels that can only be removed together, and what one call of a layer tells about them.
 
-One call of one layer as the rules see it, and what they write down about the layer.
+A rule receives a LayerCall and records what it finds in the layer's LayerFacts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ Residue = npt.NDArray[np.object_]
 
 
 class Channels:
-    """Symbols, those that stand and fall together, and why some must stay."""
+    """The channels of a model as symbols: which can only be removed together, and why some must stay."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._reasons: dict[int, str] = {}
 
     def new(self, count: int) -> Symbols:
-        """Symbols that nothing else knows yet."""
+        """Return new symbols."""
         first = len(self._parents)
         self._parents.extend(range(first, first + count))
         return np.arange(first, first + count, dtype=np.int64)
 
     def frozen(self, count: int, reason: str) -> Symbols:
-        """New symbols that stay."""
+        """Return new symbols that must stay."""
         symbols = self.new(count)
         self.freeze(symbols, reason)
         return symbols
 
     def root(self, symbol: int) -> int:
-        """The symbol that stands for all those tied to this one: the first that was made."""
+        """Return the representative of the symbols tied to this one: the oldest."""
         parents = self._parents
         while parents[symbol] != symbol:
             parents[symbol] = parents[parents[symbol]]
@@ -44,11 +44,11 @@ class Channels:
         return symbol
 
     def roots(self, symbols: Symbols) -> Symbols:
-        """The root of each."""
+        """Return the root of each symbol."""
         return np.fromiter((self.root(int(symbol)) for symbol in symbols), dtype=np.int64, count=len(symbols))
 
     def tie(self, left: Symbols, right: Symbols) -> None:
-        """Let the channels of two equally long axes be removed in pairs."""
+        """Tie the channels of two equally long axes, so that they are removed in pairs."""
         for a, b in set(zip(left.tolist(), right.tolist(), strict=True)):
             first, second = sorted((self.root(a), self.root(b)))
             if first == second:
@@ -59,24 +59,24 @@ class Channels:
                 self._reasons.setdefault(first, reason)
 
     def freeze(self, symbols: Symbols, reason: str, *, foremost: bool = False) -> None:
-        """Let these stay. The first reason given is the one told, unless another is foremost."""
+        """Keep these channels. The first reason is reported, unless another is foremost."""
         for symbol in set(symbols.tolist()):
             root = self.root(symbol)
             if foremost or root not in self._reasons:
                 self._reasons[root] = reason
 
     def reason(self, symbol: int) -> str | None:
-        """Why this one stays; None when it can be removed."""
+        """Return why this channel stays; None if it can be removed."""
         return self._reasons.get(self.root(symbol))
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What is known of a tensor: along which axis its channels lie, and which they are.
+    """A tensor with the axis of its channels.
 
-    spec: the symbolic tensor, with the batch. axis: of the channels, the batch not counted; None when nothing of the
-    tensor can be removed, and origin then says where it comes from. symbols: one per index of that axis. residue: for
-    each of them None, or what makes its value other than zero once all parameters of that channel are zero.
+    spec: the symbolic tensor, with the batch. axis: of the channels, without the batch; None if no channel can be
+    removed, and origin then describes where the tensor comes from. symbols: one per index of that axis. residue: for
+    each of them None, or the reason why its value is not zero when all parameters of that channel are zero.
     """
 
     spec: Any
@@ -92,17 +92,17 @@ class Signal:
 
 
 def opaque(spec: Any, origin: str) -> Signal:
-    """A tensor that stays as it is."""
+    """Return a tensor whose channels cannot be removed."""
     return Signal(spec, None, np.zeros(0, np.int64), no_residue(0), origin)
 
 
 def no_residue(count: int) -> Residue:
-    """Channels that are zero once removed."""
+    """Return the residue of channels that are zero after their removal."""
     return np.full(count, None, dtype=object)
 
 
-def either(residues: Sequence[Residue]) -> Residue:
-    """What is left of a sum: of the first term that leaves something."""
+def sum_residue(residues: Sequence[Residue]) -> Residue:
+    """Return the residue of a sum: per channel, of the first term that has one."""
     result = residues[0].copy()
     for residue in residues[1:]:
         for index in np.flatnonzero(residue != None):  # noqa: E711
@@ -111,8 +111,8 @@ def either(residues: Sequence[Residue]) -> Residue:
     return result
 
 
-def both(residues: Sequence[Residue]) -> Residue:
-    """What is left of a product: nothing where any factor is zero."""
+def product_residue(residues: Sequence[Residue]) -> Residue:
+    """Return the residue of a product: none if any factor is zero."""
     result = residues[0].copy()
     for residue in residues[1:]:
         result[residue == None] = None  # noqa: E711
@@ -121,25 +121,25 @@ def both(residues: Sequence[Residue]) -> Residue:
 
 @dataclass(slots=True)
 class LayerFacts:
-    """What pruning must know of a layer to build it again, over all its calls.
+    """What pruning needs to rebuild a layer, from all its calls.
 
-    label: its name, with the names of the models around it where it is not unique. weights: (position in
+    label: its name, with the names of the models around it if it is not unique. weights: (position in
     layer.weights, axis) -> the channels along that axis. sizes: key of its configuration -> the position in that
-    entry, None for the entry itself, and the channels that it counts. made: the channels that the layer makes, for a
-    layer that can lose outputs. kernel: position and axis of the weight that makes them. scale: position of a batch
-    normalization's gamma. whole: why a layer with parameters keeps its size. given_up: whether the channels of some
-    call could not be followed.
+    entry, None for the entry itself, and the channels that it counts. output_channels: the channels that the layer
+    produces, if it can lose outputs. kernel: position and axis of the weight that produces them. scale: position of
+    a batch normalization's gamma. kept_reason: why a layer with parameters keeps its size. untracked: whether the
+    channels of some call could not be tracked.
     """
 
     layer: Any
     label: str
     weights: dict[tuple[int, int], Symbols] = field(default_factory=dict)
     sizes: dict[str, tuple[int | None, Symbols]] = field(default_factory=dict)
-    made: Symbols | None = None
+    output_channels: Symbols | None = None
     kernel: tuple[int, int] = (0, 0)
     scale: int | None = None
-    whole: str = ""
-    given_up: bool = False
+    kept_reason: str = ""
+    untracked: bool = False
 
     @property
     def kind(self) -> str:
@@ -151,7 +151,7 @@ class LayerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LayerCall:
     """A call of a layer. arguments: positional ones, tensors as Signals. specs: of its outputs."""
 
     keras: Any
@@ -166,7 +166,7 @@ class Call:
         return self.facts.layer
 
     def along(self, signal: Signal, axis: int) -> Symbols:
-        """The channels of a tensor along an axis: frozen ones where it has none there."""
+        """Return the channels of a tensor along an axis; frozen ones if it has none there."""
         if signal.axis == axis:
             return signal.symbols
         reason = f"linked by {self.facts} to {signal.origin}, whose channels cannot be removed"
@@ -176,7 +176,7 @@ class Call:
         return self.channels.frozen(signal.shape[axis] or 0, reason)
 
     def consumed(self, signal: Signal, axis: int) -> Symbols:
-        """The same for a kernel that sums over them: a channel that would leave a constant in the sum stays."""
+        """Return them for a kernel that sums over them: a channel that would leave a constant in the sum stays."""
         symbols = self.along(signal, axis)
         if signal.axis == axis:
             for index in np.flatnonzero(signal.residue != None):  # noqa: E711
@@ -187,14 +187,14 @@ class Call:
         return symbols
 
     def index(self, weight: Any, axis: int, symbols: Symbols) -> tuple[int, int]:
-        """Note that an axis of a weight (from the front) is indexed by these channels; its place in the notes."""
+        """Record that an axis of a weight (from the front) is indexed by these channels; return position and axis."""
         position = next(place for place, own in enumerate(self.layer.weights) if own is weight)
         known = self.facts.weights.setdefault((position, axis), symbols)
         self.channels.tie(known, symbols)
         return position, axis
 
     def size(self, key: str, position: int | None, symbols: Symbols) -> None:
-        """Note that an entry of the configuration counts these channels. Calls that disagree freeze theirs."""
+        """Record that an entry of the configuration counts these channels. Calls that disagree freeze theirs."""
         before, known = self.facts.sizes.setdefault(key, (position, symbols))
         if before == position and len(known) == len(symbols):
             self.channels.tie(known, symbols)
@@ -203,25 +203,25 @@ class Call:
             self.channels.freeze(found, f"{self.facts} is shared by calls with different channels")
 
     def make(self, count: int) -> Symbols:
-        """The channels that this layer makes: the same in every call."""
-        if self.facts.made is None:
-            self.facts.made = self.channels.new(count)
-        return self.facts.made
+        """Return the channels that this layer produces: the same in every call."""
+        if self.facts.output_channels is None:
+            self.facts.output_channels = self.channels.new(count)
+        return self.facts.output_channels
 
     def output(self, axis: int, symbols: Symbols, residue: Residue | None = None) -> list[Signal]:
-        """The one output of the layer."""
+        """Return the only output of the layer."""
         left = no_residue(len(symbols)) if residue is None else residue
         return [Signal(self.specs[0], axis, symbols, left)]
 
-    def give_up(self, signals: Sequence[Signal], why: str = "through which channels cannot be tracked") -> list[Signal]:
-        """Freeze what goes in, and know nothing of what comes out."""
-        self.facts.given_up = True
+    def untrack(self, signals: Sequence[Signal], why: str = "through which channels cannot be tracked") -> list[Signal]:
+        """Freeze the inputs, and return outputs without removable channels."""
+        self.facts.untracked = True
         for signal in signals:
             self.channels.freeze(signal.symbols, f"feeds {self.facts}, {why}")
         return self.unknown(signals)
 
     def unknown(self, signals: Sequence[Signal] = ()) -> list[Signal]:
-        """Outputs without channels that can be removed; those of a layer without weights come from its first input."""
+        """Return outputs without removable channels; the origin of a layer without weights is its first input."""
         origin = f"the output of {self.facts}"
         if signals and signals[0].axis is None and not getattr(self.layer, "weights", ()):
             origin = signals[0].origin

@@ -1,8 +1,7 @@
-"""Structured pruning: removes whole channels from a Keras model.
+"""Structured pruning: remove whole channels from a Keras model.
 
-Which channels to remove: groups of units that can stand in for each other, ranked. Pure but for reading weights.
-
-Builds a model again without the removed channels, with what is left of its weights.
+Groups of units that can replace each other are ranked, and the lowest-ranked units are removed. The model is then
+rebuilt without them, with the remaining weights.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from edgetool.convert.float_model import explain
-from edgetool.convert.request import METHODS
+from edgetool.convert.float_model import explain_keras_error
+from edgetool.convert.request import PRUNING_METHODS
 from edgetool.errors import InternalError, UnsupportedModelError, UsageError
 from edgetool.train.pruning.channels import LayerFacts, Symbols
 from edgetool.train.pruning.trace import SEPARATOR, Trace, graph_of, input_key, is_model, layers_of, matches, trace
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Units made by the same layers. A unit is a symbol that stands for channels which go together."""
+class ChannelGroup:
+    """Units produced by the same layers. A unit is a symbol for channels that are removed together."""
 
     makers: tuple[LayerFacts, ...]
     units: tuple[int, ...]
@@ -33,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """removed: the units that go, by their symbol. notes: what the user should know of the ranking."""
+    """The units to remove, by their symbols. notes: about the ranking, for the user."""
 
     removed: frozenset[int]
     notes: tuple[str, ...]
@@ -41,37 +40,38 @@ class Choice:
 
 def makers(trace: Trace) -> tuple[LayerFacts, ...]:
     """The layers that make channels, in order of their first calls."""
-    return tuple(facts for facts in trace.facts.values() if facts.made is not None)
+    return tuple(facts for facts in trace.facts.values() if facts.output_channels is not None)
 
 
-def made_units(trace: Trace, facts: LayerFacts) -> Symbols:
-    """The unit of each of a layer's output channels."""
-    return trace.channels.roots(facts.made) if facts.made is not None else np.zeros(0, np.int64)
+def layer_units(trace: Trace, facts: LayerFacts) -> Symbols:
+    """Return the unit of each of a layer's output channels."""
+    return trace.channels.roots(facts.output_channels) if facts.output_channels is not None else np.zeros(0, np.int64)
 
 
-def groups(trace: Trace) -> tuple[Group, ...]:
-    """The groups that can lose units."""
+def groups(trace: Trace) -> tuple[ChannelGroup, ...]:
+    """Return the groups that can lose units."""
     by_unit: dict[int, list[int]] = {}
     layers = makers(trace)
     for number, facts in enumerate(layers):
-        for unit in dict.fromkeys(made_units(trace, facts).tolist()):
+        for unit in dict.fromkeys(layer_units(trace, facts).tolist()):
             if trace.channels.reason(unit) is None:
                 by_unit.setdefault(unit, []).append(number)
     members: dict[tuple[int, ...], list[int]] = {}
     for unit, numbers in by_unit.items():
         members.setdefault(tuple(numbers), []).append(unit)
     return tuple(
-        Group(tuple(layers[number] for number in numbers), tuple(sorted(units))) for numbers, units in members.items()
+        ChannelGroup(tuple(layers[number] for number in numbers), tuple(sorted(units)))
+        for numbers, units in members.items()
     )
 
 
 def count_to_remove(level: float, units: int) -> int:
-    """The whole number of units in a share below 1, which is meant as it is written in decimal: one at least stays."""
+    """Return the number of units in a share below 1, taken as its decimal notation; at least one unit stays."""
     return math.floor(Fraction(repr(float(level))) * units)
 
 
 def choose(trace: Trace, level: float, method: str) -> Choice:
-    """The lowest-ranked units of every group; those of a level are among those of any higher one.
+    """Choose the lowest-ranked units of every group; a higher level removes a superset.
 
     l1: the sum over the layers of a group of the L1 norm of the unit's part of the kernel, over the layer's mean for
     one channel (Li et al., Pruning Filters for Efficient ConvNets, 2017). batch-norm: the sum of |gamma| on the unit
@@ -89,19 +89,19 @@ def choose(trace: Trace, level: float, method: str) -> Choice:
         else:
             without.extend(facts.label for facts in group.makers)
             for facts in group.makers:
-                for unit, norm in zip(made_units(trace, facts).tolist(), norms[id(facts)], strict=True):
+                for unit, norm in zip(layer_units(trace, facts).tolist(), norms[id(facts)], strict=True):
                     if unit in scores:
                         scores[unit] += float(norm)
         ranked = sorted(group.units, key=lambda unit: (scores[unit], unit))
         removed.extend(ranked[: count_to_remove(level, len(ranked))])
     notes: tuple[str, ...] = ()
     if method == "batch-norm" and without:
-        notes = (f"ranked by L1 norm because there is no batch normalization with a scale: {listed(without)}",)
+        notes = (f"ranked by L1 norm because there is no batch normalization with a scale: {format_names(without)}",)
     return Choice(frozenset(removed), notes)
 
 
 def _norms(facts: LayerFacts) -> Sequence[float]:
-    """L1 norm of each output channel's part of the kernel, relative to their mean."""
+    """Return the L1 norm of each output channel's part of the kernel, relative to their mean."""
     position, axis = facts.kernel
     kernel = np.abs(np.asarray(facts.layer.weights[position], dtype=np.float64))
     sums = kernel.sum(axis=tuple(place for place in range(kernel.ndim) if place != axis))
@@ -122,32 +122,32 @@ def _gammas(trace: Trace) -> dict[int, float]:
     return result
 
 
-def listed(names: Sequence[str], shown: int = 6) -> str:
-    """Some of the names, and how many more there are."""
+def format_names(names: Sequence[str], shown: int = 6) -> str:
+    """Return some of the names, and the number of the others."""
     unique = list(dict.fromkeys(names))
     text = ", ".join(repr(name) for name in unique[:shown])
     return text if len(unique) <= shown else f"{text} and {len(unique) - shown} more"
 
 
 def rebuild(keras: Any, model: Any, trace: Trace, removed: frozenset[int]) -> Any:
-    """A new model of the same structure and names; the given one stays as it is.
+    """Build a new model of the same structure and names; the given one stays as it is.
 
-    Raises UnsupportedModelError naming a layer that its own configuration does not build.
+    Raises UnsupportedModelError naming a layer that cannot be rebuilt from its configuration.
     """
-    return _Builder(keras, trace, removed).run(model)
+    return _Rebuilder(keras, trace, removed).run(model)
 
 
-class _Builder:
+class _Rebuilder:
     def __init__(self, keras: Any, trace: Trace, removed: frozenset[int]) -> None:
         self._keras = keras
         self._trace = trace
         self._removed = np.array(sorted(removed), dtype=np.int64)
-        self._made: dict[int, Any] = {}
+        self._rebuilt: dict[int, Any] = {}
 
     def run(self, model: Any) -> Any:
-        """The new model, with its weights and with what can be trained as it was."""
+        """Return the new model, with its weights and the same trainable flags."""
         result = self._model(model)
-        pairs = [(self._trace.facts[key], new) for key, new in self._made.items() if key in self._trace.facts]
+        pairs = [(self._trace.facts[key], new) for key, new in self._rebuilt.items() if key in self._trace.facts]
         result.trainable = model.trainable
         # A model sets the flag of all that is in it: models first, the outer ones before the inner.
         for facts, new in sorted(pairs, key=lambda pair: not is_model(self._keras, pair[0].layer)):
@@ -155,11 +155,11 @@ class _Builder:
                 new.trainable = facts.layer.trainable
         for facts, new in pairs:
             if hasattr(facts.layer, "weights") and not is_model(self._keras, facts.layer):
-                self._fill(facts, new)
+                self._copy_weights(facts, new)
         return result
 
-    def _kept(self, symbols: Symbols) -> Any:
-        """Indices of the channels that stay."""
+    def _kept_indices(self, symbols: Symbols) -> Any:
+        """Return the indices of the channels that stay."""
         return np.flatnonzero(~np.isin(self._trace.channels.roots(symbols), self._removed))
 
     def _model(self, model: Any, facts: LayerFacts | None = None) -> Any:
@@ -184,52 +184,52 @@ class _Builder:
         shape = list(tensor.shape)
         known = facts.sizes.get(input_key(number)) if facts is not None else None
         if known is not None and known[0] is not None:
-            shape[known[0] + 1] = len(self._kept(known[1]))
+            shape[known[0] + 1] = len(self._kept_indices(known[1]))
         return shape
 
     def _layer(self, layer: Any) -> Any:
-        if id(layer) not in self._made:
+        if id(layer) not in self._rebuilt:
             facts = self._trace.facts.get(id(layer))
             if is_model(self._keras, layer):
-                self._made[id(layer)] = None  # before what is in it
-                self._made[id(layer)] = self._model(layer, facts)
+                self._rebuilt[id(layer)] = None  # before what is in it
+                self._rebuilt[id(layer)] = self._model(layer, facts)
             else:
-                self._made[id(layer)] = self._again(layer, facts)
-        return self._made[id(layer)]
+                self._rebuilt[id(layer)] = self._rebuild_layer(layer, facts)
+        return self._rebuilt[id(layer)]
 
-    def _again(self, layer: Any, facts: LayerFacts | None) -> Any:
+    def _rebuild_layer(self, layer: Any, facts: LayerFacts | None) -> Any:
         config = _unbuilt(layer.get_config())
-        if facts is not None and self._loses(facts):
+        if facts is not None and self._loses_channels(facts):
             for key, (position, symbols) in facts.sizes.items():
                 if position is None and len(symbols):
-                    config[key] = len(self._kept(symbols))
+                    config[key] = len(self._kept_indices(symbols))
                 elif position is not None:
                     sizes = list(config[key])
-                    sizes[position] = len(self._kept(symbols))
+                    sizes[position] = len(self._kept_indices(symbols))
                     config[key] = tuple(sizes)
-            # Their values are overwritten; one made for the old shape would not fit.
+            # Their values are overwritten; a constant of the old shape would not fit.
             config |= {key: "zeros" for key in config if key.endswith("_initializer")}
-        own: dict[str, Any] = {type(layer).__name__: type(layer)}
+        custom_objects: dict[str, Any] = {type(layer).__name__: type(layer)}
         activation: Any = getattr(layer, "activation", None)
         if hasattr(activation, "__name__"):
-            own[activation.__name__] = activation
+            custom_objects[activation.__name__] = activation
         safe_mode = self._keras.src.saving.serialization_lib.SafeModeScope
         try:
             # The layer is here already: whatever code it carries was loaded with the model.
-            with safe_mode(False), self._keras.saving.custom_object_scope(own):
+            with safe_mode(False), self._keras.saving.custom_object_scope(custom_objects):
                 return type(layer).from_config(config)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise UnsupportedModelError(
-                f"cannot be rebuilt from its configuration: {explain(error)[0]}",
+                f"cannot be rebuilt from its configuration: {explain_keras_error(error)[0]}",
                 where=f"layer {layer.name!r} ({type(layer).__name__})",
                 fix="define get_config in its class so that it returns the arguments of the constructor",
             ) from error
 
-    def _loses(self, facts: LayerFacts) -> bool:
+    def _loses_channels(self, facts: LayerFacts) -> bool:
         known = (*facts.weights.values(), *(symbols for _, symbols in facts.sizes.values()))
-        return any(len(self._kept(symbols)) < len(symbols) for symbols in known)
+        return any(len(self._kept_indices(symbols)) < len(symbols) for symbols in known)
 
-    def _fill(self, facts: LayerFacts, new: Any) -> None:
+    def _copy_weights(self, facts: LayerFacts, new: Any) -> None:
         old = [np.asarray(weight) for weight in facts.layer.weights]
         values = []
         for position, value in enumerate(old):
@@ -237,7 +237,7 @@ class _Builder:
             for axis in range(value.ndim):
                 symbols = facts.weights.get((position, axis))
                 if symbols is not None:
-                    kept[axis] = self._kept(symbols)
+                    kept[axis] = self._kept_indices(symbols)
             values.append(value[np.ix_(*kept)] if kept else value)
         shapes = [tuple(weight.shape) for weight in new.weights]
         if shapes != [value.shape for value in values]:
@@ -251,15 +251,15 @@ class _Builder:
 
 
 def _unbuilt(value: Any) -> Any:
-    """A configuration without the shapes that wrapped layers were built for."""
+    """Return a configuration without the shapes that wrapped layers were built for."""
     if isinstance(value, dict):
         return {key: _unbuilt(item) for key, item in value.items() if key != "build_config"}
     return [_unbuilt(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A layer that keeps all channels or some that others lose, and why."""
+class UnprunedLayer:
+    """A layer that keeps all channels, or some that the level would remove, and why."""
 
     layer: str
     reason: str
@@ -276,7 +276,7 @@ class Pruned:
 
     model: Any
     removed: dict[str, tuple[int, ...]]
-    left_alone: tuple[LeftAlone, ...]
+    left_alone: tuple[UnprunedLayer, ...]
     parameters: int
     original_parameters: int
     notes: tuple[str, ...]
@@ -305,26 +305,26 @@ def prune(
         raise UsageError(
             f"{level} is not a valid pruning level", fix="use the fraction of channels to remove: 0 to less than 1"
         )
-    if method not in METHODS:
-        raise UsageError(f"unknown pruning method {method!r}", fix=f"use {' or '.join(METHODS)}")
+    if method not in PRUNING_METHODS:
+        raise UsageError(f"unknown pruning method {method!r}", fix=f"use {' or '.join(PRUNING_METHODS)}")
     paths = [path for path, _ in layers_of(keras, model)]
     lacking = [pattern for pattern in exclude if not any(matches(pattern, path) for path in paths)]
     if lacking and not may_lack:
         raise _no_layer(lacking[0], paths)
-    found = trace(keras, model, exclude)
-    choice = choose(found, level, method)
-    result = rebuild(keras, model, found, choice.removed)
+    traced = trace(keras, model, exclude)
+    choice = choose(traced, level, method)
+    result = rebuild(keras, model, traced, choice.removed)
     shapes, before = ([tuple(tensor.shape) for tensor in each.outputs] for each in (result, model))
     if shapes != before:
         raise InternalError(f"pruning changed the outputs of model {model.name!r} from {before} to {shapes}")
-    removed = _removed(found, choice.removed)
+    removed = _removed(traced, choice.removed)
     notes = (*choice.notes, *(f"exclude: there is no layer named {pattern!r}" for pattern in lacking))
     if level > 0 and not removed:
         notes = (*notes, "no channel can be removed at this level, so no layer was pruned")
     return Pruned(
         model=result,
         removed=removed,
-        left_alone=_left_alone(found, level) if level > 0 else (),
+        left_alone=_left_alone(traced, level) if level > 0 else (),
         parameters=int(result.count_params()),
         original_parameters=int(model.count_params()),
         notes=notes,
@@ -341,36 +341,37 @@ def _no_layer(pattern: str, paths: Sequence[tuple[str, ...]]) -> UsageError:
     )
 
 
-def _removed(found: Trace, units: frozenset[int]) -> dict[str, tuple[int, ...]]:
+def _removed(traced: Trace, units: frozenset[int]) -> dict[str, tuple[int, ...]]:
     gone = np.array(sorted(units), dtype=np.int64)
     indices = {
-        facts.label: tuple(np.flatnonzero(np.isin(made_units(found, facts), gone)).tolist()) for facts in makers(found)
+        facts.label: tuple(np.flatnonzero(np.isin(layer_units(traced, facts), gone)).tolist())
+        for facts in makers(traced)
     }
     return {label: channels for label, channels in indices.items() if channels}
 
 
-def _left_alone(found: Trace, level: float) -> tuple[LeftAlone, ...]:
-    """In order of the layers' first calls."""
+def _left_alone(traced: Trace, level: float) -> tuple[UnprunedLayer, ...]:
+    """Return the layers that keep channels, in order of their first calls."""
     few = {
         unit: len(group.units)
-        for group in groups(found)
+        for group in groups(traced)
         if not count_to_remove(level, len(group.units))
         for unit in group.units
     }
-    result: list[LeftAlone] = []
-    for facts in found.facts.values():
-        if facts.whole:
-            result.append(LeftAlone(facts.label, facts.whole))
-        if facts.made is None:
+    result: list[UnprunedLayer] = []
+    for facts in traced.facts.values():
+        if facts.kept_reason:
+            result.append(UnprunedLayer(facts.label, facts.kept_reason))
+        if facts.output_channels is None:
             continue
         reasons: dict[str, int] = {}
-        for unit in made_units(found, facts).tolist():
-            reason = found.channels.reason(unit)
+        for unit in layer_units(traced, facts).tolist():
+            reason = traced.channels.reason(unit)
             if reason is None and unit in few:
                 reason = f"{level:.12g} of {few[unit]} channels rounds down to zero"
             if reason is not None:
                 reasons[reason] = reasons.get(reason, 0) + 1
         for reason, count in reasons.items():
-            share = "" if count == len(facts.made) else f"{count} of {len(facts.made)} channels: "
-            result.append(LeftAlone(facts.label, share + reason))
+            share = "" if count == len(facts.output_channels) else f"{count} of {len(facts.output_channels)} channels: "
+            result.append(UnprunedLayer(facts.label, share + reason))
     return tuple(result)

@@ -1,14 +1,8 @@
-"""Follows the channels of a model through its layers, nested models and shared layers included.
+"""Follow the channels of a model through its layers, including nested models and shared layers.
 
-Rules for layers and operations: which weights their channels index, and where the channels go.
-
-What activation functions do to a channel of zeros.
-
-Rules for layers that lay the same elements out anew.
-
-Rules for layers and operations that join tensors.
-
-Rules for operations that are no layers: x + y, x * 0.5, keras.ops.relu(x).
+There is a rule for each layer and operation: which weights its channels index, and where the channels go. The rules
+cover layers with weights, activations, layers that rearrange the same elements, layers that merge tensors, and
+operations that are not layers (x + y, x * 0.5, keras.ops.relu(x)).
 """
 
 from __future__ import annotations
@@ -23,16 +17,16 @@ import numpy.typing as npt
 
 from edgetool.errors import UnsupportedModelError
 from edgetool.train.pruning.channels import (
-    Call,
     Channels,
+    LayerCall,
     LayerFacts,
     Residue,
     Signal,
     Symbols,
-    both,
-    either,
     no_residue,
     opaque,
+    product_residue,
+    sum_residue,
 )
 
 # Functions of keras.activations that work on every element alone.
@@ -64,39 +58,39 @@ def keeps_zero(keras: Any, function: Any) -> bool:
     return not keras.ops.convert_to_numpy(function(keras.ops.zeros((1, 1)))).any()
 
 
-def flatten(call: Call, signal: Signal) -> list[Signal]:
+def flatten(call: LayerCall, signal: Signal) -> list[Signal]:
     """A channel becomes many positions of the one axis. Channels-first data is transposed on the way."""
     if call.layer.data_format == "channels_first" and len(signal.shape) > 1:
-        return call.give_up([signal])
-    laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
-    if laid is None:
-        return call.give_up([signal])
-    return call.output(*laid)
+        return call.untrack([signal])
+    reshaped = _reshaped_channels(signal, tuple(call.specs[0].shape[1:]))
+    if reshaped is None:
+        return call.untrack([signal])
+    return call.output(*reshaped)
 
 
-def reshape(call: Call, signal: Signal) -> list[Signal]:
+def reshape(call: LayerCall, signal: Signal) -> list[Signal]:
     """Fine as long as the channels vary along one axis of the result only."""
-    laid = _laid_out(signal, tuple(call.specs[0].shape[1:]))
-    if laid is None:
+    reshaped = _reshaped_channels(signal, tuple(call.specs[0].shape[1:]))
+    if reshaped is None:
         call.size("target_shape", None, np.zeros(0, np.int64))
-        return call.give_up([signal], "which distributes its channels over several axes")
-    call.size("target_shape", laid[0], laid[1])
-    return call.output(*laid)
+        return call.untrack([signal], "which distributes its channels over several axes")
+    call.size("target_shape", reshaped[0], reshaped[1])
+    return call.output(*reshaped)
 
 
-def permute(call: Call, signal: Signal) -> list[Signal]:
+def permute(call: LayerCall, signal: Signal) -> list[Signal]:
     """dims names, from 1, the axis that each axis of the result was."""
     if signal.axis is None:
         return call.unknown([signal])
     return call.output(call.layer.dims.index(signal.axis + 1), signal.symbols, signal.residue)
 
 
-def repeat_vector(call: Call, signal: Signal) -> list[Signal]:
+def repeat_vector(call: LayerCall, signal: Signal) -> list[Signal]:
     """(C) becomes (n, C)."""
     return call.unknown([signal]) if signal.axis is None else call.output(1, signal.symbols, signal.residue)
 
 
-def _laid_out(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, Residue] | None:
+def _reshaped_channels(signal: Signal, shape: tuple[int | None, ...]) -> tuple[int, Symbols, Residue] | None:
     """The axis of the new shape along which alone the channels vary, and what lies there; None if there is none."""
     sizes = tuple(size for size in shape if size is not None)
     if signal.axis is None or None in signal.shape or len(sizes) != len(shape):
@@ -119,7 +113,7 @@ def _spread(values: npt.NDArray[Any], signal: Signal) -> npt.NDArray[Any]:
     return np.broadcast_to(along, tuple(size or 0 for size in signal.shape))
 
 
-Rule = Callable[[Call, Signal], list[Signal]]
+LayerRule = Callable[[LayerCall, Signal], list[Signal]]
 
 
 def channel_axis(layer: Any, signal: Signal) -> int:
@@ -127,7 +121,7 @@ def channel_axis(layer: Any, signal: Signal) -> int:
     return 0 if getattr(layer, "data_format", "channels_last") == "channels_first" else len(signal.shape) - 1
 
 
-def _activated(call: Call, axis: int, symbols: Symbols, left: Residue | None = None) -> list[Signal]:
+def _activated(call: LayerCall, axis: int, symbols: Symbols, left: Residue | None = None) -> list[Signal]:
     """The output of a layer that applies its own activation to these channels."""
     function = call.layer.activation
     residue = no_residue(len(symbols)) if left is None else left.copy()
@@ -140,37 +134,37 @@ def _activated(call: Call, axis: int, symbols: Symbols, left: Residue | None = N
     return call.output(axis, symbols, residue)
 
 
-def _makes_channels(call: Call, kernel: Any, axis: int, *, count: str) -> Symbols:
+def _output_channels(call: LayerCall, kernel: Any, axis: int, *, count: str) -> Symbols:
     """New channels along an axis of the kernel and of the bias, counted by an entry of the configuration."""
-    made = call.make(int(kernel.shape[axis]))
-    call.facts.kernel = call.index(kernel, axis, made)
+    output_channels = call.make(int(kernel.shape[axis]))
+    call.facts.kernel = call.index(kernel, axis, output_channels)
     if getattr(call.layer, "bias", None) is not None:
-        call.index(call.layer.bias, 0, made)
-    call.size(count, None, made)
-    return made
+        call.index(call.layer.bias, 0, output_channels)
+    call.size(count, None, output_channels)
+    return output_channels
 
 
-def _convolution(call: Call, signal: Signal) -> list[Signal]:
+def _convolution(call: LayerCall, signal: Signal) -> list[Signal]:
     """Kernels (..., in, out)."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
-    made = _makes_channels(call, layer.kernel, len(layer.kernel.shape) - 1, count="filters")
+    output_channels = _output_channels(call, layer.kernel, len(layer.kernel.shape) - 1, count="filters")
     if layer.groups > 1:
-        call.channels.freeze(made, "it is a grouped convolution")
+        call.channels.freeze(output_channels, "it is a grouped convolution")
         call.channels.freeze(signal.symbols, f"feeds {call.facts}, a grouped convolution")
     else:
         call.index(layer.kernel, len(layer.kernel.shape) - 2, call.consumed(signal, axis))
-    return _activated(call, axis, made)
+    return _activated(call, axis, output_channels)
 
 
-def _transposed_convolution(call: Call, signal: Signal) -> list[Signal]:
+def _transposed_convolution(call: LayerCall, signal: Signal) -> list[Signal]:
     """Kernels (..., out, in)."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
-    made = _makes_channels(call, layer.kernel, len(layer.kernel.shape) - 2, count="filters")
+    output_channels = _output_channels(call, layer.kernel, len(layer.kernel.shape) - 2, count="filters")
     call.index(layer.kernel, len(layer.kernel.shape) - 1, call.consumed(signal, axis))
-    return _activated(call, axis, made)
+    return _activated(call, axis, output_channels)
 
 
-def _depthwise(call: Call, signal: Signal) -> list[Signal]:
+def _depthwise(call: LayerCall, signal: Signal) -> list[Signal]:
     """Kernels (..., in, multiplier): a removed channel takes its kernel with it, so whatever came in is gone."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
     symbols = call.along(signal, axis)
@@ -181,29 +175,29 @@ def _depthwise(call: Call, signal: Signal) -> list[Signal]:
     return _activated(call, axis, spread)
 
 
-def _separable(call: Call, signal: Signal) -> list[Signal]:
+def _separable(call: LayerCall, signal: Signal) -> list[Signal]:
     """A depthwise kernel (..., in, multiplier) and a pointwise one (..., in * multiplier, out)."""
     layer, axis = call.layer, channel_axis(call.layer, signal)
     symbols = call.along(signal, axis)
     rank = len(layer.depthwise_kernel.shape)
     call.index(layer.depthwise_kernel, rank - 2, symbols)
     call.index(layer.pointwise_kernel, rank - 2, np.repeat(symbols, layer.depth_multiplier))
-    return _activated(call, axis, _makes_channels(call, layer.pointwise_kernel, rank - 1, count="filters"))
+    return _activated(call, axis, _output_channels(call, layer.pointwise_kernel, rank - 1, count="filters"))
 
 
-def _dense(call: Call, signal: Signal) -> list[Signal]:
+def _dense(call: LayerCall, signal: Signal) -> list[Signal]:
     axis = len(signal.shape) - 1
     call.index(call.layer.kernel, 0, call.consumed(signal, axis))
-    return _activated(call, axis, _makes_channels(call, call.layer.kernel, 1, count="units"))
+    return _activated(call, axis, _output_channels(call, call.layer.kernel, 1, count="units"))
 
 
-def _embedding(call: Call, signal: Signal) -> list[Signal]:
+def _embedding(call: LayerCall, signal: Signal) -> list[Signal]:
     """A row per word: nothing is known of the indices."""
-    made = _makes_channels(call, call.layer.embeddings, 1, count="output_dim")
-    return call.output(len(signal.shape), made)
+    output_channels = _output_channels(call, call.layer.embeddings, 1, count="output_dim")
+    return call.output(len(signal.shape), output_channels)
 
 
-def _recurrent(call: Call, signal: Signal) -> list[Signal]:
+def _recurrent(call: LayerCall, signal: Signal) -> list[Signal]:
     """Takes removed channels; its own units stay."""
     if signal.axis is not None:
         symbols = call.consumed(signal, len(signal.shape) - 1)
@@ -213,19 +207,19 @@ def _recurrent(call: Call, signal: Signal) -> list[Signal]:
             else (call.layer,)
         )
         if not all(type(layer).__name__ in RECURRENT for layer in inner):
-            return call.give_up([signal])
+            return call.untrack([signal])
         for layer in inner:
             call.index(layer.cell.kernel, 0, symbols)
-    call.facts.whole = f"the units of {call.facts.kind} layers are not pruned"
+    call.facts.kept_reason = f"the units of {call.facts.kind} layers are not pruned"
     return call.unknown()
 
 
-def _batch_normalization(call: Call, signal: Signal) -> list[Signal]:
+def _batch_normalization(call: LayerCall, signal: Signal) -> list[Signal]:
     """Four weights per channel. With a scale, a removed channel is zero whatever came in."""
     layer = call.layer
     axis = layer.axis - 1 if layer.axis > 0 else len(signal.shape) + layer.axis
     if signal.axis not in (None, axis):
-        return call.give_up([signal], "which normalizes along a different axis")
+        return call.untrack([signal], "which normalizes along a different axis")
     symbols = call.along(signal, axis)
     for weight in layer.weights:
         call.index(weight, 0, symbols)
@@ -234,7 +228,7 @@ def _batch_normalization(call: Call, signal: Signal) -> list[Signal]:
     return call.output(axis, symbols, None if layer.scale or signal.axis is None else signal.residue)
 
 
-def _prelu(call: Call, signal: Signal) -> list[Signal]:
+def _prelu(call: LayerCall, signal: Signal) -> list[Signal]:
     """A slope per element, or one along each shared axis."""
     alpha = call.layer.alpha
     for axis, size in enumerate(alpha.shape):
@@ -243,18 +237,18 @@ def _prelu(call: Call, signal: Signal) -> list[Signal]:
     return _unchanged(call, signal)
 
 
-def _unchanged(call: Call, signal: Signal) -> list[Signal]:
+def _unchanged(call: LayerCall, signal: Signal) -> list[Signal]:
     """The same channels along the same axis."""
     if signal.axis is None:
         return call.unknown([signal])
     return call.output(signal.axis, signal.symbols, signal.residue)
 
 
-def elementwise(call: Call, signal: Signal) -> list[Signal]:
+def elementwise(call: LayerCall, signal: Signal) -> list[Signal]:
     """An activation that is a layer or an operation of its own."""
     function = call.layer.activation if call.facts.kind == "Activation" else call.layer
     if call.facts.kind == "Activation" and not is_elementwise(call.keras, function):
-        return call.give_up([signal], f"whose activation {name_of(function)!r} may mix channels")
+        return call.untrack([signal], f"whose activation {name_of(function)!r} may mix channels")
     if signal.axis is None:
         return call.unknown([signal])
     residue = signal.residue.copy()
@@ -263,29 +257,29 @@ def elementwise(call: Call, signal: Signal) -> list[Signal]:
     return call.output(signal.axis, signal.symbols, residue)
 
 
-def _rescaling(call: Call, signal: Signal) -> list[Signal]:
+def _rescaling(call: LayerCall, signal: Signal) -> list[Signal]:
     if not np.isscalar(call.layer.scale) or not np.isscalar(call.layer.offset):
-        return call.give_up([signal])
+        return call.untrack([signal])
     return elementwise(call, signal)
 
 
-def _spatial(call: Call, signal: Signal) -> list[Signal]:
+def _spatial(call: LayerCall, signal: Signal) -> list[Signal]:
     """Pools, pads, crops or repeats within each channel; a global one without keepdims drops the other axes."""
     axis = channel_axis(call.layer, signal)
     if signal.axis != axis:
-        return call.give_up([signal])
+        return call.untrack([signal])
     return call.output(min(axis, len(call.specs[0].shape) - 2), signal.symbols, signal.residue)
 
 
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 
 
-def _numbered(pattern: str, rule: Rule, dimensions: str = "123") -> dict[str, Rule]:
+def _numbered(pattern: str, rule: LayerRule, dimensions: str = "123") -> dict[str, LayerRule]:
     return {pattern.format(dimension): rule for dimension in dimensions}
 
 
 # Class of keras.layers -> its rule. A class that is not here freezes what goes into it.
-RULES: dict[str, Rule] = {
+RULES: dict[str, LayerRule] = {
     **_numbered("Conv{}D", _convolution),
     **_numbered("Conv{}DTranspose", _transposed_convolution),
     **_numbered("DepthwiseConv{}D", _depthwise, "12"),
@@ -315,19 +309,21 @@ RULES: dict[str, Rule] = {
 }
 
 
-MergeRule = Callable[[Call, Sequence[Signal]], list[Signal]]
+MergeRule = Callable[[LayerCall, Sequence[Signal]], list[Signal]]
 
 
-def _summed(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+def _sum(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
     """Any function of two tensors that maps zeros to zero."""
-    return _elementwise(call, signals, either)
+    return _elementwise(call, signals, sum_residue)
 
 
-def _multiplied(call: Call, signals: Sequence[Signal]) -> list[Signal]:
-    return _elementwise(call, signals, both)
+def _multiply(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
+    return _elementwise(call, signals, product_residue)
 
 
-def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence[Residue]], Residue]) -> list[Signal]:
+def _elementwise(
+    call: LayerCall, signals: Sequence[Signal], combine: Callable[[Sequence[Residue]], Residue]
+) -> list[Signal]:
     """Ties the channels that meet. Tensors of fewer axes or of size 1 are broadcast, counted from the last axis."""
     shape = tuple(call.specs[0].shape[1:])
     places = [(signal.axis - len(signal.shape), signal) for signal in signals if signal.axis is not None]
@@ -335,7 +331,7 @@ def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence
     if not axes:
         return call.unknown(signals)
     if len(axes) != 1 or shape[max(axes)] is None:
-        return call.give_up(signals, "which combines channels along different axes")
+        return call.untrack(signals, "which combines channels along different axes")
     axis = axes.pop()
     size = shape[axis]
     full = [signal for signal in signals if len(signal.shape) >= -axis and signal.shape[axis] == size]
@@ -345,18 +341,18 @@ def _elementwise(call: Call, signals: Sequence[Signal], rest: Callable[[Sequence
     along = [call.along(signal, len(signal.shape) + axis) for signal in full]
     for symbols in along[1:]:
         call.channels.tie(along[0], symbols)
-    residue = rest([signal.residue if signal.axis is not None else _unknown(len(along[0])) for signal in full])
-    if broadcast and rest is either:
+    residue = combine([signal.residue if signal.axis is not None else _frozen(len(along[0])) for signal in full])
+    if broadcast and combine is sum_residue:
         residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
     return call.output(len(shape) + axis, along[0], residue)
 
 
-def _unknown(count: int) -> Residue:
+def _frozen(count: int) -> Residue:
     """Of a tensor that is frozen anyway."""
     return np.full(count, "it is merged with a tensor that is not pruned", dtype=object)
 
 
-def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:
+def _concatenate(call: LayerCall, signals: Sequence[Signal]) -> list[Signal]:
     """Joins channels along their own axis, and ties them along any other."""
     rank = len(signals[0].shape)
     joined = call.layer.axis - 1 if call.layer.axis > 0 else rank + call.layer.axis
@@ -365,24 +361,24 @@ def _concatenated(call: Call, signals: Sequence[Signal]) -> list[Signal]:
         return call.unknown(signals)
     axis = max(axes)
     if len(axes) != 1 or joined < 0 or any(signal.shape[axis] is None for signal in signals):
-        return call.give_up(signals, "which combines channels along different axes")
+        return call.untrack(signals, "which combines channels along different axes")
     along = [call.along(signal, axis) for signal in signals]
     residues = [
-        signal.residue if signal.axis is not None else _unknown(len(symbols))
+        signal.residue if signal.axis is not None else _frozen(len(symbols))
         for signal, symbols in zip(signals, along, strict=True)
     ]
     if joined == axis:
         return call.output(axis, np.concatenate(along), np.concatenate(residues))
     for symbols in along[1:]:
         call.channels.tie(along[0], symbols)
-    return call.output(axis, along[0], either(residues))
+    return call.output(axis, along[0], sum_residue(residues))
 
 
 # Class of keras.layers -> its rule.
 MERGES: dict[str, MergeRule] = {
-    **dict.fromkeys(("Add", "Subtract", "Average", "Maximum", "Minimum"), _summed),
-    "Multiply": _multiplied,
-    "Concatenate": _concatenated,
+    **dict.fromkeys(("Add", "Subtract", "Average", "Maximum", "Minimum"), _sum),
+    "Multiply": _multiply,
+    "Concatenate": _concatenate,
 }
 
 
@@ -395,7 +391,7 @@ ONE_TENSOR = frozenset(
 )
 
 
-def operation(call: Call, signals: list[Signal]) -> list[Signal]:
+def operation(call: LayerCall, signals: list[Signal]) -> list[Signal]:
     """What an operation of Keras's own does; others freeze what goes in."""
     kind = call.facts.kind
     if kind in TWO_TENSORS and len(signals) == 2 and len(signals[0].shape) == len(signals[1].shape):
@@ -412,7 +408,7 @@ def operation(call: Call, signals: list[Signal]) -> list[Signal]:
                 residue = signals[0].residue.copy()
                 residue[residue == None] = f"{call.facts} adds a value to every channel"  # noqa: E711
                 return call.output(signals[0].axis, signals[0].symbols, residue)
-    return call.give_up(signals)
+    return call.untrack(signals)
 
 
 SEPARATOR = "/"
@@ -447,10 +443,10 @@ def is_model(keras: Any, layer: Any) -> bool:
         return False
     caller = next(base for base in type(layer).__mro__ if "call" in vars(base))
     has_graph = hasattr(layer, "_run_through_graph") or getattr(layer, "_functional", None) is not None
-    return has_graph and is_own(caller)
+    return has_graph and is_keras_class(caller)
 
 
-def is_own(kind: type) -> bool:
+def is_keras_class(kind: type) -> bool:
     """Whether a class is Keras's own."""
     return kind.__module__.startswith("keras.")
 
@@ -494,21 +490,21 @@ class _Tracer:
         inputs = [
             opaque(tensor, f"the model's input {tensor.name!r}") for tensor in graph_of(self._keras, model).inputs
         ]
-        for signal in self._through(model, inputs):
+        for signal in self._run(model, inputs):
             channels.freeze(signal.symbols, "its output is the model's output", foremost=True)
         for facts in self._result.facts.values():
-            if facts.given_up:
+            if facts.untracked:
                 known = (*facts.weights.values(), *(symbols for _, symbols in facts.sizes.values()))
                 for symbols in known:
                     channels.freeze(symbols, f"one of the calls of {facts} cannot be tracked")
         return self._result
 
-    def _through(self, model: Any, signals: Sequence[Signal]) -> list[Signal]:
+    def _run(self, model: Any, signals: Sequence[Signal]) -> list[Signal]:
         graph = graph_of(self._keras, model)
-        outputs = graph._run_through_graph(list(signals), call_fn=self._called)
+        outputs = graph._run_through_graph(list(signals), call_fn=self._call_layer)
         return [item for item in self._keras.tree.flatten(outputs) if isinstance(item, Signal)]
 
-    def _called(self, layer: Any, *arguments: Any, **named: Any) -> list[Signal]:
+    def _call_layer(self, layer: Any, *arguments: Any, **named: Any) -> list[Signal]:
         keras = self._keras
         facts = self._result.facts.setdefault(id(layer), LayerFacts(layer, self._labels[id(layer)]))
         signals = [item for item in keras.tree.flatten((arguments, named)) if isinstance(item, Signal)]
@@ -517,23 +513,25 @@ class _Tracer:
         symbolic = keras.tree.map_structure(lambda item: item.spec if isinstance(item, Signal) else item, arguments)
         options = keras.tree.map_structure(lambda item: item.spec if isinstance(item, Signal) else item, named)
         specs = keras.tree.flatten(layer.compute_output_spec(*symbolic, **options))
-        call = Call(keras, facts, self._result.channels, arguments, tuple(specs))
+        call = LayerCall(keras, facts, self._result.channels, arguments, tuple(specs))
         outputs = _apply(call, signals)
         if id(layer) in self._excluded:
-            self._keep(facts, outputs)
+            self._exclude(facts, outputs)
         return outputs
 
     def _nested(self, facts: LayerFacts, signals: Sequence[Signal]) -> list[Signal]:
         """Inlined; its own inputs must have the same channels in every call."""
-        call = Call(self._keras, facts, self._result.channels, (), ())
+        call = LayerCall(self._keras, facts, self._result.channels, (), ())
         for number, signal in enumerate(signals):
             call.size(input_key(number), signal.axis, signal.symbols)
-        return self._through(facts.layer, signals)
+        return self._run(facts.layer, signals)
 
-    def _keep(self, facts: LayerFacts, outputs: Sequence[Signal]) -> None:
+    def _exclude(self, facts: LayerFacts, outputs: Sequence[Signal]) -> None:
         reason = f"{facts} is excluded by {self._excluded[id(facts.layer)]!r}"
-        if facts.made is not None:
-            self._result.channels.freeze(facts.made, f"excluded by {self._excluded[id(facts.layer)]!r}", foremost=True)
+        if facts.output_channels is not None:
+            self._result.channels.freeze(
+                facts.output_channels, f"excluded by {self._excluded[id(facts.layer)]!r}", foremost=True
+            )
         for signal in outputs:
             self._result.channels.freeze(signal.symbols, reason)
 
@@ -548,18 +546,18 @@ def matches(pattern: str, path: Sequence[str]) -> bool:
     return fnmatchcase(path[-1], pattern) or fnmatchcase(SEPARATOR.join(path), pattern)
 
 
-def _apply(call: Call, signals: list[Signal]) -> list[Signal]:
+def _apply(call: LayerCall, signals: list[Signal]) -> list[Signal]:
     layer, kind = call.layer, call.facts.kind
     if not isinstance(layer, call.keras.layers.Layer):
-        return operation(call, signals) if is_own(type(layer)) else call.give_up(signals)
+        return operation(call, signals) if is_keras_class(type(layer)) else call.untrack(signals)
     known = type(layer) is getattr(call.keras.layers, kind, None) and not _is_altered(layer)
     if known and kind in RULES and len(signals) == 1:
         return RULES[kind](call, signals[0])
     if known and kind in MERGES and signals:
         return MERGES[kind](call, signals)
     if kind != "Normalization" and any(len(weight.shape) > 1 for weight in layer.weights):
-        call.facts.whole = f"{kind} layers are not pruned"
-    return call.give_up(signals)
+        call.facts.kept_reason = f"{kind} layers are not pruned"
+    return call.untrack(signals)
 
 
 def _is_altered(layer: Any) -> bool:

@@ -1,8 +1,7 @@
-"""Which layers of a Keras 2 file only tf_keras can load, and why. Pure.
+"""The layers of Keras 2 files that only tf_keras can load, and the TensorFlow functions that they may call. Pure.
 
-TensorFlow functions that a Keras 2 model may call outside a layer, each named: mathematics on tensors and no more.
-
-What reads or writes files, calls Python, prints, keeps state or draws random numbers is left out on purpose.
+A Keras 2 model may call TensorFlow functions outside a layer. Each function allowed is listed: mathematics on tensors
+only. Functions that read or write files, call Python, print, keep state or draw random numbers are left out on purpose.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ OPERATIONS = frozenset(
 )
 
 
-Node = dict[str, Any]
+ConfigNode = dict[str, Any]
 TF_KERAS = "pip install --no-deps tf-keras"
 TFMOT = "pip install --no-deps tensorflow-model-optimization tf-keras"
 # Class -> what it is.
@@ -139,7 +138,7 @@ def needs_tfmot(config: Any) -> bool:
     return any(node["class_name"] in TRAINED_FOR_INTEGERS for node in objects(config))
 
 
-def forbidden_call(node: Node) -> str | None:
+def forbidden_call(node: ConfigNode) -> str | None:
     """The TensorFlow function of a raw call that is none of those allowed."""
     name = node.get("class_name")
     inner = node.get("config")
@@ -154,7 +153,7 @@ def forbidden_call(node: Node) -> str | None:
     return None
 
 
-def objects(value: Any) -> Iterator[Node]:
+def objects(value: Any) -> Iterator[ConfigNode]:
     """Every serialized object in a configuration, however deep."""
     pending = [value]
     while pending:
@@ -167,7 +166,7 @@ def objects(value: Any) -> Iterator[Node]:
             pending += reversed(item)
 
 
-def _called(node: Node) -> str:
+def _called(node: ConfigNode) -> str:
     config = node["config"]
     if isinstance(config.get("function"), str):
         return f" (tf.{config['function']})"

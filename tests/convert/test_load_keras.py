@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.opening import mend_sums
+from edgetool.convert.load_keras import fix_broadcast_sums
 
 keras = pytest.importorskip("keras")
 
@@ -29,7 +29,7 @@ def test_a_batch_of_one_adds_up_like_two(first: tuple[int, ...], second: tuple[i
 
     original = backend.add
     request.addfinalizer(lambda: setattr(backend, "add", original))
-    mend_sums(tf, keras)
+    fix_broadcast_sums(tf, keras)
     inputs = [keras.Input(shape) for shape in (first, second)]
     model = keras.Model(inputs, keras.layers.Add()(inputs))
     rng = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def test_mended_twice_is_mended_once(request: Any) -> None:
 
     original = backend.add
     request.addfinalizer(lambda: setattr(backend, "add", original))
-    mend_sums(tf, keras)
+    fix_broadcast_sums(tf, keras)
     once = backend.add
-    mend_sums(tf, keras)
+    fix_broadcast_sums(tf, keras)
     assert backend.add is once

@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 from edgetool.convert.config_check import CARRIES_CODE, UNSUPPORTED
-from edgetool.convert.stock_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
+from edgetool.convert.keras_names import ACTIVATIONS, APPLICATION_LAYERS, LAYERS, OPERATIONS, PARTS
 
 keras = pytest.importorskip("keras")
 # Models without a public name in keras.layers, and what only Keras 2 wrote.

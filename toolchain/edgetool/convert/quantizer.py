@@ -1,15 +1,14 @@
-"""A calibrated float .tflite, quantized as often as is asked: in the child process only.
+"""TensorFlow's int8 quantizer, run apart from its calibration, and ways around its defects. In the child process only.
 
-TensorFlow's converter calibrates and quantizes in one call. Apart, one calibration serves the model itself, the one
-that verifies each layer, and those that leave layers in float.
+TensorFlow's converter calibrates and quantizes in one call. If these are separate, one calibration serves the model
+itself, the one that verifies each layer, and those that keep layers in float.
 
-Makes TensorFlow's quantizer give the same file for the same model, whatever the addresses of its objects.
-
-The cause, in TensorFlow 2.21: `QuantizationDriver::Finalize` puts a QUANTIZE and a DEQUANTIZE behind each operator
-result, and visits the results in the order of `result_states_`, an `llvm::DenseMap` whose keys hold the address of the
-operation. That order differs from run to run, even without address space randomization and on one core. It does not
-matter to operators with one result, since each pair goes directly behind its own operator. Behind an operator with
-several results, the pairs stand in random order, with two consequences:
+**Order of results.** The same model must give the same file. In TensorFlow 2.21, `QuantizationDriver::Finalize` puts a
+QUANTIZE and a DEQUANTIZE behind each operator result, and visits the results in the order of `result_states_`, an
+`llvm::DenseMap` whose keys hold the address of the operation. That order differs from run to run, even without address
+space randomization and on one core. It does not matter to operators with one result, since each pair goes directly
+behind its own operator. Behind an operator with several results, the pairs stand in random order, with two
+consequences:
 
 - If nothing reads one of the results (the forget gate of an LSTM's first time step, which is multiplied by zero), its
   pair is dead code. Whether it is removed before or after the operator is rewritten depends on the order. The rewrite
@@ -19,16 +18,13 @@ several results, the pairs stand in random order, with two consequences:
 So results that nothing reads become graph outputs while the quantizer runs, and the remaining pairs are put in the
 order of the results afterwards. Models without such operators pass through unchanged, byte for byte.
 
-A way out where TensorFlow's quantizer contradicts itself over scales.
-
-It gives the inputs and outputs of CONCATENATION, MAXIMUM, MINIMUM and PACK one scale. Where several of them meet on one
-tensor, or the tensor's scale is not free (TANH, a graph output), it chooses two ("quantization parameters violate the
-same scale constraint") and refuses the model, or breaks the scale that a kernel demands. Here such operators hide from
-it as custom ones, which it leaves in float and puts no constraint on. Then they come back in int8, with a QUANTIZE for
-each input whose scale differs from the result's.
-
-This is for SavedModels, whose graphs are converted as they are. In that of a Keras model lowering.own_scales gives such
-tensors a second scale before the quantizer sees them; here such a model passes at the first try.
+**Common scales.** The quantizer gives the inputs and outputs of CONCATENATION, MAXIMUM, MINIMUM and PACK one scale. If
+several of them meet on one tensor, or the tensor's scale is not free (TANH, a graph output), it chooses two
+("quantization parameters violate the same scale constraint") and rejects the model, or breaks the scale that a kernel
+requires. Such operators are hidden from it as custom operators, which it leaves in float and does not constrain. Then
+they are restored in int8, with a QUANTIZE for each input whose scale differs from the result's. This is for
+SavedModels, whose graphs are converted as they are. In the graph of a Keras model, lowering.requantize gives such
+tensors a second scale before the quantizer sees them, so that it succeeds at the first attempt.
 """
 
 from __future__ import annotations
@@ -49,16 +45,16 @@ from edgetool.model.types import CONVERSIONS, DType, Graph, Model, Operator, Qua
 from edgetool.model.writer import write_model
 
 # The quantizable operators with more than one float32 result.
-SEVERAL_RESULTS = frozenset(["SPLIT", "SPLIT_V", "UNPACK"])
+MULTI_RESULT_OPERATORS = frozenset(["SPLIT", "SPLIT_V", "UNPACK"])
 _UNREAD = "edgetool_unread_"
 
-Quantize = Callable[[bytes], bytes]
+Quantizer = Callable[[bytes], bytes]
 
 
-def quantize_in_order(quantize: Quantize, calibrated: bytes) -> bytes:
-    """Return what `quantize` makes of a calibrated .tflite, independent of the order in which it visits results."""
+def quantize_in_order(quantize: Quantizer, calibrated: bytes) -> bytes:
+    """Quantize a calibrated .tflite independently of the order in which `quantize` visits results."""
     model = read_model(calibrated)
-    if not any(_several_results(graph) for graph in model.subgraphs):
+    if not any(_multi_result_operators(graph) for graph in model.subgraphs):
         return quantize(calibrated)
     unread = unread_results(model.main)
     content = quantize(write_model(with_outputs(model, unread)) if unread else calibrated)
@@ -69,7 +65,7 @@ def quantize_in_order(quantize: Quantize, calibrated: bytes) -> bytes:
     rewritten = unread or any(
         len(tuple(_conversions_behind(graph, operator.index))) > 1
         for graph in quantized.subgraphs
-        for operator in _several_results(graph)
+        for operator in _multi_result_operators(graph)
     )
     return write_model(in_result_order(quantized)) if rewritten else content
 
@@ -79,7 +75,7 @@ def unread_results(graph: Graph) -> tuple[int, ...]:
     read = {index for operator in graph.operators for index in operator.inputs} | set(graph.outputs)
     return tuple(
         index
-        for operator in _several_results(graph)
+        for operator in _multi_result_operators(graph)
         for index in operator.outputs
         if index not in read and graph.tensors[index].dtype is DType.FLOAT32
     )
@@ -126,7 +122,7 @@ def in_result_order(model: Model) -> Model:
     name of its tensor, which follow from it; a graph output keeps its name.
     """
     for subgraph in range(len(model.subgraphs)):
-        for operator in _several_results(model.subgraphs[subgraph]):
+        for operator in _multi_result_operators(model.subgraphs[subgraph]):
             model = _in_order_behind(model, subgraph, operator.index)
     return model
 
@@ -167,7 +163,7 @@ def _in_order_behind(model: Model, subgraph: int, place: int) -> Model:
 
 
 def _conversions_behind(graph: Graph, place: int) -> Iterator[Operator]:
-    """The conversions that follow an operator without a gap, of its results or of one another's."""
+    """Yield the conversions directly behind an operator, of its results or of other conversions' results."""
     reached = set(graph.operators[place].outputs)
     for operator in graph.operators[place + 1 :]:
         if operator.code not in CONVERSIONS or operator.inputs[0] not in reached:
@@ -177,89 +173,89 @@ def _conversions_behind(graph: Graph, place: int) -> Iterator[Operator]:
 
 
 def _sorted(graph: Graph, results: Sequence[int], conversions: Sequence[Operator]) -> Iterator[Operator]:
-    """The conversions result by result, each before those that read it; those of one tensor by what they make."""
+    """Yield the conversions result by result, each before its readers; those of one tensor sorted by their results."""
     for result in results:
         readers = [operator for operator in conversions if operator.inputs[0] == result]
-        for operator in sorted(readers, key=lambda one: _kind(one, graph.tensors[one.outputs[0]])):
+        for operator in sorted(readers, key=lambda one: _sort_key(one, graph.tensors[one.outputs[0]])):
             yield operator
             yield from _sorted(graph, operator.outputs, conversions)
 
 
-def _kind(operator: Operator, tensor: Tensor) -> tuple[str, int, float, int]:
+def _sort_key(operator: Operator, tensor: Tensor) -> tuple[str, int, float, int]:
     scale, zero_point = tensor.per_tensor or (0.0, 0)
     return operator.code, tensor.dtype.code, scale, zero_point
 
 
-def _several_results(graph: Graph) -> tuple[Operator, ...]:
-    return tuple(one for one in graph.operators if one.code in SEVERAL_RESULTS and len(one.outputs) > 1)
+def _multi_result_operators(graph: Graph) -> tuple[Operator, ...]:
+    return tuple(one for one in graph.operators if one.code in MULTI_RESULT_OPERATORS and len(one.outputs) > 1)
 
 
-JOINING = frozenset(["CONCATENATION", "MAXIMUM", "MINIMUM", "PACK"])
-# The scale of an int8 result that kernels demand.
-DEMANDED = {"LOGISTIC": 1 / 256, "SOFTMAX": 1 / 256, "TANH": 1 / 128}
-LEAST_VERSION = 2  # of these operators' int8 forms
-MOST_TRIED = 16  # operators that are shown to the quantizer again, one at a time: each quantizes the whole model once
-COVERED = 0.95  # of its range that a tensor's scale must reach, so that an operator need not hide
+SAME_SCALE_OPERATORS = frozenset(["CONCATENATION", "MAXIMUM", "MINIMUM", "PACK"])
+# The scale that kernels require of an int8 result.
+FIXED_RESULT_SCALES = {"LOGISTIC": 1 / 256, "SOFTMAX": 1 / 256, "TANH": 1 / 128}
+INT8_VERSION = 2  # of these operators' int8 forms
+MAX_TRIALS = 16  # operators that are restored before quantization, one at a time; each trial quantizes the whole model
+MIN_COVERED_RANGE = 0.95  # of a tensor's range that its scale must cover, or an operator stays hidden
 _HIDDEN = "edgetool.hidden."
 
 
 @dataclass(frozen=True, slots=True)
-class Quantized:
-    """The bytes, and the operators of the calibrated model whose inputs were brought to one scale here."""
+class QuantizerOutput:
+    """A quantized .tflite, and the operators of the calibrated model whose inputs were requantized to one scale."""
 
     content: bytes
-    joined: tuple[Operator, ...] = ()
+    requantized: tuple[Operator, ...] = ()
 
 
-def quantize_around(quantize: Quantize, calibrated: bytes) -> Quantized:
-    """What `quantize` makes of the model, with as few operators hidden from it as were found to suffice.
+def quantize_with_hidden_operators(quantize: Quantizer, calibrated: bytes) -> QuantizerOutput:
+    """Quantize a calibrated model with as few operators hidden from `quantize` as possible.
 
-    Raises its RuntimeError where hiding does not help.
+    Raises the RuntimeError of `quantize` if hiding operators does not help.
     """
     refusal: RuntimeError | None = None
     try:
         content = quantize(calibrated)
         if not _wrong_scales(read_model(content).main):
-            return Quantized(content)
+            return QuantizerOutput(content)
     except RuntimeError as error:
         refusal, content = error, b""
     model = read_model(calibrated)
-    candidates = tuple(operator for operator in model.main.operators if operator.code in JOINING)
-    best = _try(quantize, model, candidates) if candidates else None
+    candidates = tuple(operator for operator in model.main.operators if operator.code in SAME_SCALE_OPERATORS)
+    best = _quantize_hiding(quantize, model, candidates) if candidates else None
     if best is None:
         if refusal is not None:
             raise refusal
-        return Quantized(content)
-    for operator in sorted(candidates, key=lambda one: -_elements(model.main, one))[:MOST_TRIED]:
-        fewer = _try(quantize, model, tuple(one for one in best.joined if one is not operator))
-        if fewer is not None and not _narrow(fewer.content, model.main):
+        return QuantizerOutput(content)
+    for operator in sorted(candidates, key=lambda one: -_elements(model.main, one))[:MAX_TRIALS]:
+        fewer = _quantize_hiding(quantize, model, tuple(one for one in best.requantized if one is not operator))
+        if fewer is not None and not _clips_calibrated_range(fewer.content, model.main):
             best = fewer
     return best
 
 
-def _try(quantize: Quantize, model: Model, hidden: tuple[Operator, ...]) -> Quantized | None:
-    """None where the quantizer refuses the model, or breaks what kernels demand, all the same."""
+def _quantize_hiding(quantize: Quantizer, model: Model, hidden: tuple[Operator, ...]) -> QuantizerOutput | None:
+    """Return None if the quantizer still rejects the model, or breaks a scale that a kernel requires."""
     try:
         content = quantize(_hide(model, hidden))
     except RuntimeError:
         return None
-    shown = _show(read_model(content), {f"{_HIDDEN}{operator.index}": operator for operator in hidden})
-    return None if _wrong_scales(shown.main) else Quantized(write_model(shown), hidden)
+    shown = _unhide(read_model(content), {f"{_HIDDEN}{operator.index}": operator for operator in hidden})
+    return None if _wrong_scales(shown.main) else QuantizerOutput(write_model(shown), hidden)
 
 
 def _wrong_scales(graph: Graph) -> bool:
-    """Whether an operator's result has another scale than its kernel demands."""
+    """Return whether the scale of an operator's result differs from the one that its kernel requires."""
     for operator in graph.operators:
-        result = graph.tensors[operator.outputs[0]] if operator.code in DEMANDED else None
+        result = graph.tensors[operator.outputs[0]] if operator.code in FIXED_RESULT_SCALES else None
         if result is not None and result.dtype is DType.INT8 and result.per_tensor is not None:
             scale, _ = result.per_tensor
-            if abs(scale / DEMANDED[operator.code] - 1) > 1e-3:
+            if abs(scale / FIXED_RESULT_SCALES[operator.code] - 1) > 1e-3:
                 return True
     return False
 
 
-def _narrow(content: bytes, calibrated: Graph) -> bool:
-    """Whether a tensor's int8 values do not reach what calibration saw."""
+def _clips_calibrated_range(content: bytes, calibrated: Graph) -> bool:
+    """Return whether a tensor's int8 values do not cover its calibrated range."""
     ranges = {tensor.name: tensor.quantization for tensor in calibrated.tensors if tensor.data is None}
     for tensor in read_model(content).main.tensors:
         own, seen = tensor.per_tensor, ranges.get(tensor.name)
@@ -267,7 +263,7 @@ def _narrow(content: bytes, calibrated: Graph) -> bool:
             continue
         scale, zero_point = own
         low, high = (scale * (end - zero_point) for end in (-128, 127))
-        if low > COVERED * min(seen.minimum[0], 0.0) or high < COVERED * max(seen.maximum[0], 0.0):
+        if low > MIN_COVERED_RANGE * min(seen.minimum[0], 0.0) or high < MIN_COVERED_RANGE * max(seen.maximum[0], 0.0):
             return True
     return False
 
@@ -282,8 +278,8 @@ def _hide(model: Model, operators: Sequence[Operator]) -> bytes:
     return write_model(draft.finish())
 
 
-def _show(model: Model, hidden: Mapping[str, Operator]) -> Model:
-    """The hidden operators as what they are: in int8 where their result becomes that, otherwise in float."""
+def _unhide(model: Model, hidden: Mapping[str, Operator]) -> Model:
+    """Restore the hidden operators: in int8 if their result is quantized, otherwise in float."""
     draft = Draft(model)
     for custom in draft.operators.copy():
         own = hidden.get(custom.custom_code or "")
@@ -293,17 +289,17 @@ def _show(model: Model, hidden: Mapping[str, Operator]) -> Model:
         draft.replace(custom, form)
         readers = draft.consumers(form.outputs[0])
         if len(readers) == 1 and readers[0].code == "QUANTIZE" and form.outputs[0] not in draft.outputs:
-            _in_int8(draft, form, readers[0])
+            _make_int8(draft, form, readers[0])
     return draft.finish()
 
 
-def _in_int8(draft: Draft, operator: Operator, after: Operator) -> None:
-    """Let the operator give what the QUANTIZE after it gives, each of its inputs with that scale."""
+def _make_int8(draft: Draft, operator: Operator, after: Operator) -> None:
+    """Replace an operator and the QUANTIZE after it by its int8 form, with every input in the scale of the result."""
     result = draft.tensors[after.outputs[0]]
     common = result.quantization
     if result.dtype is not DType.INT8 or common is None or common.per_tensor is None:
         return
-    before = [_quantized_input(draft, index, common) for index in operator.inputs]
+    before = [_int8_input(draft, index, common) for index in operator.inputs]
     if None in before:
         return
     inputs: list[int] = []
@@ -314,10 +310,10 @@ def _in_int8(draft: Draft, operator: Operator, after: Operator) -> None:
             inputs.append(index)
             continue
         if index not in steps:
-            made = draft.tensor(f"{tensor.name}_requantized", tensor.shape, DType.INT8, _plain_quantization(common))
+            made = draft.tensor(f"{tensor.name}_requantized", tensor.shape, DType.INT8, _without_range(common))
             steps[index] = draft.make("QUANTIZE", [index], [made])
         inputs.append(steps[index].outputs[0])
-    version = max(operator.version, LEAST_VERSION)
+    version = max(operator.version, INT8_VERSION)
     form = replace(operator, inputs=tuple(inputs), outputs=after.outputs, version=version)
     old = [draft.producer(index) for index in dict.fromkeys(operator.inputs)]
     draft.replace(operator, *steps.values(), form)
@@ -327,20 +323,20 @@ def _in_int8(draft: Draft, operator: Operator, after: Operator) -> None:
             draft.replace(maker)
 
 
-def _quantized_input(draft: Draft, index: int, common: Quantization) -> int | None:
-    """The int8 tensor that a float input was, or that a constant becomes; None where there is none."""
+def _int8_input(draft: Draft, index: int, common: Quantization) -> int | None:
+    """Return the int8 tensor of a dequantized or constant input; None for any other input."""
     values = draft.values(index)
     if values is not None and common.per_tensor is not None:
         scale, zero_point = common.per_tensor
         codes = np.clip(np.round(values / scale) + zero_point, -128, 127)
-        return draft.constant(f"{draft.tensors[index].name}_quantized", codes, _plain_quantization(common), DType.INT8)
+        return draft.constant(f"{draft.tensors[index].name}_quantized", codes, _without_range(common), DType.INT8)
     maker = draft.producer(index)
     if maker is None or maker.code != "DEQUANTIZE" or draft.tensors[maker.inputs[0]].dtype is not DType.INT8:
         return None
     return maker.inputs[0]
 
 
-def _plain_quantization(quantization: Quantization) -> Quantization:
+def _without_range(quantization: Quantization) -> Quantization:
     return replace(quantization, minimum=(), maximum=())
 
 
@@ -348,34 +344,34 @@ def _elements(graph: Graph, operator: Operator) -> int:
     return sum(graph.tensors[index].element_count for index in (*operator.inputs, *operator.outputs) if index >= 0)
 
 
-# Layers whose weights an operator takes over, together with the normalization and activation that follow: parts of
-# Keras's class names, and of TensorFlow's operations.
-WEIGHTED = ("Conv", "Dense", "conv", "depthwise", "MatMul")
+# Layers with weights, whose operator absorbs the normalization and activation that follow: parts of Keras's class
+# names, and of TensorFlow's operations.
+WEIGHTED_LAYERS = ("Conv", "Dense", "conv", "depthwise", "MatMul")
 _CUT_END = re.compile(r"(.+)_(?:given|taken)_\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class LayerMap:
-    """Which Keras layer tensors come from.
+    """The Keras layers of a converted model.
 
-    classes: the Keras class by scope. outputs: the scope of what makes each output, by its name in the signature; ""
-    or absent where unknown.
+    classes: the Keras class by scope. outputs: the scope of the layer that computes each output, by its name in the
+    signature; "" or absent if unknown.
     """
 
     classes: Mapping[str, str]
     outputs: Mapping[str, str] = field(default_factory=dict)
 
     def layer_of(self, operator: Operator, model: Model) -> str | None:
-        """The layer that an operator of the main graph belongs to; of several that became one, that with the weights.
+        """Return the layer of an operator of the main graph; of several layers in one operator, the one with weights.
 
-        The tensor of an output carries no layer's name: there the signature tells.
+        The tensor of an output has no layer in its name: its layer follows from the signature.
         """
         graph = model.main
         if not operator.outputs:
             return None
         name = graph.tensors[operator.outputs[0]].name
         found = [scope for part in name.split(";") if (scope := layer_of(part, self.classes)) is not None]
-        weighted = [scope for scope in found if any(word in self.classes[scope] for word in WEIGHTED)]
+        weighted = [scope for scope in found if any(word in self.classes[scope] for word in WEIGHTED_LAYERS)]
         if found:
             return (weighted or found)[0]
         position = _output_position(operator.outputs[0], graph)
@@ -383,36 +379,36 @@ class LayerMap:
         return self.outputs.get(output or "") or None
 
     def cut_layer_of(self, operator: Operator, model: Model) -> str | None:
-        """The layer that is put in after the conversion where an operator that belongs to none reads or makes its ends.
+        """Return the cut layer whose output an operator without a layer reads, or whose input it computes.
 
-        The cut graph's signature calls these after the layer: "lstm_given_0" is what it gives, "lstm_taken_0" takes.
+        The cut graph's signature names these after the layer: "lstm_given_0" is its output, "lstm_taken_0" its input.
         """
         graph = model.main
-        given = _behind(operator.inputs, graph) & set(graph.inputs)
+        given = _with_sources(operator.inputs, graph) & set(graph.inputs)
         names = [model.argument_name(0, index) for index in graph.inputs if index in given]
         for tensor in operator.outputs:
             position = _output_position(tensor, graph)
             names += [] if position is None else [model.argument_name(0, graph.outputs[position])]
         ends = [found[1] for name in names if (found := _CUT_END.fullmatch(name or ""))]
-        return next((scope for scope in self.classes if _plain(scope) in ends), None)
+        return next((scope for scope in self.classes if _signature_name(scope) in ends), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A .tflite in int8, and the calibrated float one that it is made of; None where the converter calibrated none.
+class Int8Model:
+    """A .tflite in int8, and the calibrated float model it was quantized from; None if nothing was calibrated.
 
-    joined: the operators whose inputs were brought to one scale because the quantizer contradicted itself there; each
-    as its label and its layer, "" where unknown.
+    requantized: the operators whose inputs were requantized because the quantizer found no common scale; each as its
+    label and its layer, "" if unknown.
     """
 
     content: bytes
     calibrated: bytes | None
-    joined: tuple[tuple[str, str], ...] = ()
+    requantized: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizerSettings:
-    """What TensorFlow's quantizer is asked for: its types of the graph's float inputs and outputs.
+    """Settings of TensorFlow's quantizer: the types of the graph's inputs and outputs.
 
     dense_per_tensor: one scale for all weights of a dense layer.
     """
@@ -423,7 +419,7 @@ class QuantizerSettings:
 
 
 def settings_of(converter: Any) -> QuantizerSettings:
-    """The settings of a configured TFLiteConverter."""
+    """Return the settings of a configured TFLiteConverter."""
     return QuantizerSettings(
         converter.inference_input_type,
         converter.inference_output_type,
@@ -433,21 +429,21 @@ def settings_of(converter: Any) -> QuantizerSettings:
 
 def quantize_calibrated(
     tf: Any, settings: QuantizerSettings, calibrated: bytes, layers: LayerMap, keep_float: Sequence[str]
-) -> Calibrated:
-    """The int8 form of a calibrated .tflite.
+) -> Int8Model:
+    """Quantize a calibrated .tflite.
 
-    keep_float: layers whose operators stay in float. Raises UsageError for one that becomes no operator.
+    keep_float: layers whose operators stay in float. Raises UsageError for a layer without operators.
     """
-    made = quantize(tf, settings, calibrated, denied=tensors_of(calibrated, layers, keep_float))
+    made = quantize(tf, settings, calibrated, denied=layer_tensors(calibrated, layers, keep_float))
     model = read_model(calibrated)
-    joined = tuple((operator.label, layers.layer_of(operator, model) or "") for operator in made.joined)
-    return Calibrated(made.content, calibrated, joined)
+    requantized = tuple((operator.label, layers.layer_of(operator, model) or "") for operator in made.requantized)
+    return Int8Model(made.content, calibrated, requantized)
 
 
-def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Sequence[str]) -> Calibrated:
-    """What a converter makes that is configured for int8.
+def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Sequence[str]) -> Int8Model:
+    """Run a converter that is configured for int8.
 
-    keep_float: layers whose operators stay in float. Raises UsageError for one that becomes no operator.
+    keep_float: layers whose operators stay in float. Raises UsageError for a layer without operators.
     """
     calibrate, made = converter._quantize, None
 
@@ -466,13 +462,13 @@ def convert_calibrated(tf: Any, converter: Any, layers: LayerMap, keep_float: Se
         content = bytes(converter.convert())
     finally:
         converter._quantize = calibrate
-    return Calibrated(content, None) if made is None else replace(made, content=content)
+    return Int8Model(content, None) if made is None else replace(made, content=content)
 
 
 def quantize(
     tf: Any, settings: QuantizerSettings, calibrated: bytes, *, denied: Sequence[str] = (), verify: bool = False
-) -> Quantized:
-    """What TensorFlow's converter would have made of a calibrated model, around what its quantizer refuses.
+) -> QuantizerOutput:
+    """Quantize a calibrated model as TensorFlow's converter does, and work around its quantizer's refusals.
 
     denied: names of the calibrated model's tensors whose operators stay in float. verify: with an operator
     NumericVerify(quantized, float) for each one that was quantized, as TensorFlow's QuantizationDebugger has it; its
@@ -492,21 +488,21 @@ def quantize(
         )
         return bytes(content)
 
-    return quantize_around(lambda float_model: quantize_in_order(made, float_model), calibrated)
+    return quantize_with_hidden_operators(lambda float_model: quantize_in_order(made, float_model), calibrated)
 
 
-def tensors_of(calibrated: bytes, layers: LayerMap, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The output tensors of all operators that the wanted layers became, sub-layers included.
+def layer_tensors(calibrated: bytes, layers: LayerMap, requested: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the output tensors of all operators of these layers, sub-layers included.
 
-    Raises UsageError for a layer that became none.
+    Raises UsageError for a layer without operators.
     """
     model = read_model(calibrated)
     made = [(layer, op) for op in model.main.operators if (layer := layers.layer_of(op, model)) is not None]
     found: dict[str, list[str]] = {}
-    for name in wanted:
+    for name in requested:
         chosen = _scopes_of(name, {layer for layer, _ in made})
         found[name] = [model.main.tensors[index].name for layer, op in made if layer in chosen for index in op.outputs]
-    missing = [name for name in wanted if not found[name]]
+    missing = [name for name in requested if not found[name]]
     if missing:
         known = sorted({layer for layer, _ in made})
         raise UsageError(
@@ -518,9 +514,9 @@ def tensors_of(calibrated: bytes, layers: LayerMap, wanted: Sequence[str]) -> tu
 
 
 def _scopes_of(name: str, scopes: Collection[str]) -> set[str]:
-    """The scopes of a layer and of those inside it, by its scope or by its name as Keras has it.
+    """Return the scopes of a layer and of the layers inside it, by its scope or by its Keras name.
 
-    Such a name may hold what no scope does ("first conv"), and may do without the models around it.
+    A Keras name may contain other characters ("first conv"), and may omit the models around the layer.
     """
     for own in dict.fromkeys([name, "/".join(sanitised(part) for part in name.split("/")), sanitised(name)]):
         found = {scope for scope in scopes if f"{scope}/".startswith(f"{own}/")}
@@ -530,8 +526,8 @@ def _scopes_of(name: str, scopes: Collection[str]) -> set[str]:
     return set()
 
 
-def readers_of(calibrated: bytes, layers: LayerMap, layer: str) -> tuple[str, ...]:
-    """The layers that take what a layer makes, in the order of the graph."""
+def reading_layers(calibrated: bytes, layers: LayerMap, layer: str) -> tuple[str, ...]:
+    """Return the layers that read a layer's results, in the order of the graph."""
     model = read_model(calibrated)
     made: set[int] = set()
     found: dict[str, None] = {}
@@ -547,8 +543,8 @@ def readers_of(calibrated: bytes, layers: LayerMap, layer: str) -> tuple[str, ..
     return tuple(found)
 
 
-def _behind(tensors: Collection[int], graph: Graph) -> set[int]:
-    """The tensors, and those whose values they are, quantized or not."""
+def _with_sources(tensors: Collection[int], graph: Graph) -> set[int]:
+    """Return the tensors, and the tensors that they were quantized or dequantized from."""
     reached = set(tensors)
     for operator in reversed(graph.operators):
         if operator.code in CONVERSIONS and reached & set(operator.outputs):
@@ -556,13 +552,13 @@ def _behind(tensors: Collection[int], graph: Graph) -> set[int]:
     return reached
 
 
-def _plain(scope: str) -> str:
-    """A scope as a part of a signature's name."""
+def _signature_name(scope: str) -> str:
+    """Return a scope as it appears in the names of a signature."""
     return re.sub(r"\W", "_", scope)
 
 
 def _output_position(tensor: int, graph: Graph) -> int | None:
-    """The graph output that a tensor's values become, quantized or not; None for one within the graph."""
+    """Return the position of the graph output with a tensor's values, quantized or not; None if there is none."""
     reached = {tensor}
     for operator in graph.operators:
         if operator.code in CONVERSIONS and reached & set(operator.inputs):

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetool.convert.calibrated import (
+from edgetool.convert.convert import convert_model
+from edgetool.convert.quantizer import (
     LayerMap,
     in_result_order,
-    quantize_around,
+    layer_tensors,
     quantize_in_order,
-    tensors_of,
+    quantize_with_hidden_operators,
     unread_results,
 )
-from edgetool.convert.convert import convert_model
 from edgetool.convert.request import ConvertRequest
 from edgetool.errors import UsageError
 from edgetool.execute.quantize import dequantize, quantize
@@ -64,14 +64,14 @@ def named(names: list[str], signature: Signature | None = None, codes: tuple[str
 )
 def test_layers_are_found_by_the_names_that_keras_has(wanted: str, found: list[str]) -> None:
     blob = write_model(named(["outer/deep_conv/x", "outer/deep_conv_1/x", "head_a/x"]))
-    assert list(tensors_of(blob, LayerMap(CLASSES), [wanted])) == found
+    assert list(layer_tensors(blob, LayerMap(CLASSES), [wanted])) == found
 
 
 @pytest.mark.parametrize("wanted", ["conv", "deep", "outer/head a", "x", ""])
 def test_a_part_of_a_name_is_none(wanted: str) -> None:
     blob = write_model(named(["outer/deep_conv/x", "head_a/x"]))
     with pytest.raises(UsageError, match=r"the layers with operators are head_a, outer/deep_conv"):
-        tensors_of(blob, LayerMap(CLASSES), [wanted])
+        layer_tensors(blob, LayerMap(CLASSES), [wanted])
 
 
 def test_what_a_cut_layer_gives_and_takes_is_that_layers() -> None:
@@ -307,7 +307,7 @@ def test_a_refusal_that_has_other_reasons_is_told(made: Path) -> None:
         raise RuntimeError(f"refusal {len(tries)}")
 
     with pytest.raises(RuntimeError, match="refusal 1"):
-        quantize_around(refuse, content)
+        quantize_with_hidden_operators(refuse, content)
     assert len(tries) == 2
     hidden = [operator.label for operator in read_model(tries[1]).main.operators]
     assert hidden == ["CONV_2D", "CONV_2D", "edgetool.hidden.2"]
