@@ -90,7 +90,7 @@ def _joined(graph: Graph, tensor: int) -> list[Operator | None]:
         if maker is not None and maker.code == "LOGICAL_AND":
             parts += [one for one in maker.inputs if one not in parts]
         else:
-            found.append(maker if maker is not None and maker.code in SWAPPED and len(maker.inputs) == 2 else None)
+            found.append(maker if maker is not None and maker.code in SWAPPED else None)
     return found
 
 
@@ -130,7 +130,7 @@ def _growth(body: Graph, before: int, after: int) -> int | None:
     if before == after:
         return 0
     maker = _maker(body, after)
-    if maker is None or maker.code != "ADD" or len(maker.inputs) != 2 or before not in maker.inputs:
+    if maker is None or maker.code != "ADD" or before not in maker.inputs:
         return None
     if _option(maker, "fused_activation_function") not in (None, "NONE"):
         return None

@@ -239,7 +239,7 @@ def broadcast(*operands: Operand) -> Rule:
 
     def rule(node: Node) -> None:
         shapes = [tensor.shape for operand in operands if (tensor := operand.of(node)) is not None]
-        common = _common(shapes)
+        common = common_shape(shapes)
         if common is None:
             node.refuse("inputs", f"has incompatible shapes: {together(shapes)}")
         makes(node, 0, prod(common), together(shapes))
@@ -247,14 +247,15 @@ def broadcast(*operands: Operand) -> Rule:
     return rule
 
 
-def _common(shapes: Iterable[Shape]) -> tuple[int, ...] | None:
+def common_shape(shapes: Iterable[Shape]) -> tuple[int, ...] | None:
+    """Return the shape to which all shapes broadcast; None if they are incompatible."""
     common = []
     for column in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         found = {size for size in column if size != 1}
         if len(found) > 1:
             return None
         common.append(found.pop() if found else 1)
-    return tuple(common)
+    return tuple(reversed(common))
 
 
 def _input(node: Node, position: int) -> Tensor:

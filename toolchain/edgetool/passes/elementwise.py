@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import signature
 from math import erf, pi, sqrt
 from typing import Any
 
@@ -124,15 +123,7 @@ def _fused(operator: Operator) -> str:
 
 def is_function(operator: Operator) -> bool:
     """Whether `apply` knows what the operator computes of each element."""
-    if operator.code in FUNCTIONS:
-        known = len(operator.inputs) == _arguments(FUNCTIONS[operator.code])
-    else:
-        known = operator.code in _WITH_OPTIONS and len(operator.inputs) == 1
-    return known and len(operator.outputs) == 1 and _fused(operator) in FUSED
-
-
-def _arguments(function: Callable[..., Any]) -> int:
-    return function.nin if isinstance(function, np.ufunc) else len(signature(function).parameters)
+    return (operator.code in FUNCTIONS or operator.code in _WITH_OPTIONS) and _fused(operator) in FUSED
 
 
 def is_real(tensor: Tensor) -> bool:

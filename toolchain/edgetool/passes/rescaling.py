@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool.model.draft import Draft
+from edgetool.model.rules import common_shape
 from edgetool.model.types import DType, Model, Operator, Tensor
-from edgetool.passes.validation import common_shape
+from edgetool.passes.validation import is_consistent
 
 Reals = npt.NDArray[np.float64]
 Scale = tuple[float, int]  # and zero point
@@ -126,7 +127,7 @@ def _between(dtype: DType, old: Scale, made: Scale) -> Affine:
 def _constants(draft: Draft, operator: Operator) -> list[Reals | None]:
     """The real values of an arithmetic operator's constants, None for what is computed; none for another operator."""
     options = operator.options
-    if operator.code not in ARITHMETIC or options is None or len(operator.inputs) != 2:
+    if operator.code not in ARITHMETIC or options is None or not is_consistent(draft, operator):
         return []
     if options.text("fused_activation_function") != "NONE":
         return []

@@ -123,7 +123,7 @@ def _as_int32(steps: Steps, indices: int) -> int:
     """The indices before they were made int64, which are too large for a class where int32 cannot hold them."""
     draft = steps.draft
     cast = draft.producer(indices)
-    if draft.tensors[indices].dtype is not DType.INT64 or cast is None or cast.code != "CAST" or len(cast.inputs) != 1:
+    if draft.tensors[indices].dtype is not DType.INT64 or cast is None or cast.code != "CAST":
         return indices
     (source,) = cast.inputs
     return source if draft.tensors[source].dtype is DType.INT32 else steps.cast(source, DType.INT32)
