@@ -58,11 +58,6 @@ def test_splits_look_at_a_constant_axis_alone(code: str, position: int) -> None:
         asked(code, inputs, [Q, Q])
 
 
-def test_split_v_takes_three_inputs() -> None:
-    with pytest.raises(KernelRefusal, match="requires 3 inputs, not 4"):
-        asked("SPLIT_V", [Q, constant(2, 2), constant(1), Q], [Q, Q])
-
-
 @pytest.mark.parametrize("code", ["PACK", "UNPACK"])
 def test_pack_and_unpack_have_no_prepare(code: str) -> None:
     assert asked(code, [tensor(2, dtype=DType.STRING)], [Q]) == []

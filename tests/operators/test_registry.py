@@ -10,6 +10,7 @@ from benchmarks.instructions.cases import rooms
 from benchmarks.instructions.fit import fit_build, points, predicted
 from benchmarks.instructions.measured import BUILDS
 
+from edgetool.model.rules import COUNTS
 from edgetool.model.types import Model
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
@@ -31,6 +32,11 @@ def test_every_operator_that_tflm_registers_has_a_rule(name: str) -> None:
     runtime = load_runtime(name)
     assert [code for code in runtime.operators if OPERATORS[code].prepare is None] == []
     assert {name for name in runtime.custom_operators if name not in CUSTOM_OPERATORS} == WITHOUT_RULE
+
+
+def test_the_reader_counts_the_operands_of_every_operator_that_has_a_rule() -> None:
+    """No rule counts them again."""
+    assert {code for code, entry in OPERATORS.items() if entry.prepare is not None} <= COUNTS.keys()
 
 
 def test_every_operator_is_of_one_family() -> None:

@@ -16,7 +16,6 @@ from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
-    counts,
     float32,
     looks_at,
     output_alike,
@@ -69,16 +68,16 @@ def _fifteen_bits(call: Call) -> None:
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ELU": looks_at((0,), (0,), counts(1), output_alike),
-    "HARD_SWISH": looks_at((0,), (0,), counts(1), _shrinking_output),
-    "LEAKY_RELU": looks_at((0,), (0,), counts(1), output_alike),
+    "ELU": looks_at((0,), (0,), output_alike),
+    "HARD_SWISH": looks_at((0,), (0,), _shrinking_output),
+    "LEAKY_RELU": looks_at((0,), (0,), output_alike),
     "LOGISTIC": looks_at((0,), (0,), output_alike, _from_zero, symmetric_int16(1), _fifteen_bits),
     "PRELU": looks_at((0, 1), (0,), _int8_slopes),
     "RELU": looks_at((0,), (0,), symmetric_int16(1)),
     # The output is not looked at.
     "RELU6": looks_at((0,), ()),
     # The input is asked for twice.
-    "TANH": looks_at((0, 0), (0,), counts(1), output_alike, symmetric_int16(1), _fifteen_bits),
+    "TANH": looks_at((0, 0), (0,), output_alike, symmetric_int16(1), _fifteen_bits),
 }
 
 

@@ -20,7 +20,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     check_activation_range,
-    counts,
     inputs_alike,
     is_below_one,
     is_quantized,
@@ -65,8 +64,6 @@ CMSIS_ADD_TYPES = (DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8)
 def add_n(call: Call) -> Iterator[Request]:
     """ADD_N keeps a pointer to each input in scratch, and its parameters, for int8 only, in the tail (add_n.cc)."""
     count = len(call.operator.inputs)
-    if count < 2:
-        raise KernelRefusal("ADD_N requires two or more inputs")
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
@@ -156,7 +153,7 @@ def _difference(call: Call) -> None:
     _check_input_scales(call, scale(first), scale(second))
 
 
-_FLOORED = looks_at((0, 1), (0,), counts(2), inputs_alike, output_alike)
+_FLOORED = looks_at((0, 1), (0,), inputs_alike, output_alike)
 
 PREPARE: dict[str, PrepareRule] = {
     "ADD": looks_at((0, 1), (0,), _cmsis_nn_add, _scaled_sum, _inputs_plain_int32),
@@ -166,8 +163,8 @@ PREPARE: dict[str, PrepareRule] = {
     "FLOOR_MOD": _FLOORED,
     "MAXIMUM": nothing,
     "MINIMUM": nothing,
-    "MUL": looks_at((0, 1), (0,), counts(2), inputs_alike, _product),
-    "SQUARED_DIFFERENCE": looks_at((0, 1), (0,), counts(2), inputs_alike, _difference),
+    "MUL": looks_at((0, 1), (0,), inputs_alike, _product),
+    "SQUARED_DIFFERENCE": looks_at((0, 1), (0,), inputs_alike, _difference),
     "SUB": looks_at((0, 1), (0,), _scaled_sum, _inputs_plain_int32, _output_plain_int32),
 }
 

@@ -240,7 +240,10 @@ def looks_at(inputs: Iterable[int], outputs: Iterable[int], *conditions: Conditi
 
 
 def counts(inputs: int, outputs: int = 1) -> Condition:
-    """The operator has exactly so many inputs and outputs; those left out count."""
+    """Accept only this number of inputs and outputs, including inputs left out.
+
+    For custom operators: the reader counts the operands of all others (`model/rules.py`).
+    """
 
     def condition(call: Call) -> None:
         found = (len(call.operator.inputs), len(call.operator.outputs))

@@ -15,7 +15,6 @@ from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
-    counts,
     is_below_one,
     looks_at,
     nothing,
@@ -88,10 +87,10 @@ PREPARE: dict[str, PrepareRule] = {
     "LESS": _COMPARISON,
     "LESS_EQUAL": _COMPARISON,
     "LOGICAL_AND": nothing,
-    "LOGICAL_NOT": looks_at((0,), (0,), counts(1), output_alike),
+    "LOGICAL_NOT": looks_at((0,), (0,), output_alike),
     "LOGICAL_OR": nothing,
     "NOT_EQUAL": _COMPARISON,
-    "SELECT_V2": looks_at((0, 1, 2), (0,), counts(3), _choice),
+    "SELECT_V2": looks_at((0, 1, 2), (0,), _choice),
 }
 
 

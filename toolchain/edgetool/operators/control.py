@@ -20,7 +20,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     arena_bytes,
-    counts,
     demand,
     input_type,
     integer,
@@ -63,14 +62,12 @@ def _loop(call: Call) -> Iterable[Request]:
 
 
 def _prepare_call_once(call: Call) -> Iterable[Request]:
-    counts(0, 0)(call)
     _subgraph(call, "init_subgraph_index")
     return ()
 
 
 def _assign_variable(call: Call) -> Iterator[Request]:
     """The variable's bytes, when no earlier operator of any subgraph assigned to it."""
-    counts(2, 0)(call)
     input_type(0, DType.RESOURCE, DType.INT32)(call)
     handle, value = call.required_input(0), call.required_input(1)
     demand(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")

@@ -168,7 +168,6 @@ def request_channels(call: Call, weights: Tensor, operands: Operands) -> Iterato
 
 def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
     """CalculateOpData: every tensor once more, and what multipliers can be made of."""
-    check_operand_count(call, operands)
     yield from call.temporary_inputs(operands.source, operands.filter, operands.bias)
     yield from call.temporary_outputs(0)
     source, weights, result = operand_tensors(call, operands)
@@ -188,13 +187,6 @@ def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
         demand(call, result.dtype in CLAMPED, f"cannot produce {_type(result)} from {_type(source)}")
         if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
             check_activation_range(call)
-
-
-def check_operand_count(call: Call, operands: Operands) -> None:
-    """Refuse other numbers of inputs and outputs; the bias may be left out."""
-    inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
-    demand(call, inputs in (operands.bias, operands.bias + 1), f"does not support {inputs} inputs")
-    demand(call, outputs == 1, f"does not support {outputs} outputs")
 
 
 def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None:

@@ -21,7 +21,6 @@ from edgetool.operators.call import (
     Request,
     check_activation_range,
     check_product,
-    counts,
     demand,
     dims_copy,
     input_rank,
@@ -110,8 +109,6 @@ def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, 
 def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     left, right, result = call.required_input(0), call.required_input(1), call.required_output()
     ranks = CMSIS_RANKS if call.platform.cmsis_nn else RANKS
-    if not call.platform.cmsis_nn:
-        counts(2)(call)
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
     for condition in (inputs_alike, output_alike, input_type(0, *MULTIPLIED), input_rank(0, *ranks)):

@@ -15,7 +15,6 @@ from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
-    counts,
     input_type,
     is_quantized,
     looks_at,
@@ -48,17 +47,17 @@ def _one_scale(call: Call) -> None:
         raise KernelRefusal(f"{call.operator.label} produces only tensors with a single scale")
 
 
-_FUNCTION = looks_at((0,), (0,), counts(1), output_alike)
-_RESCALED = looks_at((0,), (0,), counts(1), output_alike, _both_quantized)
-_FLOAT_FUNCTION = looks_at((0,), (0,), counts(1), input_type(0, DType.FLOAT32), output_alike, same_shape)
+_FUNCTION = looks_at((0,), (0,), output_alike)
+_RESCALED = looks_at((0,), (0,), output_alike, _both_quantized)
+_FLOAT_FUNCTION = looks_at((0,), (0,), input_type(0, DType.FLOAT32), output_alike, same_shape)
 
 PREPARE: dict[str, PrepareRule] = {
     "ABS": _RESCALED,
-    "CAST": looks_at((0,), (0,), counts(1)),
+    "CAST": looks_at((0,), (0,)),
     "CEIL": _FLOAT_FUNCTION,
     "COS": _FUNCTION,
     "DEQUANTIZE": looks_at(
-        (0,), (0,), counts(1), input_type(0, DType.INT8, DType.INT16, DType.UINT8), output_type(0, DType.FLOAT32)
+        (0,), (0,), input_type(0, DType.INT8, DType.INT16, DType.UINT8), output_type(0, DType.FLOAT32)
     ),
     "EXP": _FLOAT_FUNCTION,
     "FLOOR": nothing,
@@ -67,7 +66,6 @@ PREPARE: dict[str, PrepareRule] = {
     "QUANTIZE": looks_at(
         (0,),
         (0,),
-        counts(1),
         _one_scale,
         input_type(0, DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8, DType.UINT8),
         output_type(0, DType.INT8, DType.INT16, DType.INT32, DType.UINT8),
@@ -77,7 +75,7 @@ PREPARE: dict[str, PrepareRule] = {
     "SIN": _FUNCTION,
     "SQRT": _FUNCTION,
     "SQUARE": _FUNCTION,
-    "ZEROS_LIKE": looks_at((0,), (0,), counts(1)),
+    "ZEROS_LIKE": looks_at((0,), (0,)),
 }
 
 

@@ -25,7 +25,6 @@ from edgetool.operators.call import (
     Request,
     all_of,
     constant_input,
-    counts,
     demand,
     dims_copy,
     float32,
@@ -131,16 +130,11 @@ def _two_sizes(call: Call) -> None:
     demand(call, size == (2,), f"requires a height and a width, not a tensor of shape {size}")
 
 
-def _three_inputs(call: Call) -> None:
-    inputs = len(call.operator.inputs)
-    demand(call, inputs == 3, f"requires 3 inputs, not {inputs}")
-
-
 _BLOCKS = looks_at(
-    (0,), (0,), counts(1), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
+    (0,), (0,), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
 )  # fmt: skip
-_BATCHES = looks_at((0,), (0,), counts(3), input_rank(0, 3, 4), output_rank(0, 3, 4), output_alike)
-_RESIZED = (counts(2), input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
+_BATCHES = looks_at((0,), (0,), input_rank(0, 3, 4), output_rank(0, 3, 4), output_alike)
+_RESIZED = (input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
 _REVERSIBLE = (DType.INT32, DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT64, DType.BOOL)
 
 PREPARE: dict[str, PrepareRule] = {
@@ -153,7 +147,6 @@ PREPARE: dict[str, PrepareRule] = {
     "REVERSE_V2": looks_at(
         (0, 1),
         (0,),
-        counts(2),
         input_rank(1, 1),
         input_rank(0, 0, SMALL_RANK),
         _reversed_axes,
@@ -165,9 +158,9 @@ PREPARE: dict[str, PrepareRule] = {
     "SPACE_TO_DEPTH": _space_to_depth,
     # The outputs and the tensor that is split are not looked at.
     "SPLIT": looks_at((0,), (), constant_input(0, "axis")),
-    "SPLIT_V": looks_at((2,), (), _three_inputs, constant_input(2, "axis")),
+    "SPLIT_V": looks_at((2,), (), constant_input(2, "axis")),
     "TRANSPOSE": looks_at(
-        (0, 1), (0,), counts(2), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
+        (0, 1), (0,), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
     ),
     "UNPACK": nothing,
 }

@@ -17,7 +17,6 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    counts,
     demand,
     float32,
     input_rank,
@@ -46,7 +45,6 @@ MADE = {
 
 
 def _prepare_softmax(call: Call) -> Iterator[Request]:
-    counts(1)(call)
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     demand(call, len(source.shape) > 0, "does not support a scalar")
@@ -80,7 +78,7 @@ def _check_exponent(call: Call, beta: float) -> None:
 
 def _prepare_log_softmax(call: Call) -> Iterator[Request]:
     """Types other than int8 pass; Invoke takes float32 only."""
-    yield from looks_at((0,), (0,), counts(1), output_alike, same_shape)(call)
+    yield from looks_at((0,), (0,), output_alike, same_shape)(call)
     if call.required_input(0).dtype == DType.INT8:
         yield persistent("parameters", call.platform.size_of("LogSoftmaxOpData"))
         _check_output(call, LOG_SOFTMAX_ZERO_POINT, LOG_SOFTMAX_SCALE, True)
@@ -96,7 +94,6 @@ PREPARE: dict[str, PrepareRule] = {
     "L2_NORMALIZATION": looks_at(
         (0,),
         (0,),
-        counts(1),
         input_rank(0, 0, 4),
         output_type(0, DType.FLOAT32, DType.INT8),
         output_alike,

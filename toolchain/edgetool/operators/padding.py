@@ -20,7 +20,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
     input_rank,
     input_type,
@@ -51,9 +50,6 @@ LARGEST_RANK = 5
 
 
 def _prepare_pad(call: Call) -> Iterator[Request]:
-    inputs = len(call.operator.inputs)
-    demand(call, inputs in (2, 3), f"requires 2 or 3 inputs, not {inputs}")
-    counts(inputs)(call)
     source, paddings, value, result = (
         call.required_input(0), call.required_input(1), call.input(2), call.required_output()
     )  # fmt: skip
@@ -137,7 +133,6 @@ PREPARE: dict[str, PrepareRule] = {
     "BROADCAST_TO": looks_at(
         (0, 1),
         (0,),
-        counts(2),
         input_rank(0, 0, LARGEST_RANK),
         input_type(1, DType.INT32, DType.INT64),
         output_alike,

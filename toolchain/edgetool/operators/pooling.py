@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from edgetool.model.rules import windows
 from edgetool.model.types import DType
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    counts,
     demand,
     dims_copy,
     float32,
@@ -67,7 +67,6 @@ def _average_pool(call: Call) -> Iterator[Request]:
 
 def _l2_pool(call: Call) -> Iterator[Request]:
     """The output's size is calculated; one of 0 is taken for a dynamic tensor."""
-    counts(1)(call)
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(0)
     for condition in (input_rank(0, 4), output_rank(0, 4), output_alike, input_type(0, DType.FLOAT32)):
@@ -76,16 +75,9 @@ def _l2_pool(call: Call) -> Iterator[Request]:
     for dimension, side in ((1, "h"), (2, "w")):
         size = call.required_input(0).shape[dimension]
         window = integer(call, "filter_height" if side == "h" else "filter_width")
-        made = _windows(call, size, window, integer(call, f"stride_{side}"))
+        stride = integer(call, f"stride_{side}")
+        made = windows(call.option("padding"), size, window, stride) if min(window, stride) > 0 else 0
         demand(call, made > 0, f"cannot produce an output from {size} elements with a window of {window}")
-
-
-def _windows(call: Call, size: int, window: int, stride: int) -> int:
-    """The positions of a window along one side (padding.h)."""
-    if window <= 0 or stride <= 0:
-        return 0
-    uncovered = {"SAME": 1, "VALID": window}.get(str(call.option("padding", "")), size + stride)
-    return (size + stride - uncovered) // stride
 
 
 PREPARE: dict[str, PrepareRule] = {

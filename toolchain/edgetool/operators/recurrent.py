@@ -45,7 +45,6 @@ from edgetool.target.platform import Platform
 FLOAT_BYTES = INT32_BYTES = 4
 INT64_BYTES = 8
 
-SVDF_INPUTS = 5
 BIAS_TOLERANCE = 1e-5
 
 LSTM_INPUTS = 24
@@ -62,14 +61,12 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     source, features, times = (call.required_input(position) for position in range(3))
     state, result = call.required_input(4), call.required_output()
     yield from call.temporary_inputs(0, 1, 2, 3, 4)
-    demand(call, len(call.operator.inputs) == SVDF_INPUTS, f"requires exactly {SVDF_INPUTS} inputs")
     for position in (0, 1, 2, 4):
         input_rank(position, 2)(call)
     filters, memory = features.shape[0], times.shape[1]
     rank = integer(call, "rank")
     demand(call, rank != 0 and filters % rank == 0, f"does not support {filters} filters with a rank of {rank}")
     input_type(0, DType.FLOAT32, DType.INT8)(call)
-    demand(call, len(call.operator.outputs) == 1, "has only one output")
     yield from call.temporary_outputs(0)
     output_rank(0, 2)(call)
     batch, units = source.shape[0], filters // rank
@@ -113,8 +110,8 @@ def _check_quantized_svdf(call: Call) -> None:
 
 def _prepare_lstm(call: Call) -> Iterator[Request]:
     """Only Keras' LSTM: no peepholes, projection or layer norms. Its intermediates are not looked at."""
-    inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
-    demand(call, inputs == LSTM_INPUTS and outputs == 1, f"requires exactly {LSTM_INPUTS} inputs and one output")
+    inputs = len(call.operator.inputs)
+    demand(call, inputs == LSTM_INPUTS, f"requires exactly {LSTM_INPUTS} inputs and one output")
     yield from call.temporary_inputs(*range(LSTM_INPUTS))
     yield from call.temporary_outputs(0)
     _check_lstm_tensors(call)

@@ -20,7 +20,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
     input_rank,
     input_type,
@@ -66,7 +65,6 @@ def _all(call: Call) -> Iterator[Request]:
 def _simple(call: Call) -> Iterator[Request]:
     """PrepareSimple: the output is looked at for int8 only."""
     yield from call.temporary_inputs(0)
-    counts(2)(call)
     yield from call.temporary_inputs(1)
     input_type(1, DType.INT32)(call)
     if call.required_input(0).dtype == DType.INT8:
@@ -85,7 +83,6 @@ def _iterators(call: Call) -> Iterator[Request]:
 
 
 def _cumulative_sum(call: Call) -> Iterator[Request]:
-    counts(2)(call)
     source, axis, result = call.required_input(0), call.required_input(1), call.required_output()
     yield from call.temporary_inputs(0, 1)
     input_type(0, DType.FLOAT32, DType.INT8)(call)

@@ -22,7 +22,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
     dims_copy,
     input_rank,
@@ -72,7 +71,6 @@ def _prepare_gather_nd(call: Call) -> Iterator[Request]:
 
 
 def _prepare_embedding_lookup(call: Call) -> Iterator[Request]:
-    counts(2)(call)
     lookup, value, result = call.required_input(0), call.required_input(1), call.required_output()
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
@@ -129,21 +127,20 @@ def _update_fits(call: Call) -> None:
 
 
 _GATHERED = looks_at(
-    (0, 1), (0,), counts(2), input_type(1, DType.INT32), input_type(0, DType.FLOAT32, DType.INT8)
+    (0, 1), (0,), input_type(1, DType.INT32), input_type(0, DType.FLOAT32, DType.INT8)
 )  # fmt: skip
 
 PREPARE: dict[str, PrepareRule] = {
     "DYNAMIC_UPDATE_SLICE": looks_at(
-        (0, 1, 2), (0,), counts(3), inputs_alike, input_type(2, DType.INT32, DType.INT64), _update_fits
+        (0, 1, 2), (0,), inputs_alike, input_type(2, DType.INT32, DType.INT64), _update_fits
     ),
     "EMBEDDING_LOOKUP": _prepare_embedding_lookup,
     "GATHER": _prepare_gather,
     "GATHER_ND": _prepare_gather_nd,
-    "SLICE": looks_at((0, 1, 2), (0,), counts(3)),
+    "SLICE": looks_at((0, 1, 2), (0,)),
     "STRIDED_SLICE": looks_at(
         (0, 1, 2, 3),
         (0,),
-        counts(4),
         input_rank(0, 0, 4),
         constant_input(1, "begin"),
         constant_input(2, "end"),

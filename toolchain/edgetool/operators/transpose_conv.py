@@ -34,7 +34,6 @@ from edgetool.operators.convolution import (
     Operands,
     buffer_sizes,
     check_filter_scales,
-    check_operand_count,
     check_rank_4,
     check_same_type,
     check_type_pair,
@@ -87,7 +86,6 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
         yield scratch("accumulators", width * result.element_count)
     if source.dtype in QUANTIZED:
         check_filter_scales(call, weights, TRANSPOSE)
-    check_operand_count(call, TRANSPOSE)
     if source.dtype == DType.FLOAT32:
         return
     yield from request_parameters(call, TRANSPOSE)
