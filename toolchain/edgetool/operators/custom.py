@@ -1,10 +1,13 @@
 """Custom operators that TFLM itself brings, by custom code: MACs, Prepare, loop counts and bounds.
 
-Sources of Prepare: circular_buffer_common.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. Those of signal
-processing are in signal.py.
+Sources of Prepare: basic_classifier.cc, circular_buffer_common.cc, detection_postprocess.cc, decode.cc,
+decode_state_*.cc. Those of signal processing are in signal.py.
 
-Sources of the loop counts: circular_buffer.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. How many boxes
-overlap depends on the data: as many boxes as may be found are compared with all others.
+Sources of the loop counts: basic_classifier.cc, circular_buffer.cc, detection_postprocess.cc, decode.cc,
+decode_state_*.cc. How many boxes overlap depends on the data: as many boxes as may be found are compared with all
+others.
+
+basic_classifier.cc is as of TFLM commit 0cc6f98: it is newer than the snapshots in targets/runtimes/.
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ from edgetool.operators.call import (
     flex_options,
     input_rank,
     input_type,
+    integers,
     is_quantized,
     looks_at,
     named_size,
     output_alike,
+    output_rank,
+    output_type,
     persistent,
     scratch,
     temporary_buffer,
@@ -46,6 +52,19 @@ INT32_LIMIT = 2**31
 BOX_COORDINATES = IMAGE_RANK = 4
 DETECTIONS_PER_CLASS = 100  # of an operator that does not say (kNumDetectionsPerClass, detection_postprocess.cc)
 WIDEST_CODE_BITS = 7
+
+
+# The class scores, the classes to detect, and their thresholds; whether each is detected, and its score.
+SCORES, TARGETS, THRESHOLDS = range(3)
+DETECTED, TARGET_SCORES = range(2)
+
+
+def _targets_fit(call: Call) -> None:
+    """One threshold, one flag and one score for each target (basic_classifier.cc, lines 63 to 66)."""
+    targets, thresholds = call.required_input(TARGETS), call.required_input(THRESHOLDS)
+    for tensor in (thresholds, call.required_output(DETECTED), call.required_output(TARGET_SCORES)):
+        fits = tensor.shape == targets.shape
+        demand(call, fits, f"requires a tensor of shape {targets.shape} for its targets, not {tensor.shape}")
 
 
 def _one_more_slice(call: Call) -> None:
@@ -125,6 +144,19 @@ def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
 
 
 PREPARE: dict[str, PrepareRule] = {
+    # basic_classifier.cc, lines 34 to 80; it has no Init.
+    "BasicClassifier": looks_at(
+        (SCORES, TARGETS, THRESHOLDS),
+        (DETECTED, TARGET_SCORES),
+        counts(3, 2),
+        input_rank(SCORES, 1, 2),
+        *(input_rank(position, 1) for position in (TARGETS, THRESHOLDS)),
+        *(output_rank(position, 1) for position in (DETECTED, TARGET_SCORES)),
+        _targets_fit,
+        *(input_type(position, DType.INT32) for position in (SCORES, TARGETS, THRESHOLDS)),
+        output_type(DETECTED, DType.BOOL),
+        output_type(TARGET_SCORES, DType.INT32),
+    ),
     "CIRCULAR_BUFFER": looks_at((0,), (0,), _one_more_slice, output_alike, input_type(0, DType.INT8)),
     "TFLM_DECODE": _prepare_decode,
     "TFLite_Detection_PostProcess": _detection_postprocess,
@@ -134,6 +166,11 @@ PREPARE: dict[str, PrepareRule] = {
 # Elements of int8 that a table decoder makes at once, by the bits of an index.
 AT_ONCE = {2: 16, 3: 32, 4: 16}
 TABLE_BITS = 0b111
+
+
+def _classifier(call: Call) -> Work:
+    """One comparison for each target."""
+    return Work("int32", {"target": call.required_output(DETECTED).element_count})
 
 
 def _circular_buffer(call: Call) -> Work:
@@ -194,10 +231,21 @@ def _decoded(ancillary: Tensor, result: Tensor) -> Work:
 
 
 LOOPS: dict[str, WorkRule] = {
+    "BasicClassifier": _classifier,
     "CIRCULAR_BUFFER": _circular_buffer,
     "TFLM_DECODE": _decode_loops,
     "TFLite_Detection_PostProcess": _detection,
 }
+
+
+def _classifier_bounds(call: Call) -> None:
+    """BasicClassifier: each target is a class. The kernel's first version (85be6df) reads beyond the scores otherwise.
+
+    Later versions let Invoke fail (basic_classifier.cc, line 112).
+    """
+    classes, targets = call.required_input(SCORES).element_count, call.required_input(TARGETS)
+    for target in integers(targets) if targets.is_constant else ():
+        demand(call, 0 <= target < classes, f"cannot detect class {target}: there are only {classes}")
 
 
 def _circular_buffer_bounds(call: Call) -> None:
@@ -263,6 +311,7 @@ def _decode_bounds(call: Call) -> None:
 
 
 BOUNDS: dict[str, Condition] = {
+    "BasicClassifier": _classifier_bounds,
     "CIRCULAR_BUFFER": _circular_buffer_bounds,
     "TFLM_DECODE": _decode_bounds,
     "TFLite_Detection_PostProcess": _detection_bounds,
