@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory.planner import plan_memory
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model

@@ -18,7 +18,7 @@ from edgetool.gate.judge import Fit, judge_fit
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.plan_options import PlanOptions, Wanted
 from edgetool.memory.planner import MemoryPlan, plan_memory
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import OperatorCost, operator_costs
