@@ -20,7 +20,7 @@ from edgetool.model.draft import Draft
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import DType, Model
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.passes.legalize import legalize, sentences
 from edgetool.passes.movement import broadcast_axes, moves
 from edgetool.passes.movement import merged as merged_axes
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Callable[[], Model], list[str]]] = {
 @pytest.mark.parametrize(("build", "expected"), CASES.values(), ids=CASES)
 def test_data_arrives_where_it_did(build: Callable[[], Model], expected: list[str]) -> None:
     model = build()
-    assert illegal_operators(model, runtime())
+    assert unsupported_operators(model, runtime())
     result = assert_same_in_all(model)
     assert codes(result.model) == expected
     assert result.applied

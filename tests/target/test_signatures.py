@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType
 from edgetool.target.load import load_runtime
-from edgetool.target.signatures import Operand, parse_signature, read_takes
+from edgetool.target.signatures import OperandType, parse_signature, read_kernel_types
 from edgetool.target.toml import Section
 
 FLOAT32, INT8, INT16, INT32 = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32
@@ -17,33 +17,33 @@ OPERATORS = ("ADD", "PACK", "RELU6")
 
 def test_a_signature_takes_what_it_says() -> None:
     signature = parse_signature("float32|int8 = int32 > =")
-    assert signature.takes([INT8, INT8, INT32], [INT8])
-    assert signature.takes([FLOAT32, FLOAT32, None], [FLOAT32])
-    assert signature.misfit([INT16, INT16, INT32], [INT16]) == 0
-    assert signature.misfit([INT8, FLOAT32, INT32], [INT8]) == 1
-    assert signature.misfit([INT8, INT8, INT8], [INT8]) == 2
-    assert signature.misfit([INT8, INT8, INT32], [FLOAT32]) == 3
+    assert signature.accepts([INT8, INT8, INT32], [INT8])
+    assert signature.accepts([FLOAT32, FLOAT32, None], [FLOAT32])
+    assert signature.first_mismatch([INT16, INT16, INT32], [INT16]) == 0
+    assert signature.first_mismatch([INT8, FLOAT32, INT32], [INT8]) == 1
+    assert signature.first_mismatch([INT8, INT8, INT8], [INT8]) == 2
+    assert signature.first_mismatch([INT8, INT8, INT32], [FLOAT32]) == 3
 
 
 def test_operands_beyond_the_list_may_be_anything_unless_the_last_repeats() -> None:
-    assert parse_signature("int8 > int8").takes([INT8, FLOAT32], [INT8, INT32])
+    assert parse_signature("int8 > int8").accepts([INT8, FLOAT32], [INT8, INT32])
     repeated = parse_signature("int8 =... > =1...")
-    assert repeated.takes([INT8] * 5, [INT8] * 3)
-    assert repeated.misfit([INT8, INT8, INT8, INT16], [INT8]) == 3
-    assert repeated.misfit([INT8, INT8], [INT8, INT16]) == 3
-    assert parse_signature(">").takes([], [])
+    assert repeated.accepts([INT8] * 5, [INT8] * 3)
+    assert repeated.first_mismatch([INT8, INT8, INT8, INT16], [INT8]) == 3
+    assert repeated.first_mismatch([INT8, INT8], [INT8, INT16]) == 3
+    assert parse_signature(">").accepts([], [])
 
 
 def test_any_type_is_a_star() -> None:
-    assert parse_signature("* > =").takes([DType.INT64], [DType.INT64])
-    assert parse_signature("* > =").misfit([DType.INT64], [INT32]) == 1
-    assert parse_signature("* * >").inputs == (Operand(), Operand())
+    assert parse_signature("* > =").accepts([DType.INT64], [DType.INT64])
+    assert parse_signature("* > =").first_mismatch([DType.INT64], [INT32]) == 1
+    assert parse_signature("* * >").inputs == (OperandType(), OperandType())
 
 
 @given(st.lists(st.sampled_from(list(DType)), min_size=1, max_size=6), st.sampled_from(list(DType)))
 def test_one_type_for_all_is_what_equals_signs_say(inputs: list[DType], output: DType) -> None:
     signature = parse_signature("* =... > =")
-    assert signature.takes(inputs, [output]) == (set(inputs) == {output})
+    assert signature.accepts(inputs, [output]) == (set(inputs) == {output})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_no_signature(text: str, reason: str) -> None:
 def takes_of(types: dict[str, str], scales: dict[str, str] | None = None, **others: dict[str, str]) -> list[str]:
     """The problems of a profile with these tables."""
     section = Section({"types": {"reference": types, **others}, "scales": scales or {}}, [])
-    read_takes(section, OPERATORS)
+    read_kernel_types(section, OPERATORS)
     return [f"{problem.key}: {problem.what}" for problem in section.problems]
 
 
@@ -86,13 +86,13 @@ def test_a_profile_is_read_strictly() -> None:
 
 def test_the_packaged_runtime_tells_of_every_operator() -> None:
     runtime = load_runtime("tflm-2026-08")
-    takes = {item.operator: item for item in runtime.takes}
+    takes = {item.operator: item for item in runtime.kernel_types}
     assert takes.keys() == set(runtime.operators)
     assert [rule.refuses for rule in takes["RELU6"].equal_scales] == [False]
     narrow = ([INT16, INT8, INT32], [INT16])
     dense = takes["FULLY_CONNECTED"]
-    assert any(signature.takes(*narrow) for signature in dense.reference)
-    assert not any(signature.takes(*narrow) for signature in dense.cmsis_nn)
+    assert any(signature.accepts(*narrow) for signature in dense.reference)
+    assert not any(signature.accepts(*narrow) for signature in dense.cmsis_nn)
 
 
 def test_limits_by_kernels_and_type() -> None:

@@ -176,7 +176,7 @@ Lengths = Callable[[Operator, Sequence[int]], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _IndexRule:
     """indices: the input that holds them. into: what they point into, an input, or the first output (None)."""
 
     indices: int
@@ -198,12 +198,12 @@ def _along_axis(operator: Operator, shape: Sequence[int]) -> Sequence[int]:
     return (shape[axis],) if -len(shape) <= axis < len(shape) else ()
 
 
-_RULES = {
-    "EMBEDDING_LOOKUP": _Rule(0, 1, _first),
-    "GATHER": _Rule(1, 0, _along_axis),
-    "GATHER_ND": _Rule(1, 0, _every),
-    "SCATTER_ND": _Rule(0, None, _every),
-    "SEGMENT_SUM": _Rule(1, None, _first, ascending=True),
+_INDEX_RULES = {
+    "EMBEDDING_LOOKUP": _IndexRule(0, 1, _first),
+    "GATHER": _IndexRule(1, 0, _along_axis),
+    "GATHER_ND": _IndexRule(1, 0, _every),
+    "SCATTER_ND": _IndexRule(0, None, _every),
+    "SEGMENT_SUM": _IndexRule(1, None, _first, ascending=True),
 }
 
 
@@ -212,7 +212,7 @@ def check_index_values(name: str, record: Record, operator: Operator, tensors: S
 
     Raises InvalidModelError. Operators that lack the tensors are another check's.
     """
-    rule = _RULES.get(operator.code)
+    rule = _INDEX_RULES.get(operator.code)
     if rule is None:
         return
     indices = _tensor(operator.inputs, rule.indices, tensors)

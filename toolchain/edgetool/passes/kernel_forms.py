@@ -127,7 +127,7 @@ def _quantize(draft: Draft, operator: Operator, context: Context) -> Applied | N
     if not operator.inputs or len(operator.outputs) != 1 or min(operator.inputs[0], operator.outputs[0]) < 0:
         return None
     source, output = (draft.tensors[tensor] for tensor in (operator.inputs[0], operator.outputs[0]))
-    takes = context.runtime.kernel_takes(operator.code)
+    takes = context.runtime.kernel_types_of(operator.code)
     if takes is None or output.dtype not in QUANTIZED or source.per_tensor is None or output.per_tensor is None:
         return None
     written = [

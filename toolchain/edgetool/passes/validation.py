@@ -75,8 +75,8 @@ def is_consistent(draft: Draft, operator: Operator) -> bool:
         alike = inputs if operator.code in JOINS else inputs[:1]
         if len({tensor.dtype for tensor in (*alike, *outputs)}) != 1:
             return False
-    condition = CONDITIONS.get(operator.code)
-    return condition is None or condition(draft, operator, inputs, outputs[0])
+    check = OPERAND_CHECKS.get(operator.code)
+    return check is None or check(draft, operator, inputs, outputs[0])
 
 
 def is_well_formed(draft: Draft, operator: Operator) -> bool:
@@ -101,7 +101,7 @@ def is_well_formed(draft: Draft, operator: Operator) -> bool:
 
 
 # Takes the draft, the operator, the inputs that it has, and its first output.
-Condition = Callable[[Draft, Operator, list[Tensor], Tensor], bool]
+OperandCheck = Callable[[Draft, Operator, list[Tensor], Tensor], bool]
 
 
 def _same_count(draft: Draft, operator: Operator, inputs: list[Tensor], output: Tensor) -> bool:
@@ -249,7 +249,7 @@ def _axis(operator: Operator) -> int:
     return operator.options.integer("axis") if operator.options is not None else 0
 
 
-CONDITIONS: dict[str, Condition] = {
+OPERAND_CHECKS: dict[str, OperandCheck] = {
     **dict.fromkeys(["RESHAPE", "BUCKETIZE"], _same_count),
     **dict.fromkeys(["RELU", "RELU6"], _same_shape),
     **dict.fromkeys(["ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"], _elementwise),

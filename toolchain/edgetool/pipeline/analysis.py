@@ -23,7 +23,7 @@ from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.legality import Illegal, IllegalKind, illegal_operators
+from edgetool.operators.legality import UnsupportedKind, UnsupportedOperator, unsupported_operators
 from edgetool.operators.registry import CUSTOM_OPERATORS
 from edgetool.pipeline.source import Source
 from edgetool.target.platform import platform_of
@@ -107,7 +107,7 @@ def _visible(name: str) -> str:
 NAMED = 6  # operators that a message names
 
 # What becomes of the model on the device, by kind; a missing operator is told of elsewhere.
-RULES: dict[IllegalKind, tuple[str, str]] = {
+RULES: dict[UnsupportedKind, tuple[str, str]] = {
     "type": ("operator-type-not-in-runtime", "the device will reject the model"),
     "limit": ("operator-limit-in-runtime", "the device will reject the model, or compute nothing"),
     "scales": ("operator-scales-in-runtime", "the outputs will be wrong on the device"),
@@ -126,8 +126,8 @@ def legality_findings(
         for item in (account.unaccounted if account is not None else ())
         if item.refusal is not None
     }
-    groups: dict[tuple[IllegalKind, str], list[Illegal]] = {}
-    for item in illegal_operators(model, target.runtime, custom, kernels=target.kernels):
+    groups: dict[tuple[UnsupportedKind, str], list[UnsupportedOperator]] = {}
+    for item in unsupported_operators(model, target.runtime, custom, kernels=target.kernels):
         known = item.kind == "limit" and (item.subgraph, item.operator.index) in refused
         if item.kind in RULES and not known:
             groups.setdefault((item.kind, item.why), []).append(item)
@@ -145,7 +145,7 @@ def legality_findings(
     return findings, typed
 
 
-def _places(items: Sequence[Illegal]) -> str:
+def _places(items: Sequence[UnsupportedOperator]) -> str:
     """As in "operators 3, 7 and 2 more"; those of other subgraphs as "1:4"."""
     names = [f"{item.subgraph}:{item.operator.index}" if item.subgraph else str(item.operator.index) for item in items]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

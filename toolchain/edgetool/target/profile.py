@@ -15,7 +15,7 @@ from typing import TypeVar, get_args
 
 from edgetool.errors import TargetError, UsageError
 from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
-from edgetool.target.signatures import DTYPES, read_takes
+from edgetool.target.signatures import DTYPES, read_kernel_types
 from edgetool.target.toml import Problem, Section, did_you_mean
 from edgetool.target.types import (
     ARENA_KINDS,
@@ -376,7 +376,7 @@ def read_runtime(section: Section) -> Runtime:
         custom_resolver=custom_resolver,
         limits=tuple(_limit(item) for item in section.sections("limit")),
         rank_limits=tuple(_rank_limit(item) for item in section.sections("rank_limit")),
-        takes=read_takes(section, operators),
+        kernel_types=read_kernel_types(section, operators),
         abis=read_abis(section, known),
         structs=structs,
         options=read_field_lists(section, "options", operators, known),

@@ -1,4 +1,7 @@
-"""What the kernels of a runtime take: element types by operand, and which quantizations must be equal."""
+"""Which element types and quantizations the kernels of a runtime accept, read from its profile.
+
+The only statement of accepted types for built-in operators; `operators/legality.py` compares models with it.
+"""
 
 from __future__ import annotations
 
@@ -16,48 +19,48 @@ DTYPES = {dtype.name.lower(): dtype for dtype in DType}
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """What one operand may be: one of some types, or (same_as) of the type of an input; neither: anything."""
+class OperandType:
+    """The types that one operand may have: those listed, or (same_as) the type of an input; any type without either."""
 
     types: tuple[DType, ...] = ()
     same_as: int | None = None
 
-    def takes(self, dtype: DType, inputs: Sequence[DType | None]) -> bool:
-        """Whether a tensor of the type will do; inputs: the types of the operator's inputs, None where left out."""
+    def accepts(self, dtype: DType, inputs: Sequence[DType | None]) -> bool:
+        """Return whether the operand may have this type. inputs: the types of all inputs, None for those left out."""
         if self.same_as is None:
             return not self.types or dtype in self.types
         return self.same_as < len(inputs) and inputs[self.same_as] in (dtype, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """One combination of types that a kernel takes. A tail that is repeated is the last operand's, any number of times.
+class TypeSignature:
+    """One combination of types that a kernel accepts. A side that repeats may have any number of its last operand.
 
     Operands beyond those listed may be anything, as may inputs that are left out.
     """
 
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[OperandType, ...]
+    outputs: tuple[OperandType, ...]
     repeats_inputs: bool = False
     repeats_outputs: bool = False
 
-    def takes(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
-        """Whether the kernel takes tensors of these types; None for one that is left out."""
-        return self.misfit(inputs, outputs) is None
+    def accepts(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
+        """Return whether the kernel accepts tensors of these types; None stands for one that is left out."""
+        return self.first_mismatch(inputs, outputs) is None
 
-    def misfit(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
-        """The position of the first operand that does not fit, inputs before outputs; None when all do."""
+    def first_mismatch(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
+        """Return the position of the first operand whose type does not match, inputs before outputs; None if all do."""
         given = [*_operands(self.inputs, len(inputs), self.repeats_inputs)]
         given += _operands(self.outputs, len(outputs), self.repeats_outputs)
         for position, (operand, dtype) in enumerate(zip(given, (*inputs, *outputs), strict=True)):
-            if dtype is not None and not operand.takes(dtype, inputs):
+            if dtype is not None and not operand.accepts(dtype, inputs):
                 return position
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class EqualScales:
-    """A kernel that takes quantized values as they are: operands of the output's type must share its quantization.
+    """A kernel that does not rescale quantized values: operands of the output's type must share its quantization.
 
     tolerance: by how much scales may differ, as a part of the output's. refuses: whether the kernel fails beyond it.
     """
@@ -69,7 +72,7 @@ class EqualScales:
 
 @dataclass(frozen=True, slots=True)
 class FixedScale:
-    """A kernel that writes one scale and zero point whatever the tensor says."""
+    """A kernel that writes values of one scale and zero point, regardless of those of the tensor."""
 
     dtype: DType
     scale: float
@@ -77,12 +80,12 @@ class FixedScale:
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
-    """What the kernel of one operator takes; kernels differ where `cmsis_nn` says something else than `reference`."""
+class KernelTypes:
+    """What the kernel of one operator accepts; `cmsis_nn` equals `reference` unless the two kernels differ."""
 
     operator: str
-    reference: tuple[Signature, ...]
-    cmsis_nn: tuple[Signature, ...]
+    reference: tuple[TypeSignature, ...]
+    cmsis_nn: tuple[TypeSignature, ...]
     equal_scales: tuple[EqualScales, ...] = ()
     fixed_scales: tuple[FixedScale, ...] = ()
 
@@ -91,7 +94,7 @@ class Takes:
 IGNORED_TOLERANCE = 1 / 512
 
 
-def read_takes(section: Section, operators: Collection[str]) -> tuple[Takes, ...]:
+def read_kernel_types(section: Section, operators: Collection[str]) -> tuple[KernelTypes, ...]:
     """The tables [types] and [scales] of a runtime; problems are noted in the section."""
     if not section.has("types"):
         return ()
@@ -105,11 +108,11 @@ def read_takes(section: Section, operators: Collection[str]) -> tuple[Takes, ...
     found = []
     for name, signatures in reference.items():
         equal, fixed = _scale_rules(section, f"scales.{name}", scales.get(name, ""))
-        found.append(Takes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
+        found.append(KernelTypes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
     return tuple(found)
 
 
-def parse_signature(text: str) -> Signature:
+def parse_signature(text: str) -> TypeSignature:
     """ "float32|int8 = int32 > =" as a signature. Raises ValueError with the reason.
 
     Operands are separated by blanks, inputs from outputs by ">"; "=" is the first input's type, "=1" the second's;
@@ -123,10 +126,10 @@ def parse_signature(text: str) -> Signature:
     for operand in (*taken, *made):
         if operand.same_as is not None and operand.same_as >= len(taken):
             raise ValueError(f"refers to input {operand.same_as}, which does not exist")
-    return Signature(taken, made, repeats_inputs, repeats_outputs)
+    return TypeSignature(taken, made, repeats_inputs, repeats_outputs)
 
 
-def _side(text: str) -> tuple[tuple[Operand, ...], bool]:
+def _side(text: str) -> tuple[tuple[OperandType, ...], bool]:
     words = text.split()
     repeats = bool(words) and words[-1].endswith(REPEATED)
     if repeats:
@@ -134,12 +137,12 @@ def _side(text: str) -> tuple[tuple[Operand, ...], bool]:
     return tuple(_operand(word) for word in words), repeats
 
 
-def _operand(word: str) -> Operand:
+def _operand(word: str) -> OperandType:
     if word == "*":
-        return Operand()
+        return OperandType()
     if same := SAME_AS.fullmatch(word):
-        return Operand(same_as=int(same[1] or 0))
-    return Operand(tuple(_dtype(name) for name in word.split("|")))
+        return OperandType(same_as=int(same[1] or 0))
+    return OperandType(tuple(_dtype(name) for name in word.split("|")))
 
 
 def _dtype(name: str) -> DType:
@@ -150,12 +153,12 @@ def _dtype(name: str) -> DType:
     return DTYPES[name]
 
 
-def _operands(listed: tuple[Operand, ...], count: int, repeats: bool) -> list[Operand]:
-    filler = listed[-1] if repeats and listed else Operand()
+def _operands(listed: tuple[OperandType, ...], count: int, repeats: bool) -> list[OperandType]:
+    filler = listed[-1] if repeats and listed else OperandType()
     return [*listed[:count], *[filler] * (count - len(listed))]
 
 
-def _signatures(section: Section, kernels: str, operators: Collection[str]) -> dict[str, tuple[Signature, ...]]:
+def _signatures(section: Section, kernels: str, operators: Collection[str]) -> dict[str, tuple[TypeSignature, ...]]:
     found = {}
     for name, text in section.entries(kernels, required=kernels == "reference"):
         if name not in operators:

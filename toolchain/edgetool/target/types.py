@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetool.model.types import DType
-from edgetool.target.signatures import Takes
+from edgetool.target.signatures import KernelTypes
 
 # Fields whose size is the same everywhere; "pointer" (also size_t) and "enum" are the ABI's, "i64" its alignment too.
 SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
@@ -231,8 +231,8 @@ class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself brings. takes: what their kernels take; for an
-    operator without an entry nothing is known.
+    custom_resolver: the same for the custom operators that TFLM itself brings.
+    kernel_types: the operand types that their kernels accept; nothing is known of an operator without an entry.
 
     Structs are field lists for edgetool.target.types.struct_size, "" where there is none. structs: by name, each
     made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
@@ -248,7 +248,7 @@ class Runtime:
     custom_resolver: tuple[tuple[str, str], ...] = ()
     limits: tuple[OperatorLimit, ...] = ()
     rank_limits: tuple[RankLimit, ...] = ()
-    takes: tuple[Takes, ...] = ()
+    kernel_types: tuple[KernelTypes, ...] = ()
     abis: tuple[Abi, ...] = ()
     structs: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
@@ -292,9 +292,9 @@ class Runtime:
                 return item.maximum
         return None
 
-    def kernel_takes(self, code: str) -> Takes | None:
-        """What the kernel of a built-in operator takes; None where nothing is known."""
-        return next((item for item in self.takes if item.operator == code), None)
+    def kernel_types_of(self, code: str) -> KernelTypes | None:
+        """Return the types that the kernel of a built-in operator accepts; None if they are not known."""
+        return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
         """That of an operator in these kernels whose first input is of this type; None where none is known."""
