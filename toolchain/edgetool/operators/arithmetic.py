@@ -15,6 +15,7 @@ from math import prod
 
 from edgetool.model.types import DType
 from edgetool.operators.call import (
+    QUANTIZED_TYPES,
     Call,
     KernelRefusal,
     PrepareRule,
@@ -54,7 +55,6 @@ from edgetool.operators.loops import (
 )
 from edgetool.target.platform import Platform
 
-QUANTIZED = (DType.INT8, DType.INT16)
 # Bits by which inputs are scaled up before they are added, by the type of the output.
 LEFT_SHIFT = {DType.INT8: 20, DType.INT16: 15}
 ADD_N_DATA_BYTES = 40  # add_n.cc: ten 32-bit words of parameters, on every ABI
@@ -86,7 +86,7 @@ def add_n(call: Call) -> Iterator[Request]:
 
 def _scaled_sum(call: Call) -> None:
     result = call.required_output()
-    if result.dtype in QUANTIZED:
+    if result.dtype in QUANTIZED_TYPES:
         _check_sum_scales(call, scale(call.required_input(0)), scale(call.required_input(1)))
         check_activation_range(call)
 
@@ -132,7 +132,7 @@ def _cmsis_nn_add(call: Call) -> None:
 
 
 def _product(call: Call) -> None:
-    if call.required_output().dtype in QUANTIZED:
+    if call.required_output().dtype in QUANTIZED_TYPES:
         check_activation_range(call)
         symmetric_int16(2)(call)
 
@@ -145,7 +145,7 @@ def _quotient(call: Call) -> None:
 def _difference(call: Call) -> None:
     """Zero points within the type's range, and scales from which multipliers can be made (squared_difference.cc)."""
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
-    if first.dtype not in QUANTIZED:
+    if first.dtype not in QUANTIZED_TYPES:
         return
     if first.dtype == DType.INT8 and any(not -128 <= zero_point(tensor) <= 127 for tensor in (first, second, result)):
         raise KernelRefusal("SQUARED_DIFFERENCE supports int8 only with zero points from -128 to 127")
@@ -209,7 +209,7 @@ VECTOR = 4  # elements of a turn of CMSIS-NN's loops on MVE, and of those for in
 def rounded_negatives(call: Call, sums: Callable[[Spread, Spread], float] = lambda _first, _second: 0.0) -> Loops:
     """How often a negative number is rounded: of the operands that go on in the innermost loop, and of the results."""
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
-    if first.dtype not in QUANTIZED:
+    if first.dtype not in QUANTIZED_TYPES:
         return {}
     levels = nest((first.shape, second.shape), result.shape)
     steps = levels[0].steps if levels else (1, 1)
@@ -225,7 +225,7 @@ def rounded_negatives(call: Call, sums: Callable[[Spread, Spread], float] = lamb
 def _cmsis_nn(call: Call) -> bool:
     """Whether CMSIS-NN's loop runs: it has none for broadcast, nor for types that are not quantized."""
     same = alike(call.required_input(0).shape, call.required_input(1).shape)
-    return call.platform.cmsis_nn and call.required_input(0).dtype in QUANTIZED and same
+    return call.platform.cmsis_nn and call.required_input(0).dtype in QUANTIZED_TYPES and same
 
 
 def _vectors(dtype: DType, count: int, platform: Platform) -> dict[str, int]:
@@ -258,14 +258,14 @@ def _sub(call: Call) -> Work:
 
 def _scaled(call: Call, loops: Loops) -> Work:
     """Quantized operands of a sum are alike up to ones in front; others have to be alike in rank too."""
-    run = lenient if call.required_output().dtype in QUANTIZED else strict
+    run = lenient if call.required_output().dtype in QUANTIZED_TYPES else strict
     return run(call, dtype_name(call), **loops)
 
 
 def _mul(call: Call) -> Work:
     """A product is negative where just one operand is."""
     negative: Loops = {}
-    if call.required_input(0).dtype in QUANTIZED:
+    if call.required_input(0).dtype in QUANTIZED_TYPES:
         one, other = (spread(call.graph, call.required_input(position)).negative for position in (0, 1))
         negative = {"negative": round(call.required_output().element_count * (one + other - 2 * one * other))}
     return _vectorized(call, **negative) if _cmsis_nn(call) else lenient(call, dtype_name(call), **negative)

@@ -30,6 +30,12 @@ from edgetool.target.platform import Platform
 # The requests for scratch that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h).
 SCRATCH_REQUESTS_PER_OPERATOR = 12
 
+INT32_BYTES = 4
+# Limits and types that the kernels of several families share.
+MAX_SMALL_RANK = 6  # RuntimeShape::kMaxSmallSize
+QUANTIZED_TYPES = (DType.INT8, DType.INT16)
+ACTIVATION_TYPES = (DType.UINT8, *QUANTIZED_TYPES)  # types with a range for the fused activation
+
 # Where TFLM's element differs from the schema's width (TfLiteTypeSizeOf, memory_helpers.cc).
 ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
 
@@ -296,9 +302,6 @@ def _type(tensor: Tensor) -> str:
     return tensor.dtype.name.lower()
 
 
-INT_BYTES = 4
-
-
 def demand(call: Call, holds: bool, text: str) -> None:
     """Raise KernelRefusal("OPERATOR text") unless the condition holds."""
     if not holds:
@@ -323,7 +326,7 @@ def integers(tensor: Tensor) -> tuple[int, ...]:
 
 def dims_copy(tensor: Tensor) -> Request:
     """Return a request for a copy of the dimensions (CreateWritableTensorDimsWithCopy, kernel_util.cc)."""
-    return persistent("dimensions of the output", INT_BYTES * (1 + len(tensor.shape)))
+    return persistent("dimensions of the output", INT32_BYTES * (1 + len(tensor.shape)))
 
 
 def constant_input(position: int, what: str) -> Condition:
@@ -371,7 +374,6 @@ def _ranked(call: Call, what: str, tensor: Tensor, lowest: int, highest: int | N
     demand(call, lowest <= rank <= highest, f"supports {what} with {span} dimensions, not {rank}")
 
 
-INT32_BYTES = 4
 BIAS_TOLERANCE = 0.02  # of the output's scale
 
 

@@ -21,6 +21,9 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    ACTIVATION_TYPES,
+    INT32_BYTES,
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -64,7 +67,6 @@ from edgetool.operators.loops import (
 )
 from edgetool.target.platform import Platform
 
-INT32_BYTES = 4
 INT64_BYTES = 8
 
 TYPES = {
@@ -73,8 +75,6 @@ TYPES = {
     (DType.INT8, DType.INT8),
     (DType.INT8, DType.INT4),
 }
-QUANTIZED = (DType.INT8, DType.INT16)
-CLAMPED = (DType.UINT8, *QUANTIZED)  # types with a range for the fused activation
 # Output pixels for which CMSIS-NN's general convolution reads the filters once: the columns that it collects, by
 # whether the build has the vector extension.
 COLLECTED_COLUMNS = {True: 4, False: 2}
@@ -106,7 +106,7 @@ def _prepare_conv_2d(call: Call) -> Iterator[Request]:
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
     yield from request_channels(call, weights, CONV)
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         check_filter_scales(call, weights, CONV)
     yield from request_parameters(call, CONV)
     if weights.dtype == DType.INT4:
@@ -126,7 +126,7 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     )
     grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
     demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         yield from request_channels(call, weights, CONV)
     yield from request_parameters(call, CONV)
     if source.dtype == DType.FLOAT32:
@@ -177,14 +177,14 @@ def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
         demand(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
     quantization = weights.quantization
     if quantization is not None and quantization.per_channel:
-        integer_types = source.dtype in QUANTIZED and weights.dtype in (DType.INT8, DType.INT4)
+        integer_types = source.dtype in QUANTIZED_TYPES and weights.dtype in (DType.INT8, DType.INT4)
         demand(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
         channels, axis = weights.shape[operands.channel_axis], quantization.axis
         alike = len(quantization.scales) == channels
         alike = alike and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
         demand(call, alike, "supports only filters quantized per tensor or per output channel")
-    if source.dtype in CLAMPED:
-        demand(call, result.dtype in CLAMPED, f"cannot produce {_type(result)} from {_type(source)}")
+    if source.dtype in ACTIVATION_TYPES:
+        demand(call, result.dtype in ACTIVATION_TYPES, f"cannot produce {_type(result)} from {_type(source)}")
         if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
             check_activation_range(call)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
-    INT_BYTES,
+    INT32_BYTES,
     Call,
     Condition,
     PrepareRule,
@@ -42,7 +42,6 @@ from edgetool.operators.entry import entries
 from edgetool.operators.loops import Work, WorkRule, copied_evenly, moved, together
 
 FLOAT_BYTES = 4
-BOX_COORDINATES = 4
 
 # Decode types (decode_state.h): the state's name and its size in pointers, the bytes and flags at its end rounded up.
 TABLE, HUFFMAN, PRUNE = 0, 1, 2
@@ -90,10 +89,10 @@ def _detection_postprocess(call: Call) -> Iterator[Request]:
     yield scratch("kept scores", number * FLOAT_BYTES)
     yield scratch("scores after suppression", detections * number * FLOAT_BYTES)
     yield scratch("sorted scores", detections * number * FLOAT_BYTES)
-    yield scratch("kept indices", number * INT_BYTES)
-    yield scratch("sorted indices", detections * number * INT_BYTES)
-    yield scratch("indices", max(classes, detections) * number * INT_BYTES)
-    yield scratch("selected boxes", min(number, detections) * number * INT_BYTES)
+    yield scratch("kept indices", number * INT32_BYTES)
+    yield scratch("sorted indices", detections * number * INT32_BYTES)
+    yield scratch("indices", max(classes, detections) * number * INT32_BYTES)
+    yield scratch("selected boxes", min(number, detections) * number * INT32_BYTES)
 
 
 def _prepare_decode(call: Call) -> Iterator[Request]:

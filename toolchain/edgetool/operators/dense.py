@@ -16,6 +16,9 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    ACTIVATION_TYPES,
+    INT32_BYTES,
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -51,17 +54,13 @@ from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import Loops, Work, WorkRule, named, products, repeated, together
 from edgetool.target.platform import Platform
 
-INT32_BYTES = 4
-
 # Weights that each type of input takes; the reference kernel lets inputs of other types pass to the next check.
 WEIGHTS = {
     DType.FLOAT32: (DType.FLOAT32,),
     DType.INT8: (DType.INT8, DType.INT4),
     DType.INT16: (DType.INT8,),
 }
-CLAMPED = (DType.UINT8, DType.INT8, DType.INT16)  # types with a range for the fused activation
 MULTIPLIED = (DType.FLOAT32, DType.INT8, DType.INT16)
-QUANTIZED = (DType.INT8, DType.INT16)
 RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # of BATCH_MATMUL's operands
 
 
@@ -77,7 +76,7 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
         yield scratch("weights unpacked from int4", weights.element_count)
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
     if source.dtype != DType.FLOAT32:
-        demand(call, result.dtype in CLAMPED, f"does not support {result.dtype.name.lower()}")
+        demand(call, result.dtype in ACTIVATION_TYPES, f"does not support {result.dtype.name.lower()}")
         check_activation_range(call)
     if call.platform.cmsis_nn:
         yield from _prepare_cmsis_fully_connected(call, source, weights, result)
@@ -115,7 +114,7 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
         condition(call)
     input_rank(1, *ranks)(call)
     shape = _product_shape(call, left, right)
-    quantized = left.dtype in QUANTIZED
+    quantized = left.dtype in QUANTIZED_TYPES
     parameters = persistent("multiplier and zero points", call.platform.size_of("QuantizationOpDataBatchMatmul"))
     if quantized and not call.platform.cmsis_nn:
         yield parameters

@@ -15,6 +15,7 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -26,7 +27,6 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.cmsis_nn import copies, fills
 from edgetool.operators.convolution import (
-    QUANTIZED,
     TYPES,
     Operands,
     buffer_sizes,
@@ -71,7 +71,7 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
     yield from request_output_last(call, DEPTHWISE)
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         check_symmetric(call, source, result)
         check_filter_scales(call, weights, DEPTHWISE)
         yield from request_channels(call, weights, DEPTHWISE)

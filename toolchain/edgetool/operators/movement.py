@@ -18,6 +18,7 @@ from math import floor, prod
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
+    MAX_SMALL_RANK,
     Call,
     Condition,
     KernelRefusal,
@@ -59,8 +60,6 @@ from edgetool.operators.loops import (
 )
 
 CONCATENATION_INPUTS = 10
-# RuntimeShape::kMaxSmallSize
-SMALL_RANK = 6
 IMAGE_RANK = 4
 
 
@@ -79,7 +78,7 @@ def _prepare_concatenation(call: Call) -> Iterator[Request]:
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
         input_type(position, first.dtype)(call)
-        input_rank(position, 0, SMALL_RANK)(call)
+        input_rank(position, 0, MAX_SMALL_RANK)(call)
         if first.dtype == DType.INT8:
             same = (scale(tensor), zero_point(tensor)) == (scale(result), zero_point(result))
             demand(call, same, "supports int8 only if all inputs are quantized like the output")
@@ -148,7 +147,7 @@ PREPARE: dict[str, PrepareRule] = {
         (0, 1),
         (0,),
         input_rank(1, 1),
-        input_rank(0, 0, SMALL_RANK),
+        input_rank(0, 0, MAX_SMALL_RANK),
         _reversed_axes,
         input_type(0, *_REVERSIBLE),
         input_type(1, DType.INT32),
@@ -166,7 +165,6 @@ PREPARE: dict[str, PrepareRule] = {
 }
 
 
-LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
 LANES = 8  # of the vectors in which CMSIS-NN transposes bytes
 
 
@@ -185,7 +183,7 @@ def _constants(call: Call, position: int) -> tuple[int, ...]:
 
 def _concatenation_loops(call: Call) -> Work:
     """Along the axis, one piece of each input after the other."""
-    output_rank(0, 1, LARGEST_RANK)(call)
+    output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
     axis = integer(call, "axis") % len(result.shape)
     outer = prod(result.shape[:axis])
@@ -211,7 +209,7 @@ def _pieces(call: Call, axis: int, tensor: Tensor, pieces: int) -> Work:
 
 def _split(axis_at: int, source_at: int) -> WorkRule:
     def rule(call: Call) -> Work:
-        input_rank(source_at, 1, LARGEST_RANK)(call)
+        input_rank(source_at, 1, MAX_SMALL_RANK)(call)
         source = call.required_input(source_at)
         axis = (*_constants(call, axis_at), 0)[0] % len(source.shape)
         return _pieces(call, axis, source, len(call.operator.outputs))
@@ -220,13 +218,13 @@ def _split(axis_at: int, source_at: int) -> WorkRule:
 
 
 def _pack(call: Call) -> Work:
-    output_rank(0, 1, LARGEST_RANK)(call)
+    output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
     return _pieces(call, integer(call, "axis") % len(result.shape), result, len(call.operator.inputs))
 
 
 def _unpack(call: Call) -> Work:
-    input_rank(0, 1, LARGEST_RANK)(call)
+    input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     return _pieces(call, integer(call, "axis") % len(source.shape), source, len(call.operator.outputs))
 
@@ -260,7 +258,7 @@ def _cmsis_transpose(call: Call, source: Tensor) -> Work:
 
 def _reverse(call: Call) -> Work:
     """Elements from behind, or where axes lie behind the reversed ones, pieces."""
-    input_rank(0, 1, LARGEST_RANK)(call)
+    input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     rank = len(source.shape)
     axes = sorted(axis % rank for axis in _constants(call, 1)) or [0]

@@ -14,7 +14,7 @@ from math import prod
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
-    INT_BYTES,
+    INT32_BYTES,
     Call,
     Condition,
     PrepareRule,
@@ -96,8 +96,8 @@ def _prepare_mirror_pad(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
     demand(call, len(paddings) == 2 and paddings[0] == rank, f"requires paddings for {rank} dimensions, not {paddings}")
-    yield scratch("strides of the output", INT_BYTES * rank)
-    yield scratch("strides of the input", INT_BYTES * rank)
+    yield scratch("strides of the output", INT32_BYTES * rank)
+    yield scratch("strides of the input", INT32_BYTES * rank)
 
 
 def _broadcast_fits(call: Call) -> None:

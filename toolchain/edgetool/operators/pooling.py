@@ -17,6 +17,7 @@ from edgetool.model.rules import windows
 from edgetool.model.types import DType
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -35,7 +36,6 @@ from edgetool.operators.call import (
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import Axis, Loops, Places, Work, WorkRule, axis, copied, together
 
-QUANTIZED = (DType.INT8, DType.INT16)
 SCALE_TOLERANCE = 1e-6
 
 
@@ -43,8 +43,8 @@ def _prepare_pool(call: Call) -> Iterator[Request]:
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
-    input_type(0, DType.FLOAT32, *QUANTIZED)(call)
-    if source.dtype in QUANTIZED:
+    input_type(0, DType.FLOAT32, *QUANTIZED_TYPES)(call)
+    if source.dtype in QUANTIZED_TYPES:
         near = abs(float32(scale(source) - scale(result))) <= SCALE_TOLERANCE
         alike = near and zero_point(source) == zero_point(result)
         demand(call, alike, "requires an output quantized like the input")
@@ -58,7 +58,7 @@ def _average_pool(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
     source, result = call.required_input(0), call.required_output()
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         channels = min((*source.shape[3:4], *result.shape[3:4]), default=0)
         size = cmsis_nn.average_pool(channels, dsp=call.platform.dsp, mve=call.platform.mve)
         if size > 0:

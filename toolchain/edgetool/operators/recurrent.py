@@ -15,6 +15,7 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    INT32_BYTES,
     Call,
     PrepareRule,
     Request,
@@ -42,7 +43,7 @@ from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import Loops, Work, WorkRule, named, repeated, together
 from edgetool.target.platform import Platform
 
-FLOAT_BYTES = INT32_BYTES = 4
+FLOAT_BYTES = 4
 INT64_BYTES = 8
 
 BIAS_TOLERANCE = 1e-5

@@ -15,6 +15,8 @@ from operator import mul
 
 from edgetool.model.types import DType
 from edgetool.operators.call import (
+    INT32_BYTES,
+    MAX_SMALL_RANK,
     Call,
     Condition,
     PrepareRule,
@@ -36,7 +38,6 @@ from edgetool.operators.call import (
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import Loops, Work, WorkRule
 
-INT32_BYTES = 4
 SUM_SHIFT = 20  # kCumSumIntegerShift
 
 
@@ -112,7 +113,6 @@ PREPARE: dict[str, PrepareRule] = {
 
 
 EULER = 0.57721566
-LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
 
 
 def _axes(call: Call) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ def _harmonic(count: int) -> float:
 
 def _extreme(call: Call) -> Work:
     """The n-th element in random order is a new extreme once in n times."""
-    input_rank(0, 1, LARGEST_RANK)(call)
+    input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     axis = _axes(call)[0]
     outputs, size = source.element_count // max(source.shape[axis], 1), source.shape[axis]

@@ -15,6 +15,8 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    INT32_BYTES,
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -27,9 +29,7 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.cmsis_nn import copied_windows, copies, fills
 from edgetool.operators.convolution import (
-    INT32_BYTES,
     INT64_BYTES,
-    QUANTIZED,
     TYPES,
     Operands,
     buffer_sizes,
@@ -81,10 +81,10 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
         yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, mve=call.platform.mve))
         # Requested, and counted, even when it is empty.
         yield scratch("reversed filter", cmsis_nn.transpose_reversed_filter_s8(sizes))
-    elif source.dtype in QUANTIZED:
+    elif source.dtype in QUANTIZED_TYPES:
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
         yield scratch("accumulators", width * result.element_count)
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         check_filter_scales(call, weights, TRANSPOSE)
     if source.dtype == DType.FLOAT32:
         return
