@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType
 from edgetool.target.load import load_runtime
-from edgetool.target.signatures import OperandType, parse_signature, read_kernel_types
+from edgetool.target.signatures import OperandTypes, parse_signature, read_kernel_types
 from edgetool.target.toml import Section
 
 FLOAT32, INT8, INT16, INT32 = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32
@@ -37,7 +37,7 @@ def test_operands_beyond_the_list_may_be_anything_unless_the_last_repeats() -> N
 def test_any_type_is_a_star() -> None:
     assert parse_signature("* > =").accepts([DType.INT64], [DType.INT64])
     assert parse_signature("* > =").first_mismatch([DType.INT64], [INT32]) == 1
-    assert parse_signature("* * >").inputs == (OperandType(), OperandType())
+    assert parse_signature("* * >").inputs == (OperandTypes(), OperandTypes())
 
 
 @given(st.lists(st.sampled_from(list(DType)), min_size=1, max_size=6), st.sampled_from(list(DType)))
@@ -61,7 +61,7 @@ def test_what_is_no_signature(text: str, reason: str) -> None:
         parse_signature(text)
 
 
-def takes_of(types: dict[str, str], scales: dict[str, str] | None = None, **others: dict[str, str]) -> list[str]:
+def problems_of(types: dict[str, str], scales: dict[str, str] | None = None, **others: dict[str, str]) -> list[str]:
     """The problems of a profile with these tables."""
     section = Section({"types": {"reference": types, **others}, "scales": scales or {}}, [])
     read_kernel_types(section, OPERATORS)
@@ -69,16 +69,16 @@ def takes_of(types: dict[str, str], scales: dict[str, str] | None = None, **othe
 
 
 def test_a_profile_is_read_strictly() -> None:
-    assert takes_of({"ADD": "int8 = > =", "RELU6": "int8 > ="}, {"RELU6": "int8: ignores"}) == []
-    assert takes_of({"ADD": "int8 = > ="}, None, **{"cmsis-nn": {"ADD": "int8 int8 > int8"}}) == []
+    assert problems_of({"ADD": "int8 = > =", "RELU6": "int8 > ="}, {"RELU6": "int8: ignores"}) == []
+    assert problems_of({"ADD": "int8 = > ="}, None, **{"cmsis-nn": {"ADD": "int8 int8 > int8"}}) == []
     for problem, part in (
-        (takes_of({"ADDD": "int8 > int8"}), "not an operator"),
-        (takes_of({"ADD": "int8 > int9"}), "not a valid type"),
-        (takes_of({"ADD": "int8 > int8"}, {"PACK": "int8: ignores"}), "no entry"),
-        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8: sometimes"}), "not a valid rule"),
-        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8: writes 0 0"}), "positive"),
-        (takes_of({"ADD": "int8 > int8"}, {"ADD": "int8 int16: writes 1 0"}), "not a valid rule"),
-        (takes_of({"ADD": "int8 > int8"}, None, arm={"ADD": "int8 > int8"}), "unknown key"),
+        (problems_of({"ADDD": "int8 > int8"}), "not an operator"),
+        (problems_of({"ADD": "int8 > int9"}), "not a valid type"),
+        (problems_of({"ADD": "int8 > int8"}, {"PACK": "int8: ignores"}), "no entry"),
+        (problems_of({"ADD": "int8 > int8"}, {"ADD": "int8: sometimes"}), "not a valid rule"),
+        (problems_of({"ADD": "int8 > int8"}, {"ADD": "int8: writes 0 0"}), "positive"),
+        (problems_of({"ADD": "int8 > int8"}, {"ADD": "int8 int16: writes 1 0"}), "not a valid rule"),
+        (problems_of({"ADD": "int8 > int8"}, None, arm={"ADD": "int8 > int8"}), "unknown key"),
     ):
         assert len(problem) == 1
         assert part in problem[0]
@@ -86,11 +86,11 @@ def test_a_profile_is_read_strictly() -> None:
 
 def test_the_packaged_runtime_tells_of_every_operator() -> None:
     runtime = load_runtime("tflm-2026-08")
-    takes = {item.operator: item for item in runtime.kernel_types}
-    assert takes.keys() == set(runtime.operators)
-    assert [rule.refuses for rule in takes["RELU6"].equal_scales] == [False]
+    kernel_types = {item.operator: item for item in runtime.kernel_types}
+    assert kernel_types.keys() == set(runtime.operators)
+    assert [rule.refuses for rule in kernel_types["RELU6"].equal_scales] == [False]
     narrow = ([INT16, INT8, INT32], [INT16])
-    dense = takes["FULLY_CONNECTED"]
+    dense = kernel_types["FULLY_CONNECTED"]
     assert any(signature.accepts(*narrow) for signature in dense.reference)
     assert not any(signature.accepts(*narrow) for signature in dense.cmsis_nn)
 

@@ -18,7 +18,7 @@ from edgetool.operators.control import assignments
 from edgetool.operators.entry import OperatorEntry
 from edgetool.operators.registry import check_bounds, entry_of
 from edgetool.target.platform import Platform, make_platform
-from edgetool.target.signatures import EqualScales, KernelTypes, OperandType, TypeSignature
+from edgetool.target.signatures import EqualScales, KernelTypes, OperandTypes, TypeSignature
 from edgetool.target.types import Kernels, Runtime
 
 UnsupportedKind = Literal["missing", "type", "limit", "scales"]
@@ -192,7 +192,7 @@ def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, ker
 def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[DType | None, ...]) -> list[str]:
     index = position - len(input_types)
     side, place = (signature.inputs, position) if index < 0 else (signature.outputs, index)
-    operand: OperandType = side[min(place, len(side) - 1)]
+    operand: OperandTypes = side[min(place, len(side) - 1)]
     if operand.same_as is not None:
         other = operand.same_as
         return [_name(input_types[other]) if other < len(input_types) else f"the type of its missing input {other}"]

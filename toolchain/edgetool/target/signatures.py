@@ -1,7 +1,4 @@
-"""Which element types and quantizations the kernels of a runtime accept, read from its profile.
-
-The only statement of accepted types for built-in operators; `operators/legality.py` compares models with it.
-"""
+"""Type signatures of a runtime's kernels: element types by operand, and which quantizations must be equal."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ DTYPES = {dtype.name.lower(): dtype for dtype in DType}
 
 
 @dataclass(frozen=True, slots=True)
-class OperandType:
-    """The types that one operand may have: those listed, or (same_as) the type of an input; any type without either."""
+class OperandTypes:
+    """The types of an operand: one of `types`, or (same_as) the type of an input; any type if both are empty."""
 
     types: tuple[DType, ...] = ()
     same_as: int | None = None
 
     def accepts(self, dtype: DType, inputs: Sequence[DType | None]) -> bool:
-        """Return whether the operand may have this type. inputs: the types of all inputs, None for those left out."""
+        """Return whether the operand can have this type; inputs: the types of the inputs, None for an omitted one."""
         if self.same_as is None:
             return not self.types or dtype in self.types
         return self.same_as < len(inputs) and inputs[self.same_as] in (dtype, None)
@@ -34,22 +31,22 @@ class OperandType:
 
 @dataclass(frozen=True, slots=True)
 class TypeSignature:
-    """One combination of types that a kernel accepts. A side that repeats may have any number of its last operand.
+    """One combination of types that a kernel supports. The last operand may be repeated any number of times.
 
-    Operands beyond those listed may be anything, as may inputs that are left out.
+    Operands beyond those listed, and omitted inputs, can have any type.
     """
 
-    inputs: tuple[OperandType, ...]
-    outputs: tuple[OperandType, ...]
+    inputs: tuple[OperandTypes, ...]
+    outputs: tuple[OperandTypes, ...]
     repeats_inputs: bool = False
     repeats_outputs: bool = False
 
     def accepts(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> bool:
-        """Return whether the kernel accepts tensors of these types; None stands for one that is left out."""
+        """Return whether the kernel supports tensors of these types; None for an omitted one."""
         return self.first_mismatch(inputs, outputs) is None
 
     def first_mismatch(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
-        """Return the position of the first operand whose type does not match, inputs before outputs; None if all do."""
+        """Return the position of the first operand of a wrong type, inputs before outputs; None if all are right."""
         given = [*_operands(self.inputs, len(inputs), self.repeats_inputs)]
         given += _operands(self.outputs, len(outputs), self.repeats_outputs)
         for position, (operand, dtype) in enumerate(zip(given, (*inputs, *outputs), strict=True)):
@@ -60,7 +57,7 @@ class TypeSignature:
 
 @dataclass(frozen=True, slots=True)
 class EqualScales:
-    """A kernel that does not rescale quantized values: operands of the output's type must share its quantization.
+    """A kernel that uses quantized values unchanged: operands of the output's type must share its quantization.
 
     tolerance: by how much scales may differ, as a part of the output's. refuses: whether the kernel fails beyond it.
     """
@@ -72,7 +69,7 @@ class EqualScales:
 
 @dataclass(frozen=True, slots=True)
 class FixedScale:
-    """A kernel that writes values of one scale and zero point, regardless of those of the tensor."""
+    """A kernel whose output always has one scale and zero point, whatever the tensor's are."""
 
     dtype: DType
     scale: float
@@ -81,7 +78,7 @@ class FixedScale:
 
 @dataclass(frozen=True, slots=True)
 class KernelTypes:
-    """What the kernel of one operator accepts; `cmsis_nn` equals `reference` unless the two kernels differ."""
+    """The type signatures and scale rules of an operator's kernels, in the reference set and in CMSIS-NN."""
 
     operator: str
     reference: tuple[TypeSignature, ...]
@@ -90,12 +87,12 @@ class KernelTypes:
     fixed_scales: tuple[FixedScale, ...] = ()
 
 
-# A scale that is off by so much moves no int8 value by half a step.
+# A scale that differs by this factor moves no int8 value by half a step.
 IGNORED_TOLERANCE = 1 / 512
 
 
 def read_kernel_types(section: Section, operators: Collection[str]) -> tuple[KernelTypes, ...]:
-    """The tables [types] and [scales] of a runtime; problems are noted in the section."""
+    """Read the tables [types] and [scales] of a runtime; problems are noted in the section."""
     if not section.has("types"):
         return ()
     tables = section.section("types")
@@ -113,7 +110,7 @@ def read_kernel_types(section: Section, operators: Collection[str]) -> tuple[Ker
 
 
 def parse_signature(text: str) -> TypeSignature:
-    """ "float32|int8 = int32 > =" as a signature. Raises ValueError with the reason.
+    """Parse a signature such as "float32|int8 = int32 > =". Raises ValueError with the reason.
 
     Operands are separated by blanks, inputs from outputs by ">"; "=" is the first input's type, "=1" the second's;
     "*" is any type; "..." after the last operand of either side repeats it.
@@ -121,15 +118,15 @@ def parse_signature(text: str) -> TypeSignature:
     inputs, arrow, outputs = text.partition(">")
     if not arrow or ">" in outputs:
         raise ValueError("must have exactly one '>' between inputs and outputs")
-    taken, repeats_inputs = _side(inputs)
-    made, repeats_outputs = _side(outputs)
-    for operand in (*taken, *made):
-        if operand.same_as is not None and operand.same_as >= len(taken):
+    input_types, repeats_inputs = _side(inputs)
+    output_types, repeats_outputs = _side(outputs)
+    for operand in (*input_types, *output_types):
+        if operand.same_as is not None and operand.same_as >= len(input_types):
             raise ValueError(f"refers to input {operand.same_as}, which does not exist")
-    return TypeSignature(taken, made, repeats_inputs, repeats_outputs)
+    return TypeSignature(input_types, output_types, repeats_inputs, repeats_outputs)
 
 
-def _side(text: str) -> tuple[tuple[OperandType, ...], bool]:
+def _side(text: str) -> tuple[tuple[OperandTypes, ...], bool]:
     words = text.split()
     repeats = bool(words) and words[-1].endswith(REPEATED)
     if repeats:
@@ -137,12 +134,12 @@ def _side(text: str) -> tuple[tuple[OperandType, ...], bool]:
     return tuple(_operand(word) for word in words), repeats
 
 
-def _operand(word: str) -> OperandType:
+def _operand(word: str) -> OperandTypes:
     if word == "*":
-        return OperandType()
+        return OperandTypes()
     if same := SAME_AS.fullmatch(word):
-        return OperandType(same_as=int(same[1] or 0))
-    return OperandType(tuple(_dtype(name) for name in word.split("|")))
+        return OperandTypes(same_as=int(same[1] or 0))
+    return OperandTypes(tuple(_dtype(name) for name in word.split("|")))
 
 
 def _dtype(name: str) -> DType:
@@ -153,8 +150,8 @@ def _dtype(name: str) -> DType:
     return DTYPES[name]
 
 
-def _operands(listed: tuple[OperandType, ...], count: int, repeats: bool) -> list[OperandType]:
-    filler = listed[-1] if repeats and listed else OperandType()
+def _operands(listed: tuple[OperandTypes, ...], count: int, repeats: bool) -> list[OperandTypes]:
+    filler = listed[-1] if repeats and listed else OperandTypes()
     return [*listed[:count], *[filler] * (count - len(listed))]
 
 
@@ -172,7 +169,7 @@ def _signatures(section: Section, kernels: str, operators: Collection[str]) -> d
 
 
 def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScales, ...], tuple[FixedScale, ...]]:
-    """ "int8: equal, int16: ignores" or "int8: writes 0.0078125 0"."""
+    """Parse rules such as "int8: equal, int16: ignores" or "int8: writes 0.0078125 0"."""
     equal, fixed = [], []
     for part in text.split(",") if text else ():
         names, _, rule = part.partition(":")

@@ -231,8 +231,8 @@ class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself brings.
-    kernel_types: the operand types that their kernels accept; nothing is known of an operator without an entry.
+    custom_resolver: the same for the custom operators that TFLM itself brings. kernel_types: the types that their
+    kernels support; unknown for an operator without an entry.
 
     Structs are field lists for edgetool.target.types.struct_size, "" where there is none. structs: by name, each
     made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
@@ -293,7 +293,7 @@ class Runtime:
         return None
 
     def kernel_types_of(self, code: str) -> KernelTypes | None:
-        """Return the types that the kernel of a built-in operator accepts; None if they are not known."""
+        """Return the types that the kernel of a built-in operator supports; None if unknown."""
         return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
