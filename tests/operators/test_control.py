@@ -8,8 +8,8 @@ import pytest
 
 from edgetool.model.types import DType, Graph, Model, Operator, Tensor
 from edgetool.operators.call import Call, KernelRefusal
-from edgetool.operators.loops import Work
-from edgetool.operators.registry import work_of
+from edgetool.operators.loops import LoopCounts
+from edgetool.operators.registry import loop_counts_of
 from tests.graphs import graph, model, operator, tensor
 from tests.memory.account_net import Net
 from tests.operators.prepare.asked import Asked, asked_of
@@ -194,9 +194,9 @@ def test_what_copies_a_variable_is_as_large_as_it() -> None:
         _assigned(_handle(0, 0, "a"), _assign(1, 0, 3), _assign(2, 0, 4))
 
 
-def work_at(model: Model, subgraph: int, index: int) -> Work:
+def work_at(model: Model, subgraph: int, index: int) -> LoopCounts:
     graph = model.subgraphs[subgraph]
-    work = work_of(Call(model, graph, graph.operators[index], REFERENCE, {}))
+    work = loop_counts_of(Call(model, graph, graph.operators[index], REFERENCE, {}))
     assert work is not None
     return work
 
@@ -252,7 +252,7 @@ def test_variables_are_copied() -> None:
     net.give("ASSIGN_VARIABLE", [handle, x], [])
     net.give("READ_VARIABLE", [handle], [y])
     model = net.model([x], [y])
-    assert work_at(model, 0, 0) == Work("handle", {})
+    assert work_at(model, 0, 0) == LoopCounts("handle", {})
     for index in (1, 2):
         loops = work_at(model, 0, index).loops
         assert (loops["axis"], loops["copied 16 bytes"], loops["copied words"]) == (2, 2, 2)
@@ -264,4 +264,4 @@ def test_what_runs_once_has_run() -> None:
     net.give("CALL_ONCE", [], [], init_subgraph_index=1)
     net.end_graph([x], [x])
     net.end_graph([], [])
-    assert work_at(net.whole(), 0, 0) == Work("again", {})
+    assert work_at(net.whole(), 0, 0) == LoopCounts("again", {})

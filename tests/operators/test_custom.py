@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgetool.model.types import DType, OperatorCode, Quantization, Tensor
 from edgetool.model.writer import write_model
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Loops, Work
+from edgetool.operators.loops import LoopCounts, Loops
 from tests.execute.many_arenas import measure_arenas
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
@@ -80,7 +80,7 @@ def test_a_classifier_compares_each_target() -> None:
     net = Net(1)
     scores, outputs = net.tensor((1, 5), INT32), [net.tensor((3,), BOOL), net.tensor((3,), INT32)]
     net.custom("BasicClassifier", [scores, net.constant([4, 1, 0]), net.constant([1, 2, 3])], outputs)
-    assert run(net.model([scores], outputs)) == Work("int32", {"target": 3})
+    assert run(net.model([scores], outputs)) == LoopCounts("int32", {"target": 3})
 
 
 def _circular(source: Tensor, result: Tensor) -> Asked:
@@ -225,7 +225,9 @@ def test_boxes_are_compared_with_those_found() -> None:
     assert (path, loops["round"], loops["detection"], loops["compared boxes"]) == ("regular", 3, 60, 3 * 190)
 
 
-def decoded(tables: bytes, rows: int, columns: int, *, scales: int = 1, dtype: DType = INT8, axis: int = 0) -> Work:
+def decoded(
+    tables: bytes, rows: int, columns: int, *, scales: int = 1, dtype: DType = INT8, axis: int = 0
+) -> LoopCounts:
     net = Net(1)
     inputs = [net.tensor([len(data)], UINT8, data=data) for data in (bytes(rows * columns), tables)]
     result = net.tensor([rows, columns], dtype, scales=[0.5] * scales, axis=axis, zero_point=1)
@@ -280,5 +282,5 @@ def test_one_operator_may_decode_several_tensors() -> None:
     inputs = [net.tensor([len(data)], UINT8, data=data) for data in (bytes(24), table(5), bytes(24), table(6))]
     results = [net.tensor([4, 6], INT8, scales=[0.5]) for _ in range(2)]
     net.custom("TFLM_DECODE", inputs, results)
-    expected = Work("table of 5 bits int8 and table of 6 bits int8", {"output": 2, "channel": 2, "element": 48})
+    expected = LoopCounts("table of 5 bits int8 and table of 6 bits int8", {"output": 2, "channel": 2, "element": 48})
     assert run(net.model([], results)) == expected

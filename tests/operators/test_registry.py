@@ -14,7 +14,7 @@ from edgetool.model.rules import COUNTS
 from edgetool.model.types import Model
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import CUSTOM_OPERATORS, FAMILIES, OPERATORS, OTHERS, entry_of, work_of
+from edgetool.operators.registry import CUSTOM_OPERATORS, FAMILIES, OPERATORS, OTHERS, entry_of, loop_counts_of
 from edgetool.target.load import DEFAULT_RUNTIME, list_runtimes, load_runtime
 from edgetool.target.platform import Platform, make_platform
 from edgetool.target.tables import load_instructions
@@ -98,7 +98,7 @@ def test_sides_that_no_device_holds_are_not_walked() -> None:
 
 def without_work(model: Model) -> bool:
     platform = make_platform(load_runtime(DEFAULT_RUNTIME), "arm-eabi", "cmsis-nn")
-    return work_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
+    return loop_counts_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
 
 
 def test_windows_with_too_many_elements_are_not_walked() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
 from tests.operators.prepare.asked import F, asked, constant
 from tests.operators.prepare.calls import tensor
@@ -121,13 +121,15 @@ def test_one_more_axis_is_a_loop_over_elements(dtype: DType, path: str) -> None:
     net = Net(1)
     x = net.arena(3, 20, dtype=dtype)
     work = run(net.model([x], [net.op("EXPAND_DIMS", [x, net.constant([0])], 1, 3, 20)]))
-    assert work == Work(path, {"element": 60, "axis": 2})
+    assert work == LoopCounts(path, {"element": 60, "axis": 2})
 
 
 def test_shapes_are_told_axis_by_axis() -> None:
     net = Net(1)
     x = net.arena(3, 20, 4)
-    assert run(net.model([x], [net.op("SHAPE", [x], 3, dtype=INT32, out_type="INT32")])) == Work("int32", {"axis": 3})
+    assert run(net.model([x], [net.op("SHAPE", [x], 3, dtype=INT32, out_type="INT32")])) == LoopCounts(
+        "int32", {"axis": 3}
+    )
     net = Net(1)
     args = [net.constant([3, 1]), net.constant([2, 1, 4])]
-    assert run(net.model([], [net.op("BROADCAST_ARGS", args, 3)])) == Work("int32", {"axis": 3})
+    assert run(net.model([], [net.op("BROADCAST_ARGS", args, 3)])) == LoopCounts("int32", {"axis": 3})

@@ -36,11 +36,11 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
     Loops,
     Shape,
     Spread,
-    Work,
-    WorkRule,
     alike,
     copied_shapes,
     dtype_name,
@@ -238,31 +238,31 @@ def _vectors(dtype: DType, count: int, platform: Platform) -> dict[str, int]:
     return {"element": count}
 
 
-def _vectorized(call: Call, **loops: int) -> Work:
+def _vectorized(call: Call, **loops: int) -> LoopCounts:
     """CMSIS-NN's sum or product."""
     first, second = call.required_input(0), call.required_input(1)
     result = call.required_output()
     vectors = _vectors(first.dtype, result.element_count, call.platform)
     shapes = copied_shapes(first.shape, second.shape, result.shape)
-    return Work(f"{dtype_name(call)} CMSIS-NN", {**shapes, **vectors, **loops})
+    return LoopCounts(f"{dtype_name(call)} CMSIS-NN", {**shapes, **vectors, **loops})
 
 
-def _add(call: Call) -> Work:
+def _add(call: Call) -> LoopCounts:
     negative = rounded_negatives(call, negative_sum)
     return _vectorized(call, **negative) if _cmsis_nn(call) else _scaled(call, negative)
 
 
-def _sub(call: Call) -> Work:
+def _sub(call: Call) -> LoopCounts:
     return _scaled(call, rounded_negatives(call, lambda first, second: negative_sum(first, opposite(second))))
 
 
-def _scaled(call: Call, loops: Loops) -> Work:
+def _scaled(call: Call, loops: Loops) -> LoopCounts:
     """Quantized operands of a sum are alike up to ones in front; others have to be alike in rank too."""
     run = lenient if call.required_output().dtype in QUANTIZED_TYPES else strict
     return run(call, dtype_name(call), **loops)
 
 
-def _mul(call: Call) -> Work:
+def _mul(call: Call) -> LoopCounts:
     """A product is negative where just one operand is."""
     negative: Loops = {}
     if call.required_input(0).dtype in QUANTIZED_TYPES:
@@ -271,39 +271,39 @@ def _mul(call: Call) -> Work:
     return _vectorized(call, **negative) if _cmsis_nn(call) else lenient(call, dtype_name(call), **negative)
 
 
-def _div(call: Call) -> Work:
+def _div(call: Call) -> LoopCounts:
     return lenient(call, dtype_name(call), **rounded_negatives(call))
 
 
-def _squared_difference(call: Call) -> Work:
+def _squared_difference(call: Call) -> LoopCounts:
     return strict(call, dtype_name(call), **rounded_negatives(call))
 
 
-def _extreme(call: Call) -> Work:
+def _extreme(call: Call) -> LoopCounts:
     if not (call.platform.cmsis_nn and call.required_output().dtype == DType.INT8):
         return strict(call, dtype_name(call))
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     shapes = first.shape, second.shape, result.shape
-    return Work("int8 CMSIS-NN", {**copied_shapes(*shapes), **loops(*shapes, call.platform)})
+    return LoopCounts("int8 CMSIS-NN", {**copied_shapes(*shapes), **loops(*shapes, call.platform)})
 
 
-def _floor_div(call: Call) -> Work:
+def _floor_div(call: Call) -> LoopCounts:
     """The divisors are searched for a zero before, and their number is worked out anew for each."""
     divisor = call.required_input(1)
     count = divisor.element_count
     return strict(call, dtype_name(call), **{"divisor": count, "divisor dimension": count * len(divisor.shape)})
 
 
-def _floor_mod(call: Call) -> Work:
+def _floor_mod(call: Call) -> LoopCounts:
     return strict(call, dtype_name(call))
 
 
-def _add_n(call: Call) -> Work:
+def _add_n(call: Call) -> LoopCounts:
     inputs = len(call.operator.inputs)
     return flat(call, dtype_name(call), input=inputs, addend=inputs * call.required_output().element_count)
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "ADD": _add,
     "ADD_N": _add_n,
     "DIV": _div,

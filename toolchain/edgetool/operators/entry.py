@@ -12,7 +12,7 @@ from typing import Any
 
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import Call, Condition, PrepareRule, nothing
-from edgetool.operators.loops import WorkRule
+from edgetool.operators.loops import LoopRule
 
 MacRule = Callable[[Operator, Graph], int]
 PassesRule = Callable[[Call], int]
@@ -38,7 +38,7 @@ class OperatorEntry:
     macs: MacRule | None = None
     prepare: PrepareRule | None = None
     init: PrepareRule = nothing
-    loops: WorkRule | None = None
+    loops: LoopRule | None = None
     bounds: Condition | None = None
     passes: PassesRule | None = None
     resolver_method: str | None = None
@@ -47,7 +47,7 @@ class OperatorEntry:
 def entries(
     *,
     prepare: Mapping[str, PrepareRule],
-    loops: Mapping[str, WorkRule],
+    loops: Mapping[str, LoopRule],
     macs: Mapping[str, MacRule] = NONE,
     init: Mapping[str, PrepareRule] = NONE,
     bounds: Mapping[str, Condition] = NONE,

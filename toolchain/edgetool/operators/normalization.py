@@ -29,7 +29,7 @@ from edgetool.operators.call import (
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Work, WorkRule, copied_shapes, near_largest
+from edgetool.operators.loops import LoopCounts, LoopRule, copied_shapes, near_largest
 
 TABLE_BYTES = 2 * 513  # LUTSize<int16_t>
 LOG_SOFTMAX_SCALE, LOG_SOFTMAX_ZERO_POINT = 16 / 256, 127
@@ -108,10 +108,10 @@ INTEGER_BITS = 5  # of a scaled difference from the row's largest
 INT16_STEPS, TABLE_RANGE = 2**16 - 1, 10.0  # of the table of exponentials
 
 
-def _rows(source: Tensor, path: str, **loops: int) -> Work:
+def _rows(source: Tensor, path: str, **loops: int) -> LoopCounts:
     rows = prod(source.shape[:-1])
     shapes = copied_shapes(source.shape)
-    return Work(path, {**shapes, "row": rows, "element": source.element_count, **loops})
+    return LoopCounts(path, {**shapes, "row": rows, "element": source.element_count, **loops})
 
 
 def _float_exponentials(source: Tensor) -> int:
@@ -119,7 +119,7 @@ def _float_exponentials(source: Tensor) -> int:
     return source.element_count - prod(source.shape[:-1])
 
 
-def _softmax_loops(call: Call) -> Work:
+def _softmax_loops(call: Call) -> LoopCounts:
     source, result = call.required_input(0), call.required_output()
     path = source.dtype.name.lower()
     if source.dtype == DType.FLOAT32:
@@ -147,19 +147,19 @@ def _exponentials(source: Tensor, beta: float) -> int:
     return round(prod(source.shape[:-1]) * near_largest(source.shape[-1], radius))
 
 
-def _log_softmax_loops(call: Call) -> Work:
+def _log_softmax_loops(call: Call) -> LoopCounts:
     source = call.required_input(0)
     if source.dtype == DType.FLOAT32:
         return _rows(source, "float32", exponential=_float_exponentials(source))
     return _rows(source, "int8", exponential=_exponentials(source, 1.0))
 
 
-def _l2_normalization(call: Call) -> Work:
+def _l2_normalization(call: Call) -> LoopCounts:
     source = call.required_input(0)
     return _rows(source, source.dtype.name.lower())
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "L2_NORMALIZATION": _l2_normalization,
     "LOG_SOFTMAX": _log_softmax_loops,
     "SOFTMAX": _softmax_loops,

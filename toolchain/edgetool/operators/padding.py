@@ -33,9 +33,9 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
     Loops,
-    Work,
-    WorkRule,
     copied,
     copied_evenly,
     dimensions,
@@ -175,11 +175,11 @@ def _around(call: Call, rank: int) -> list[tuple[int, int]]:
     return around
 
 
-def _pad_loops(call: Call) -> Work:
+def _pad_loops(call: Call) -> LoopCounts:
     """Images that grow in height and width only have a copy of the code of their own (PadImageStyle)."""
     source = call.required_input(0)
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
-        return Work("int8 CMSIS-NN", _cmsis_pad(call, vectors=call.platform.mve))
+        return LoopCounts("int8 CMSIS-NN", _cmsis_pad(call, vectors=call.platform.mve))
     shape, around = _extended(call.required_output().shape, PADDED_RANK), _around(call, PADDED_RANK)
     loops = {"axis 3": prod(shape[:4]), "axis 2": prod(shape[:3])}
     inside = 1  # the elements of the output for which all axes before lie inside
@@ -191,7 +191,7 @@ def _pad_loops(call: Call) -> Work:
         inside *= size - before - after
     image = len(source.shape) == IMAGE_RANK and around[1] == around[4] == (0, 0) and source.dtype in IMAGE_TYPES
     name = source.dtype.name.lower()
-    return Work(f"{name} image" if image else name, loops | {"inside": inside})
+    return LoopCounts(f"{name} image" if image else name, loops | {"inside": inside})
 
 
 def _cmsis_pad(call: Call, *, vectors: bool) -> Loops:
@@ -236,23 +236,23 @@ def _vectors(what: str, size: int) -> Loops:
     return {f"{what} block": 1, f"{what} vector": -(-size // VECTOR_BYTES)}
 
 
-def _mirror_pad_loops(call: Call) -> Work:
+def _mirror_pad_loops(call: Call) -> LoopCounts:
     """Every element finds its place in the input anew, axis by axis."""
     result = call.required_output()
-    return Work(
+    return LoopCounts(
         result.dtype.name.lower(),
         {"element": result.element_count, "axis of an element": result.element_count * len(result.shape)},
     )
 
 
-def _broadcast(call: Call) -> Work:
+def _broadcast(call: Call) -> LoopCounts:
     """From the last axis that grows outwards: what is made once is copied as often as the axis is long."""
     source, result = call.required_input(0), call.required_output()
     element = max(result.dtype.bits // 8, 1)
     before, after = _extended(source.shape, BROADCAST_RANK), _extended(result.shape, BROADCAST_RANK)
     growing = [axis for axis in range(BROADCAST_RANK) if before[axis] != after[axis]]
     if not growing:
-        return Work("same shape", copied_evenly(source.size_bytes, 1))
+        return LoopCounts("same shape", copied_evenly(source.size_bytes, 1))
     last, parts = growing[-1], []
     block = prod(after[last + 1 :]) * element
     runs = prod(before[:last])
@@ -261,15 +261,15 @@ def _broadcast(call: Call) -> Work:
     for axis in growing[:-1]:
         block = prod(after[axis + 1 :]) * element
         parts.append(repeated(prod(before[:axis]), copied_evenly(block, after[axis] - 1, (block, block))))
-    return Work("copy", together(*parts))
+    return LoopCounts("copy", together(*parts))
 
 
-def _fill(call: Call) -> Work:
+def _fill(call: Call) -> LoopCounts:
     result = call.required_output()
-    return Work(result.dtype.name.lower(), {**dimensions(len(result.shape)), "element": result.element_count})
+    return LoopCounts(result.dtype.name.lower(), {**dimensions(len(result.shape)), "element": result.element_count})
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "BROADCAST_TO": _broadcast,
     "FILL": _fill,
     "MIRROR_PAD": _mirror_pad_loops,

@@ -34,7 +34,7 @@ from edgetool.operators.call import (
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Axis, Loops, Places, Work, WorkRule, axis, copied, together
+from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Places, axis, copied, together
 
 SCALE_TOLERANCE = 1e-6
 
@@ -257,20 +257,20 @@ def _first_places(pool: Pool) -> tuple[Places, Places, Places]:
 LoopsOf = Callable[[Pool], Loops]
 
 
-def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> WorkRule:
+def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> LoopRule:
     """The rule of an operator for which CMSIS-NN has code for vectors, the DSP extension, and neither, by type."""
 
-    def rule(call: Call) -> Work:
+    def rule(call: Call) -> LoopCounts:
         dtype, pool, build = call.required_input(0).dtype, _pool_loops(call), call.platform
         if not build.cmsis_nn or dtype not in plain:
-            return Work(dtype.name.lower(), _each_output(pool))
+            return LoopCounts(dtype.name.lower(), _each_output(pool))
         loops = vector if build.mve else dsp if build.dsp else plain[dtype]
-        return Work(f"{dtype.name.lower()} CMSIS-NN", loops(pool))
+        return LoopCounts(f"{dtype.name.lower()} CMSIS-NN", loops(pool))
 
     return rule
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "AVERAGE_POOL_2D": _rule(
         _each_vector, _each_pixel, {DType.INT8: _each_output_unclipped, DType.INT16: _each_output}
     ),

@@ -40,7 +40,7 @@ from edgetool.operators.cmsis_nn import (
     vector_product_svdf,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
-from edgetool.operators.loops import Loops, Work, WorkRule, named, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, named, repeated, together
 from edgetool.target.platform import Platform
 
 FLOAT_BYTES = 4
@@ -179,7 +179,7 @@ GATE_COUNT = 4
 INT16_BYTES = 2
 
 
-def _svdf_loops(call: Call) -> Work:
+def _svdf_loops(call: Call) -> LoopCounts:
     source, features, times = (call.required_input(position) for position in range(3))
     batch, depth = source.shape
     filters, memory = features.shape[0], times.shape[1]
@@ -195,7 +195,7 @@ def _svdf_loops(call: Call) -> Work:
             "state product": cells,
             "unit": batch * units,
         }
-        return Work("reference float32" if state == "float32" else f"reference int8, {state} state", loops)
+        return LoopCounts("reference float32" if state == "float32" else f"reference int8, {state} state", loops)
     product = vector_product_s8 if state == "int8" else vector_product_svdf
     loops = together(
         {"state shifted": cells, "batch": batch, "unit": batch * units, "filter": batch * filters},
@@ -204,7 +204,7 @@ def _svdf_loops(call: Call) -> Work:
         {"4 units written": -(-batch * units // 4) if call.platform.mve else 0},
     )
     # A rank of 1 adds the bias in a loop of its own.
-    return Work(f"int8, {state} state" + (", rank 1" if units == filters else ""), loops)
+    return LoopCounts(f"int8, {state} state" + (", rank 1" if units == filters else ""), loops)
 
 
 def _times(memory: int, state: str, platform: Platform) -> Loops:
@@ -214,7 +214,7 @@ def _times(memory: int, state: str, platform: Platform) -> Loops:
     return {f"by {step}": memory // step, "by 1": memory % step}
 
 
-def _lstm_loops(call: Call) -> Work:
+def _lstm_loops(call: Call) -> LoopCounts:
     """Every step runs four gates over input and hidden state; all batches of a step at once where time comes first."""
     source, hidden = call.required_input(0), call.required_input(HIDDEN)
     major = bool(call.option("time_major", False))
@@ -229,7 +229,7 @@ def _lstm_loops(call: Call) -> Work:
         hidden_steps = repeated(runs - first, {"product": GATE_COUNT * cells * units})
         # The first run starts with a hidden state of zeros, by which floating point in software multiplies faster.
         zeros = {"product of zeros": first * GATE_COUNT * cells * units}
-        return Work(f"reference {dtype}", together(repeated(runs, step), hidden_steps, zeros))
+        return LoopCounts(f"reference {dtype}", together(repeated(runs, step), hidden_steps, zeros))
     # Without a hidden state the first step of each sequence has no product with it.
     product = _gate_s8 if source.dtype == DType.INT8 else vector_product_s16
     step = together(
@@ -240,14 +240,14 @@ def _lstm_loops(call: Call) -> Work:
     )
     hidden_steps = {"hidden step": 1, **repeated(GATE_COUNT * at_once, product(units, units, call.platform))}
     sequences = {"sequence": batch, "sequence cell": batch * units} if not major else {}
-    return Work(dtype, together(sequences, repeated(runs, step), repeated(runs - first, hidden_steps)))
+    return LoopCounts(dtype, together(sequences, repeated(runs, step), repeated(runs - first, hidden_steps)))
 
 
 def _gate_s8(units: int, depth: int, platform: Platform) -> Loops:
     return vector_product_s8(units, depth, platform, unrolled=False)
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "SVDF": _svdf_loops,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_loops,
 }

@@ -28,7 +28,7 @@ from edgetool.operators import (
 )
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.loops import TooLongError, Work
+from edgetool.operators.loops import LoopCounts, TooLongError
 
 FAMILIES = (
     activation,
@@ -77,7 +77,7 @@ def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = No
     return (custom or {}).get(name) or CUSTOM_OPERATORS.get(name)
 
 
-def work_of(call: Call) -> Work | None:
+def loop_counts_of(call: Call) -> LoopCounts | None:
     """Return the loop counts of one run of the operator's kernel on this build.
 
     None if there is no rule for it, or if a side of a tensor is longer than LONGEST_SIDE.

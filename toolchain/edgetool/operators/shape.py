@@ -29,7 +29,7 @@ from edgetool.operators.call import (
     output_rank,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Work, WorkRule, copied_evenly, together
+from edgetool.operators.loops import LoopCounts, LoopRule, copied_evenly, together
 
 SQUEEZED_RANK = 8
 # TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT (builtin_op_data.h)
@@ -109,27 +109,27 @@ PREPARE: dict[str, PrepareRule] = {
 }
 
 
-def _copy(call: Call) -> Work:
+def _copy(call: Call) -> LoopCounts:
     """Dimensions are multiplied to the bytes: those of the input, and by SQUEEZE those of the output too."""
     source, result = call.required_input(0), call.required_output()
     axes = {"axis": len(source.shape), "axis of the output": len(result.shape)}
-    return Work("copy", together(axes, copied_evenly(source.size_bytes, 1)))
+    return LoopCounts("copy", together(axes, copied_evenly(source.size_bytes, 1)))
 
 
-def _elements(call: Call) -> Work:
+def _elements(call: Call) -> LoopCounts:
     source = call.required_input(0)
-    return Work(source.dtype.name.lower(), {"element": source.element_count, "axis": len(source.shape)})
+    return LoopCounts(source.dtype.name.lower(), {"element": source.element_count, "axis": len(source.shape)})
 
 
-def _shape_loops(call: Call) -> Work:
-    return Work("int32", {"axis": len(call.required_input(0).shape)})
+def _shape_loops(call: Call) -> LoopCounts:
+    return LoopCounts("int32", {"axis": len(call.required_input(0).shape)})
 
 
-def _broadcast_args(call: Call) -> Work:
-    return Work(call.required_output().dtype.name.lower(), {"axis": call.required_output().element_count})
+def _broadcast_args(call: Call) -> LoopCounts:
+    return LoopCounts(call.required_output().dtype.name.lower(), {"axis": call.required_output().element_count})
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "BROADCAST_ARGS": _broadcast_args,
     "EXPAND_DIMS": _elements,
     "RESHAPE": _copy,

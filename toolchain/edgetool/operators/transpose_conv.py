@@ -47,10 +47,10 @@ from edgetool.operators.convolution import (
 from edgetool.operators.entry import MacRule, entries
 from edgetool.operators.loops import (
     Axis,
+    LoopCounts,
+    LoopRule,
     Loops,
     Windows,
-    Work,
-    WorkRule,
     named,
     nested,
     products,
@@ -105,7 +105,7 @@ REVERSED_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD: more input channels 
 REVERSED_STRIDE = 2
 
 
-def _transpose_conv_loops(call: Call) -> Work:
+def _transpose_conv_loops(call: Call) -> LoopCounts:
     """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
     for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
         fits(call)
@@ -120,9 +120,9 @@ def _transpose_conv_loops(call: Call) -> Work:
         small = rows.stride <= REVERSED_STRIDE and columns.stride <= REVERSED_STRIDE
         if small and w.in_channels > REVERSED_CHANNELS:
             stretched = rows.stride > 1 or columns.stride > 1
-            return Work("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
-        return Work("int8 rows", _by_rows(w, call.platform))
-    return Work(f"reference {source.dtype.name.lower()}", _reference(call, w))
+            return LoopCounts("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
+        return LoopCounts("int8 rows", _by_rows(w, call.platform))
+    return LoopCounts(f"reference {source.dtype.name.lower()}", _reference(call, w))
 
 
 def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
@@ -229,7 +229,7 @@ def _depth(channels: int, platform: Platform) -> Loops:
     return {"by 2": channels // 2, "by 1": channels % 2}
 
 
-LOOPS: dict[str, WorkRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
+LOOPS: dict[str, LoopRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
 
 
 def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:
