@@ -32,7 +32,7 @@ from tests.model.mutants import mutants
 from edgetool.errors import ModelError
 from edgetool.model.reader import read_model
 from edgetool.model.writer import write_model
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.target.load import list_runtimes, load_runtime
 
 MEMORY_BYTES = 4 * 2**30
@@ -180,7 +180,7 @@ def refused_by(blob: bytes) -> str:
         model = read_model(blob)
     except ModelError:
         return "reader"
-    return "check" if illegal_operators(model, load_runtime(list_runtimes()[-1])) else ""
+    return "check" if unsupported_operators(model, load_runtime(list_runtimes()[-1])) else ""
 
 
 def litert(blob: bytes) -> None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from edgetool.estimate.latency import CALL
 from edgetool.model.types import Model
 from edgetool.operators.call import Call
-from edgetool.operators.loops import Work
-from edgetool.operators.registry import work_of
+from edgetool.operators.loops import LoopCounts
+from edgetool.operators.registry import loop_counts_of
 from edgetool.target.load import load_core, load_runtime
 from edgetool.target.platform import Platform, make_platform
 from edgetool.target.types import Kernels
@@ -46,10 +46,10 @@ def platform_for(core_name: str, kernels: Kernels) -> Platform:
     return make_platform(load_runtime(RUNTIME), core.abi, kernels, dsp=core.dsp, mve=core.mve)
 
 
-def work_at(model: Model, subgraph: int, index: int, platform: Platform) -> Work | None:
+def work_at(model: Model, subgraph: int, index: int, platform: Platform) -> LoopCounts | None:
     """The work of one operator of a model."""
     graph = model.subgraphs[subgraph]
-    return work_of(Call(model, graph, graph.operators[index], platform, {}))
+    return loop_counts_of(Call(model, graph, graph.operators[index], platform, {}))
 
 
 def points(room: str, core: str, kernels: Kernels) -> dict[Key, list[Point]]:
@@ -72,7 +72,7 @@ def _models(room: str) -> dict[str, Model]:
 
 
 @cache
-def _works(room: str, kernels: Kernels, dsp: bool, mve: bool) -> dict[tuple[str, int], Work]:
+def _works(room: str, kernels: Kernels, dsp: bool, mve: bool) -> dict[tuple[str, int], LoopCounts]:
     """The work of every operator of a room's cases: cores with the same extensions run the same paths."""
     platform = make_platform(load_runtime(RUNTIME), "arm-eabi", kernels, dsp=dsp, mve=mve)
     found = {}

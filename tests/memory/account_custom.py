@@ -87,6 +87,15 @@ def back_to_samples(dtype: DType) -> Model:
     return net.model([x], [y])
 
 
+def keywords() -> Model:
+    """Two of five classes, detected by their scores."""
+    net = Net(7)
+    scores = plain(net, 1, 5, dtype=INT32)
+    outputs = [plain(net, 2, dtype=BOOL), plain(net, 2, dtype=INT32)]
+    net.custom("BasicClassifier", [scores, net.constant([4, 1]), net.constant([100, -20])], outputs)
+    return net.model([scores], outputs)
+
+
 def detections() -> Model:
     """The end of an object detector, with eleven scratch buffers."""
     net = Net(4)
@@ -133,5 +142,5 @@ def decoded_weights() -> Model:
 
 
 MODELS: dict[str, Callable[[], Model]] = {
-    make.__name__: make for make in (spectrum, features, detections, rolling_window, decoded_weights)
+    make.__name__: make for make in (spectrum, features, keywords, detections, rolling_window, decoded_weights)
 } | {f"back_to_samples-{dtype.name.lower()}": lambda d=dtype: back_to_samples(d) for dtype in (INT16, FLOAT32)}

@@ -26,7 +26,7 @@ KINDS = {
     "flatbuffer._Reader.string without catching": "except UnicodeDecodeError:",
     "flatbuffer without MAX_DEPTH": "MAX_DEPTH = 64",
     "schema without Metadata.buffer@buffer": "buffer:u32@buffer\n",
-    "checks without _RULES[GATHER]": "'GATHER':",
+    "checks without _INDEX_RULES[GATHER]": "'GATHER':",
 }
 
 

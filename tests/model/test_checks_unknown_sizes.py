@@ -9,11 +9,11 @@ import pytest
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
 from edgetool.memory.planner import plan_memory
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.target.load import load_runtime
 from tests.model.builders import Builder, options
 
@@ -45,7 +45,7 @@ def test_what_disagrees_where_sizes_are_unknown_is_read_and_not_planned(
     model = read_model(adding(result, signatures))
     assert "ADD has output 0 of shape" in model.subgraphs[0].operators[0].unsettled
     assert read_model(write_model(model)) == model
-    (illegal,) = illegal_operators(model, load_runtime("tflm-2026-08"))
+    (illegal,) = unsupported_operators(model, load_runtime("tflm-2026-08"))
     assert illegal.kind == "limit"
     assert "known only when the model runs" in illegal.why
     with pytest.raises(UnsupportedModelError, match=r"operator 0: ADD has output 0 .* known only when the model runs"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.reader import read_model
 from edgetool.model.schema import BUILTIN_OPERATORS, UNIONS, table
 from edgetool.model.types import Graph, Model, Operator, Quantization, Tensor

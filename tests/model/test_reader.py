@@ -273,7 +273,7 @@ def test_reading_is_fast() -> None:
 
 def test_reading_imports_nothing_heavy() -> None:
     script = (
-        "import sys, edgetool.model.reader, edgetool.model.findings, edgetool.model.writer, edgetool.model.edit\n"
+        "import sys, edgetool.model.reader, edgetool.model.lint, edgetool.model.writer, edgetool.model.edit\n"
         "print(sorted({'numpy', 'flatbuffers', 'tensorflow', 'ai_edge_litert', 'click'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -1,21 +1,86 @@
-""""""
+"""Prepare and loop counts of the custom operators that TFLM brings."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.model.types import DType, Quantization, Tensor
+from edgetool.model.types import DType, OperatorCode, Quantization, Tensor
+from edgetool.model.writer import write_model
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Loops, Work
+from edgetool.operators.loops import LoopCounts, Loops
+from tests.execute.many_arenas import measure_arenas
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
-from tests.operators.prepare.asked import Asked, F, asked
+from tests.operators.prepare.asked import Asked, F, alone, asked, constant
 from tests.operators.prepare.calls import HOST, tensor
 from tests.operators.work.runs import FLOAT32, INT8, INT16, run
+
+INT32, BOOL = DType.INT32, DType.BOOL
+CLASSES, TARGETS, THRESHOLDS = tensor(1, 5, dtype=INT32), constant(4, 1), constant(100, -20)
+FLAGS, TARGET_SCORES = tensor(2, dtype=BOOL), tensor(2, dtype=INT32)
+
+
+def test_a_classifier_looks_at_its_tensors_alone() -> None:
+    for classes in (CLASSES, tensor(5, dtype=INT32)):
+        requests = asked("BasicClassifier", [classes, TARGETS, THRESHOLDS], [FLAGS, TARGET_SCORES])
+        assert requests == ["t0", "t1", "t2", "t3", "t4"]
+
+
+NOT_CLASSIFIED: list[tuple[list[Tensor], list[Tensor], str]] = [
+    ([CLASSES, TARGETS, THRESHOLDS], [FLAGS], "has no output 1"),
+    ([CLASSES, TARGETS], [FLAGS, TARGET_SCORES], "has no input 2"),
+    ([CLASSES, TARGETS, THRESHOLDS, TARGETS], [FLAGS, TARGET_SCORES], "3 inputs and 2 outputs, not 4 and 2"),
+    ([tensor(1, 1, 5, dtype=INT32), TARGETS, THRESHOLDS], [FLAGS, TARGET_SCORES], "1 to 2 dimensions, not 3"),
+    ([tensor(dtype=INT32), TARGETS, THRESHOLDS], [FLAGS, TARGET_SCORES], "1 to 2 dimensions, not 0"),
+    ([CLASSES, constant(4, 1, shape=(1, 2)), THRESHOLDS], [FLAGS, TARGET_SCORES], "input 1 with 1 dimensions"),
+    ([CLASSES, TARGETS, constant(1, 2, shape=(2, 1))], [FLAGS, TARGET_SCORES], "input 2 with 1 dimensions"),
+    ([CLASSES, TARGETS, THRESHOLDS], [tensor(1, 2, dtype=BOOL), TARGET_SCORES], "output 0 with 1 dimensions"),
+    ([CLASSES, TARGETS, THRESHOLDS], [FLAGS, tensor(2, 1, dtype=INT32)], "output 1 with 1 dimensions"),
+    ([CLASSES, TARGETS, constant(100)], [FLAGS, TARGET_SCORES], r"shape \(2,\) for its targets, not \(1,\)"),
+    ([CLASSES, TARGETS, THRESHOLDS], [tensor(3, dtype=BOOL), TARGET_SCORES], r"not \(3,\)"),
+    ([CLASSES, TARGETS, THRESHOLDS], [FLAGS, tensor(1, dtype=INT32)], r"not \(1,\)"),
+    ([tensor(1, 5), TARGETS, THRESHOLDS], [FLAGS, TARGET_SCORES], "int32, not int8"),
+    ([CLASSES, constant(4, 1, dtype=DType.INT64), THRESHOLDS], [FLAGS, TARGET_SCORES], "int32, not int64"),
+    ([CLASSES, TARGETS, tensor(2, dtype=F)], [FLAGS, TARGET_SCORES], "int32, not float32"),
+    ([CLASSES, TARGETS, THRESHOLDS], [TARGET_SCORES, TARGET_SCORES], "bool, not int32"),
+    ([CLASSES, TARGETS, THRESHOLDS], [FLAGS, FLAGS], "int32, not bool"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "reason"), NOT_CLASSIFIED)
+def test_what_a_classifier_does_not_take(inputs: list[Tensor], outputs: list[Tensor], reason: str) -> None:
+    with pytest.raises(KernelRefusal, match=reason):
+        asked("BasicClassifier", inputs, outputs)
+
+
+def test_real_tflm_refuses_what_a_classifier_does_not_take(tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    if not hasattr(os, "fork"):
+        pytest.skip("measuring arenas needs fork()")
+    code = OperatorCode("CUSTOM", 1, "BasicClassifier")
+    models = [
+        replace(
+            alone("BasicClassifier", [replace(one, data=None) for one in inputs], outputs)[0], operator_codes=(code,)
+        )
+        for inputs, outputs, _ in NOT_CLASSIFIED
+    ]
+    arenas = measure_arenas([write_model(model) for model in models], tmp_path)
+    assert [arena.refusal is not None and "basic_classifier.cc" in arena.refusal for arena in arenas] == [True] * len(
+        models
+    )
+
+
+def test_a_classifier_compares_each_target() -> None:
+    net = Net(1)
+    scores, outputs = net.tensor((1, 5), INT32), [net.tensor((3,), BOOL), net.tensor((3,), INT32)]
+    net.custom("BasicClassifier", [scores, net.constant([4, 1, 0]), net.constant([1, 2, 3])], outputs)
+    assert run(net.model([scores], outputs)) == LoopCounts("int32", {"target": 3})
 
 
 def _circular(source: Tensor, result: Tensor) -> Asked:
@@ -160,7 +225,9 @@ def test_boxes_are_compared_with_those_found() -> None:
     assert (path, loops["round"], loops["detection"], loops["compared boxes"]) == ("regular", 3, 60, 3 * 190)
 
 
-def decoded(tables: bytes, rows: int, columns: int, *, scales: int = 1, dtype: DType = INT8, axis: int = 0) -> Work:
+def decoded(
+    tables: bytes, rows: int, columns: int, *, scales: int = 1, dtype: DType = INT8, axis: int = 0
+) -> LoopCounts:
     net = Net(1)
     inputs = [net.tensor([len(data)], UINT8, data=data) for data in (bytes(rows * columns), tables)]
     result = net.tensor([rows, columns], dtype, scales=[0.5] * scales, axis=axis, zero_point=1)
@@ -215,5 +282,5 @@ def test_one_operator_may_decode_several_tensors() -> None:
     inputs = [net.tensor([len(data)], UINT8, data=data) for data in (bytes(24), table(5), bytes(24), table(6))]
     results = [net.tensor([4, 6], INT8, scales=[0.5]) for _ in range(2)]
     net.custom("TFLM_DECODE", inputs, results)
-    expected = Work("table of 5 bits int8 and table of 6 bits int8", {"output": 2, "channel": 2, "element": 48})
+    expected = LoopCounts("table of 5 bits int8 and table of 6 bits int8", {"output": 2, "channel": 2, "element": 48})
     assert run(net.model([], results)) == expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
 from tests.operators.prepare.calls import tensor
 from tests.operators.prepare.layers import asked, kept, looked_at
@@ -96,7 +96,7 @@ def test_cumulative_sums_refuse(source: Tensor, axis: Tensor, result: Tensor, wh
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 
-def reduced(code: str, shape: tuple[int, ...], axes: list[int], *, dtype: DType = INT8, **options: Any) -> Work:
+def reduced(code: str, shape: tuple[int, ...], axes: list[int], *, dtype: DType = INT8, **options: Any) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     gone = {axis % len(shape) for axis in axes}
@@ -158,7 +158,7 @@ def test_the_mean_over_an_image_sums_row_by_row() -> None:
     assert loops == {"output": 6, "row": 24, "element": 144}
 
 
-def along(code: str, shape: tuple[int, ...], axis: int, **options: Any) -> Work:
+def along(code: str, shape: tuple[int, ...], axis: int, **options: Any) -> LoopCounts:
     net = Net(1)
     x, y = net.arena(*shape, dtype=FLOAT32), net.arena(*shape, dtype=FLOAT32 if code == "CUMSUM" else INT32)
     net.give(code, [x, net.constant([axis])], [y], **options)
@@ -182,4 +182,4 @@ def test_new_extremes_become_rarer() -> None:
 )
 def test_running_sums_go_along_the_axis(options: dict[str, bool], path: str) -> None:
     work = along("CUMSUM", (5, 4, 3), 1, **options)
-    assert work == Work(path, {"lane": 3, "row": 15, "element": 60})
+    assert work == LoopCounts(path, {"lane": 3, "row": 15, "element": 60})

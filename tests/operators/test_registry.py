@@ -15,6 +15,7 @@ from benchmarks.instructions.fit import fit_build, points, predicted
 from benchmarks.instructions.measured import BUILDS
 
 from edgetool import operators
+from edgetool.model.rules import COUNTS
 from edgetool.model.types import Model
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
@@ -25,7 +26,7 @@ from edgetool.operators.registry import (
     OPERATORS,
     OTHERS,
     entry_of,
-    work_of,
+    loop_counts_of,
 )
 from edgetool.target.load import DEFAULT_RUNTIME, list_runtimes, load_runtime
 from edgetool.target.platform import Platform, make_platform
@@ -44,6 +45,11 @@ def test_every_operator_that_tflm_registers_has_a_rule(name: str) -> None:
     runtime = load_runtime(name)
     assert [code for code in runtime.operators if OPERATORS[code].prepare is None] == []
     assert {name for name in runtime.custom_operators if name not in CUSTOM_OPERATORS} == WITHOUT_RULE
+
+
+def test_the_reader_counts_the_operands_of_every_operator_that_has_a_rule() -> None:
+    """No rule counts them again."""
+    assert {code for code, entry in OPERATORS.items() if entry.prepare is not None} <= COUNTS.keys()
 
 
 def test_every_operator_is_of_one_family() -> None:
@@ -127,7 +133,7 @@ def test_sides_that_no_device_holds_are_not_walked() -> None:
 
 def without_work(model: Model) -> bool:
     platform = make_platform(load_runtime(DEFAULT_RUNTIME), "arm-eabi", "cmsis-nn")
-    return work_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
+    return loop_counts_of(Call(model, model.main, model.main.operators[0], platform, {})) is None
 
 
 def test_windows_with_too_many_elements_are_not_walked() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Work, copied
+from edgetool.operators.loops import LoopCounts, copied
 from tests.memory.account_net import Net
 from tests.operators.prepare.asked import F, asked, constant
 from tests.operators.prepare.calls import HOST, tensor
@@ -164,7 +164,7 @@ def strided(
     *,
     dtype: DType = INT8,
     **options: Any,
-) -> Work:
+) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     given_bounds = [net.constant(values) for values in bounds]
@@ -192,7 +192,7 @@ def test_rows_are_copied_from_where_they_lie(rows: tuple[int, int, int], columns
 def test_a_stride_along_the_last_axis_takes_elements() -> None:
     work = strided((4, 9, 10), ([0, 1, 8], [4, 7, 2], [1, 2, -2]), (4, 3, 3), dtype=FLOAT32)
     turns = {f"turn of axis {axis}": count for axis, count in enumerate((1, 1, 4, 12, 36))}
-    assert work == Work("float32", {"axis": 3, "axis of few": 3, **turns, "element backwards": 36})
+    assert work == LoopCounts("float32", {"axis": 3, "axis of few": 3, **turns, "element backwards": 36})
     work = strided((4, 9, 10), ([0, 1, 2], [4, 7, 8], [1, 2, 2]), (4, 3, 3), dtype=FLOAT32)
     assert work.loops["element backwards"] == 0
 
@@ -244,7 +244,7 @@ def test_gathered_slices_are_found_by_several_indices() -> None:
     assert {name: loops.get(name, 0) for name in copied(6, places)} == copied(6, places)
 
 
-def looked_up(table: DType, made: DType) -> Work:
+def looked_up(table: DType, made: DType) -> LoopCounts:
     net = Net(1)
     inputs = [net.constant([5, 2, 2]), net.noise(6, 4, dtype=table)]
     return run(net.model([], [net.op("EMBEDDING_LOOKUP", inputs, 3, 4, dtype=made)]))
@@ -253,7 +253,7 @@ def looked_up(table: DType, made: DType) -> Work:
 def test_looked_up_rows_are_copied_or_dequantized() -> None:
     assert looked_up(FLOAT32, FLOAT32).loops["copied 16 bytes"] == 3
     assert looked_up(INT8, INT8).loops["copied words"] == 3
-    assert looked_up(INT8, FLOAT32) == Work("int8 to float32", {"row": 3, "element": 12})
+    assert looked_up(INT8, FLOAT32) == LoopCounts("int8 to float32", {"row": 3, "element": 12})
 
 
 def test_updates_are_copied_over_a_copy() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
 from tests.operators.prepare.asked import F, asked, constant
 from tests.operators.prepare.calls import tensor
@@ -21,10 +21,6 @@ def test_reshape_looks_at_its_shape_input_in_no_way() -> None:
     assert asked("RESHAPE", [SOURCE, computed], [tensor(6, 4, dtype=F)]) == ["t0", "t2"]
 
 
-def test_an_open_dimension_needs_a_copy_of_the_dimensions() -> None:
-    assert asked("RESHAPE", [SOURCE], [tensor(-1, 4, dtype=F)]) == ["t0", "t1", ("persistent", 12)]
-
-
 def test_old_files_give_a_scalar_the_shape_of_nothing() -> None:
     one, scalar = tensor(1, 1, dtype=F), tensor(0, dtype=F)
     assert asked("RESHAPE", [one], [scalar]) == ["t0", "t1"]
@@ -36,9 +32,6 @@ def test_old_files_give_a_scalar_the_shape_of_nothing() -> None:
     ("result", "reason"),
     [
         (tensor(23, dtype=F), "cannot produce"),
-        (tensor(-1, 5, dtype=F), "cannot produce"),
-        (tensor(-1, -1, dtype=F), "only one dimension of -1"),
-        (tensor(-1, 0, dtype=F), "cannot infer"),
         (tensor(24), "float32 together with int8"),
     ],
 )
@@ -99,8 +92,6 @@ def test_what_expand_dims_does_not_take(axis: Tensor, result: tuple[int, ...], r
 
 def test_shape_looks_at_nothing() -> None:
     assert asked("SHAPE", [SOURCE], [tensor(3, dtype=DType.INT64)]) == []
-    with pytest.raises(KernelRefusal, match="1 inputs and 1 outputs"):
-        asked("SHAPE", [SOURCE, SOURCE], [tensor(3)])
 
 
 def test_zeros_like_takes_any_type() -> None:
@@ -130,13 +121,15 @@ def test_one_more_axis_is_a_loop_over_elements(dtype: DType, path: str) -> None:
     net = Net(1)
     x = net.arena(3, 20, dtype=dtype)
     work = run(net.model([x], [net.op("EXPAND_DIMS", [x, net.constant([0])], 1, 3, 20)]))
-    assert work == Work(path, {"element": 60, "axis": 2})
+    assert work == LoopCounts(path, {"element": 60, "axis": 2})
 
 
 def test_shapes_are_told_axis_by_axis() -> None:
     net = Net(1)
     x = net.arena(3, 20, 4)
-    assert run(net.model([x], [net.op("SHAPE", [x], 3, dtype=INT32, out_type="INT32")])) == Work("int32", {"axis": 3})
+    assert run(net.model([x], [net.op("SHAPE", [x], 3, dtype=INT32, out_type="INT32")])) == LoopCounts(
+        "int32", {"axis": 3}
+    )
     net = Net(1)
     args = [net.constant([3, 1]), net.constant([2, 1, 4])]
-    assert run(net.model([], [net.op("BROADCAST_ARGS", args, 3)])) == Work("int32", {"axis": 3})
+    assert run(net.model([], [net.op("BROADCAST_ARGS", args, 3)])) == LoopCounts("int32", {"axis": 3})

@@ -16,7 +16,7 @@ from edgetool.model.draft import STORED
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model
 from edgetool.model.writer import write_model
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.passes.legalize import STRUCTURE_RULES as STRUCTURE_RULES
 from edgetool.passes.legalize import Legalized, legalize
 from edgetool.passes.rewrite import Rewrite
@@ -105,7 +105,7 @@ def differ(first: Arrays, second: Arrays) -> float:
 def made_legal(model: Model, rules: tuple[Rewrite, ...] = STRUCTURE_RULES) -> Legalized:
     """legalize, and what holds whatever it did: all is legal, nothing is left to do, and the file reads back."""
     result = legalize(model, runtime(), rules=rules)
-    assert illegal_operators(result.model, runtime()) == ()
+    assert unsupported_operators(result.model, runtime()) == ()
     blob = write_model(result.model)
     assert read_model(blob, name="legal") == result.model
     assert legalize(result.model, runtime(), rules=rules).applied == ()

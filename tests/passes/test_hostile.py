@@ -12,7 +12,7 @@ from edgetool.errors import EdgetoolError
 from edgetool.model.reader import read_model
 from edgetool.model.types import DType, Model, Quantization
 from edgetool.model.writer import write_model
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.passes.legalize import legalize
 from tests.passes.chains import INT8, Chain
 from tests.passes.runs import Net, runtime
@@ -103,8 +103,8 @@ def test_nothing_that_a_file_may_hold_raises(made: Callable[[], Model]) -> None:
             continue  # no file holds that
         result = legalize(broken, runtime(), allow_approximation=True)
         rewritten += bool(result.applied)
-        illegal_operators(broken, runtime())
-        illegal_operators(read_model(write_model(result.model)), runtime())
+        unsupported_operators(broken, runtime())
+        unsupported_operators(read_model(write_model(result.model)), runtime())
     assert rewritten > MUTANTS / 4
 
 

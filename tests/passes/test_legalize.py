@@ -20,7 +20,7 @@ from edgetool.model.draft import Draft
 from edgetool.model.edit import with_metadata
 from edgetool.model.metadata import METADATA_NAME, encode_plan
 from edgetool.model.types import DType, Model
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.passes.legalize import legalize, sentences
 from edgetool.passes.movement import block_exchanges, broadcast_axes, merge_axes
 from edgetool.passes.rewrite import Applied, Rewrite
@@ -133,7 +133,7 @@ CASES: dict[str, tuple[Callable[[], Model], list[str]]] = {
 @pytest.mark.parametrize(("build", "expected"), CASES.values(), ids=CASES)
 def test_data_arrives_where_it_did(build: Callable[[], Model], expected: list[str]) -> None:
     model = build()
-    assert illegal_operators(model, runtime())
+    assert unsupported_operators(model, runtime())
     result = assert_same_in_all(model)
     assert codes(result.model) == expected
     assert result.applied

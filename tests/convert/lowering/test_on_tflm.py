@@ -10,7 +10,7 @@ import pytest
 
 from edgetool.model.reader import read_model
 from edgetool.model.scopes import layer_of
-from edgetool.operators.legality import illegal_operators
+from edgetool.operators.legality import unsupported_operators
 from edgetool.target.load import load_target
 from tests.convert.lowering.lowered import converted, functional, inputs_of, keras, outputs, plan, sequential, sqnr_db
 
@@ -68,7 +68,7 @@ def test_int8_runs_and_is_good(name: str, tmp_path: Path) -> None:
     model = make()
     samples = inputs_of(model, 20, padded=name == "series")
     content, order = converted(model, tmp_path, samples)
-    assert illegal_operators(read_model(content, name=name), load_target("cortex-m4").runtime) == ()
+    assert unsupported_operators(read_model(content, name=name), load_target("cortex-m4").runtime) == ()
     expected = outputs(model, samples[:5])
     ratios = sqnr_db(content, samples[:5], [expected[place] for place in order])
     assert min(ratios) >= least_db, ratios
@@ -109,14 +109,14 @@ def test_masked_scores_in_16_bits_on_tflm(tmp_path: Path) -> None:
     model = functional((3, 8), build)
     samples = inputs_of(model, 20)
     content, _ = converted(model, tmp_path, samples, "int16x8")
-    assert illegal_operators(read_model(content, name="mask"), load_target("cortex-m4").runtime) == ()
+    assert unsupported_operators(read_model(content, name="mask"), load_target("cortex-m4").runtime) == ()
     assert min(sqnr_db(content, samples[:5], outputs(model, samples[:5]))) > 30
 
 
 def test_without_lowering_it_would_not_run(tmp_path: Path) -> None:
     model = sequential((4, 4, 3), layers.UpSampling2D(2))
     content, _ = converted(model, tmp_path, inputs_of(model, 4), lower=False)
-    assert illegal_operators(read_model(content, name="tile"), load_target("cortex-m4").runtime)
+    assert unsupported_operators(read_model(content, name="tile"), load_target("cortex-m4").runtime)
 
 
 def test_the_tensors_lead_to_their_layers(tmp_path: Path) -> None:

@@ -199,7 +199,6 @@ REFUSED: list[tuple[Given, Platform, str]] = [
     (("CONV_2D", (IMAGE, tensor(5, 3, 3, 3)), CONVOLVED), REFERENCE, "filter without scales"),
     (("CONV_2D", (tensor(1, 8, 8, 3), FILTER), CONVOLVED), REFERENCE, "scales and zero points for its input"),
     (("CONV_2D", (IMAGE, tensor(5, 3, 3, 3, scale=0.5, scales=3)), CONVOLVED), REFERENCE, "with 3 scales"),
-    (("CONV_2D", (IMAGE, FILTER, BIAS, BIAS), CONVOLVED), REFERENCE, "4 inputs"),
     (("CONV_2D", (IMAGE, tensor(5, 3, 3, 2, scale=0.5)), CONVOLVED), DSP, "divide 3 channels into groups of 2"),
     (("CONV_2D", (IMAGE, FILTER), tensor(2, 8, 8, 5, scale=0.5)), DSP, "a batch of 2 from 1"),
     (("CONV_2D", (IMAGE, FILTER), tensor(8, 8, 5, scale=0.5)), DSP, "4 dimensions, not 3"),

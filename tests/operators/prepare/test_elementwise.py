@@ -95,9 +95,3 @@ def test_dequantize_takes(dtype: DType) -> None:
 def test_dequantize_refuses(source: Tensor, result: Tensor, why: str) -> None:
     with pytest.raises(KernelRefusal, match=why):
         prepared(call("DEQUANTIZE", [source], [result]))
-
-
-@pytest.mark.parametrize("code", [*FUNCTIONS, "CAST", "DEQUANTIZE", "QUANTIZE"])
-def test_a_second_input_is_refused(code: str) -> None:
-    with pytest.raises(KernelRefusal, match="1 inputs"):
-        prepared(call(code, [F, F], [F]))

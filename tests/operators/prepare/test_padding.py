@@ -26,7 +26,6 @@ def test_a_value_left_out_is_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("inputs", "result", "reason"),
     [
-        ([Q], PADDED, "2 or 3 inputs, not 1"),
         ([Q, tensor(2, 2, dtype=DType.INT32)], PADDED, "requires its paddings to be constant in the file"),
         ([Q, constant(0, 0)], PADDED, "2 paddings for each of 2 dimensions"),
         ([Q, AROUND], tensor(1, 8, scale=0.5, zero_point=3), "produces 7 in dimension 1, but the file specifies 8"),

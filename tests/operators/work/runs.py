@@ -6,8 +6,8 @@ from typing import Any
 
 from edgetool.model.types import DType, Model
 from edgetool.operators.call import Call
-from edgetool.operators.loops import Work
-from edgetool.operators.registry import work_of
+from edgetool.operators.loops import LoopCounts
+from edgetool.operators.registry import loop_counts_of
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
 from tests.operators.prepare.calls import CORTEX_M
@@ -19,10 +19,10 @@ DSP = Platform("cmsis-nn", True, False, CORTEX_M, {}, {}, {})
 MVE = Platform("cmsis-nn", True, True, CORTEX_M, {}, {}, {})
 
 
-def run(model: Model, platform: Platform = REFERENCE) -> Work:
+def run(model: Model, platform: Platform = REFERENCE) -> LoopCounts:
     """The work of the model's last operator."""
     graph = model.main
-    work = work_of(Call(model, graph, graph.operators[-1], platform, {}))
+    work = loop_counts_of(Call(model, graph, graph.operators[-1], platform, {}))
     assert work is not None
     return work
 
@@ -36,7 +36,7 @@ def binary(
     dtype: DType = INT8,
     platform: Platform = REFERENCE,
     **values: Any,
-) -> Work:
+) -> LoopCounts:
     """The work of an operator on two tensors in the arena."""
     net = Net(1)
     inputs = [net.arena(*first, dtype=dtype), net.arena(*second, dtype=dtype)]
@@ -51,7 +51,7 @@ def unary(
     scale: float | None = None,
     zero_point: int = 0,
     **values: Any,
-) -> Work:
+) -> LoopCounts:
     """The work of an operator on one tensor in the arena; `values` are of its result and of its options."""
     net = Net(1)
     x = net.arena(*shape, dtype=dtype, scale=scale, zero_point=zero_point)

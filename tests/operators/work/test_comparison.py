@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
 from tests.operators.work.runs import BOOL, FLOAT32, INT8, binary, run, unary
 
 Shape = tuple[int, ...]
 
 
-def choice(condition: Shape, first: Shape, second: Shape, result: Shape, dtype: DType = INT8) -> Work:
+def choice(condition: Shape, first: Shape, second: Shape, result: Shape, dtype: DType = INT8) -> LoopCounts:
     net = Net(1)
     inputs = [net.arena(*condition, dtype=BOOL), net.arena(*first, dtype=dtype), net.arena(*second, dtype=dtype)]
     return run(net.model(inputs, [net.op("SELECT_V2", inputs, *result, dtype=dtype)]))
@@ -30,7 +30,7 @@ def test_logic_is_of_booleans() -> None:
 
 def test_a_choice_among_equal_shapes_is_one_loop() -> None:
     loops = {"own dimension": 8, "short dimension": 8, "element": 15}
-    assert choice((3, 5), (3, 5), (3, 5), (3, 5)) == Work("int8", loops)
+    assert choice((3, 5), (3, 5), (3, 5), (3, 5)) == LoopCounts("int8", loops)
     assert choice((1,), (), (1, 1), (1, 1)).path == "int8"
 
 

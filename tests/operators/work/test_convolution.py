@@ -12,7 +12,7 @@ from edgetool.model.types import DType
 from edgetool.operators.call import KernelRefusal
 from edgetool.operators.cmsis_nn import copied_windows, product_s8, product_s16
 from edgetool.operators.convolution import row_ends
-from edgetool.operators.loops import Axis, Loops, Windows, Work, axis
+from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, axis
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import conv, depthwise, transposed
 from tests.memory.account_net import Net
@@ -23,7 +23,7 @@ BUILDS = (REFERENCE, PLAIN, DSP, MVE)
 SIZES = st.integers(1, 40)
 
 
-def convolved(shape: Shape, kernel: tuple[int, int], build: Platform, dtype: DType = INT8, **given: Any) -> Work:
+def convolved(shape: Shape, kernel: tuple[int, int], build: Platform, dtype: DType = INT8, **given: Any) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     channels = given.pop("channels", 6)
@@ -32,7 +32,7 @@ def convolved(shape: Shape, kernel: tuple[int, int], build: Platform, dtype: DTy
 
 def depthwise_convolved(
     shape: Shape, kernel: tuple[int, int], build: Platform, dtype: DType = INT8, **given: Any
-) -> Work:
+) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     return run(net.model([x], [depthwise(net, x, kernel, **given)]), build)

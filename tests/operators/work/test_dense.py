@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType
 from edgetool.operators.cmsis_nn import vector_product_s8, vector_product_s16, vector_product_svdf
-from edgetool.operators.loops import Loops, Work
+from edgetool.operators.loops import LoopCounts, Loops
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import dense
 from tests.memory.account_net import Net
@@ -18,7 +18,7 @@ BUILDS = (REFERENCE, PLAIN, DSP, MVE)
 SIZES = st.integers(1, 700)
 
 
-def layer(build: Platform, *shape: int, dtype: DType = INT8, axis: int | None = None, units: int = 7) -> Work:
+def layer(build: Platform, *shape: int, dtype: DType = INT8, axis: int | None = None, units: int = 7) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     return run(net.model([x], [dense(net, x, units, axis=axis, keep=len(shape) > 2)]), build)

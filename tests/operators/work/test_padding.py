@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
 from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, REFERENCE, run
@@ -17,7 +17,9 @@ Around = tuple[tuple[int, int], ...]
 PADDED = st.lists(st.tuples(st.integers(1, 4), st.tuples(st.integers(0, 3), st.integers(0, 3))), min_size=1, max_size=4)
 
 
-def padded(shape: tuple[int, ...], around: Around, *, dtype: DType = INT16, platform: Platform = REFERENCE) -> Work:
+def padded(
+    shape: tuple[int, ...], around: Around, *, dtype: DType = INT16, platform: Platform = REFERENCE
+) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     made = [size + sum(pad) for size, pad in zip(shape, around, strict=True)]
@@ -82,7 +84,7 @@ def test_three_dimensions_are_no_image() -> None:
     assert padded((3, 4, 2), IMAGE[:3], dtype=FLOAT32).path == "float32"
 
 
-def broadcast(shape: tuple[int, ...], made: tuple[int, ...]) -> Work:
+def broadcast(shape: tuple[int, ...], made: tuple[int, ...]) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=FLOAT32)
     return run(net.model([x], [net.op("BROADCAST_TO", [x, net.constant(made)], *made)]))
@@ -119,11 +121,11 @@ def test_zeros_are_one_fill_and_other_values_a_loop() -> None:
     assert (zeros.path, zeros.loops["filled 16 bytes"], zeros.loops["filled words"]) == ("fill", 8, 3)
     net = Net(1)
     y = net.op("FILL", [net.constant([5, 7]), net.noise(dtype=FLOAT32)], 5, 7, dtype=FLOAT32)
-    assert run(net.model([], [y])) == Work("float32", {"axis": 2, "axis of few": 2, "element": 35})
+    assert run(net.model([], [y])) == LoopCounts("float32", {"axis": 2, "axis of few": 2, "element": 35})
 
 
 def test_mirrored_elements_look_for_their_place() -> None:
     net = Net(1)
     x = net.arena(4, 5, dtype=FLOAT32)
     y = net.op("MIRROR_PAD", [x, net.constant([1, 1, 2, 0], 2, 2)], 6, 7, mode="REFLECT")
-    assert run(net.model([x], [y])) == Work("float32", {"element": 42, "axis of an element": 84})
+    assert run(net.model([x], [y])) == LoopCounts("float32", {"element": 42, "axis of an element": 84})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from edgetool.target.platform import Platform
 from tests.memory.account_net import Net
 from tests.operators.work.runs import DSP, FLOAT32, INT8, INT16, MVE, PLAIN, REFERENCE, run
@@ -25,7 +25,7 @@ def pool(
     *,
     dtype: DType = INT8,
     platform: Platform = REFERENCE,
-) -> Work:
+) -> LoopCounts:
     net = Net(1)
     x = net.arena(*shape, dtype=dtype)
     made = [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgetool.model.types import DType
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from tests.memory.account_net import Net
 from tests.operators.work.runs import FLOAT32, INT8, INT16, INT32, run
 
@@ -12,7 +12,7 @@ UINT8 = DType.UINT8
 
 def converted(
     code: str, source: DType, target: DType, scales: tuple[float, float] = (0.5, 0.25), zeros: tuple[int, int] = (0, 0)
-) -> Work:
+) -> LoopCounts:
     net = Net(1)
     x = net.arena(3, 10, dtype=source, scale=scales[0], zero_point=zeros[0])
     return run(net.model([x], [net.op(code, [x], dtype=target, scale=scales[1], zero_point=zeros[1])]))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType
-from edgetool.operators.loops import Work
+from edgetool.operators.loops import LoopCounts
 from tests.flexbuffers import flex_map
 from tests.memory.account_net import Net
 from tests.operators.work.runs import BOOL, FLOAT32, INT16, INT32, run
@@ -18,7 +18,7 @@ UINT32, UINT64 = DType.UINT32, DType.UINT64
 Kind = tuple[tuple[int, ...], DType]
 
 
-def custom(code: str, inputs: Sequence[Kind], outputs: Sequence[Kind], **given_options: Any) -> Work:
+def custom(code: str, inputs: Sequence[Kind], outputs: Sequence[Kind], **given_options: Any) -> LoopCounts:
     net = Net(1)
     given_inputs = [net.tensor(shape, dtype) for shape, dtype in inputs]
     made = [net.tensor(shape, dtype) for shape, dtype in outputs]
@@ -81,7 +81,7 @@ def test_floats_are_divided_on_the_way_back(dtype: DType, divided: int) -> None:
 
 def test_energies_of_some_bins() -> None:
     work = custom("SignalEnergy", [((66,), INT16)], [((33,), UINT32)], start_index=3, end_index=30)
-    assert work == Work("int16", {"bin": 27})
+    assert work == LoopCounts("int16", {"bin": 27})
 
 
 def test_channels_are_as_wide_as_the_file_says() -> None:
@@ -106,12 +106,12 @@ def test_channels_are_as_wide_as_the_file_says() -> None:
 def test_features_are_made_channel_by_channel(
     code: str, inputs: list[Kind], outputs: list[Kind], path: str, options: dict[str, int]
 ) -> None:
-    assert custom(code, inputs, outputs, **options) == Work(path, {"channel": 9})
+    assert custom(code, inputs, outputs, **options) == LoopCounts(path, {"channel": 9})
 
 
 def test_windows_are_applied_row_by_row() -> None:
     shape = ((3, 40), INT16)
-    assert custom("SignalWindow", [shape, ((40,), INT16)], [shape], shift=12) == Work(
+    assert custom("SignalWindow", [shape, ((40,), INT16)], [shape], shift=12) == LoopCounts(
         "int16", {"row": 3, "sample": 120}
     )
 

@@ -19,7 +19,7 @@ from edgetool.model.types import DType, Model
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.registry import constant_passes, work_of
+from edgetool.operators.registry import constant_passes, loop_counts_of
 from edgetool.target.platform import platform_of
 from edgetool.target.tables import Placement, load_instructions, load_placement_effects
 from edgetool.target.types import Kernels, Precision, Target, Timing
@@ -44,7 +44,7 @@ class ExecutedInstructions:
 def executed_instructions(call: Call, table: InstructionTable) -> ExecutedInstructions:
     """Return the instructions of one run of the operator; unknown if its kernel rejects it, which findings report."""
     try:
-        work = work_of(call)
+        work = loop_counts_of(call)
     except KernelRefusal:
         return ExecutedInstructions()
     if work is None:

@@ -1,10 +1,10 @@
-"""What a .tflite file must hold to beyond its form: indices, shapes, sizes and lengths.
+"""What a well-formed file contains besides intact tables: valid indices, shapes, sizes and lengths.
 
-The rules are those by which LiteRT loads a model; TFLM checks none of them on the device.
+The reader applies these checks to the tables of tensors, operators and subgraphs (`model/rules.py` has those of each
+operator code). They are the rules by which LiteRT loads a model; TFLM checks none of them on the device.
 
-Constants whose numbers are indices into another tensor: a kernel reads or writes wherever they point.
-
-LiteRT looks at them when it runs the model, TFLM hardly at all (CVE-2020-15212, -15213, -15214, CVE-2021-37687).
+Constants that contain indices into another tensor are checked, too, because a kernel reads or writes wherever they
+point: LiteRT checks them when it runs the model, TFLM hardly at all (CVE-2020-15212, -15213, -15214, CVE-2021-37687).
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from struct import iter_unpack
 from typing import NoReturn
 
 from edgetool.errors import InvalidModelError, UnsupportedModelError
-from edgetool.model import checks
 from edgetool.model.flatbuffer import DAMAGED, Record
 from edgetool.model.schema import OPTION_TABLES, table
 from edgetool.model.types import DType, Operator, Tensor
 
-MAX_TENSOR_BYTES = 2**31  # kernels count in signed integers of 32 bits
+MAX_TENSOR_BYTES = 2**31  # kernels use signed 32-bit integers
 MAX_DIMENSIONS = 254  # TensorFlow's own limit
 MAX_NAME_SHOWN = 60
 OTHER_CONVERTER = "convert the model again without this feature"
 
 
 def where(name: str, record: Record, field: str) -> str:
-    """The place of a field in a file, for messages: with the table's own name, where it has one."""
+    """Return the location of a field in a file for messages, with the table's name if it has one."""
     own = record.fields.get("name")
     called = f" {own[:MAX_NAME_SHOWN]!a}" if own else ""
     return f"{name}: {record.table}{called} at byte {record.at}, field {field}"
@@ -41,12 +40,12 @@ def invalid(name: str, record: Record, field: str, what: str) -> NoReturn:
 
 
 def unsupported(name: str, record: Record, field: str, what: str, fix: str = OTHER_CONVERTER) -> NoReturn:
-    """Refuse a file for content that edgetool does not take."""
+    """Refuse a file for content that edgetool does not support."""
     raise UnsupportedModelError(what, where=where(name, record, field), fix=fix)
 
 
 def check_indices(name: str, record: Record, counts: Mapping[str, int]) -> None:
-    """Hold every index among a table's own fields against the length of the list it points into."""
+    """Check every index in a table's fields against the length of the list into which it points."""
     for field in table(record.table).indices:
         value = record[field.name]
         count = counts[field.index_of]
@@ -57,12 +56,12 @@ def check_indices(name: str, record: Record, counts: Mapping[str, int]) -> None:
 
 
 def check_shape(name: str, record: Record, shape: Sequence[int], dtype: DType) -> None:
-    """No negative dimension, not too many of them, and a size that no arithmetic overflows on."""
+    """Check that no dimension is negative, and that neither their number nor the size overflows."""
     size_bits = max(dtype.bits, 8)
     for dimension in shape:
         if dimension < 0:
             invalid(name, record, "shape", f"a dimension of {dimension}")
-        size_bits *= max(dimension, 1)  # a 0 does not excuse the others: runtimes multiply in order
+        size_bits *= max(dimension, 1)  # other dimensions count even if one is 0: runtimes multiply in order
         if size_bits > MAX_TENSOR_BYTES * 8:
             invalid(name, record, "shape", f"a tensor of more than {MAX_TENSOR_BYTES} bytes")
     if len(shape) > MAX_DIMENSIONS:
@@ -70,7 +69,7 @@ def check_shape(name: str, record: Record, shape: Sequence[int], dtype: DType) -
 
 
 def check_shape_signature(name: str, record: Record) -> None:
-    """As long as the shape, where there is one; -1 for what was unknown."""
+    """Check that the signature, if there is one, is as long as the shape; -1 is an unknown dimension."""
     signature = record["shape_signature"]
     if signature and len(signature) != len(record["shape"]):
         invalid(name, record, "shape_signature", f"{len(signature)} dimensions for {len(record['shape'])}")
@@ -79,7 +78,7 @@ def check_shape_signature(name: str, record: Record) -> None:
 
 
 def check_quantization(name: str, record: Record, shape: Sequence[int]) -> None:
-    """One scale, or one for each index of the quantized dimension; as many zero points, one for all, or none."""
+    """Check for one scale, or one per index of the quantized dimension, and as many zero points, one or none."""
     scales, zero_points = len(record["scale"]), len(record["zero_point"])
     axis = record["quantized_dimension"]
     if zero_points and zero_points != scales and not (zero_points == 1 and scales):
@@ -89,7 +88,7 @@ def check_quantization(name: str, record: Record, shape: Sequence[int]) -> None:
 
 
 def check_sparsity(name: str, record: Record, shape: Sequence[int]) -> None:
-    """A traversal order that is one, and per dimension segments and indices that stay inside it."""
+    """Check that the traversal order is a permutation, and that segments and indices stay inside each dimension."""
     order, blocks, dimensions = record["traversal_order"], record["block_map"], record["dim_metadata"]
     rank = len(shape)
     if sorted(order) != list(range(rank + len(blocks))):
@@ -121,14 +120,14 @@ def _check_sparse_dimension(name: str, record: Record, size: int) -> None:
 
 
 def vector_values(record: Record | None) -> tuple[int, ...]:
-    """The numbers of an Int32Vector, Uint16Vector or Uint8Vector."""
+    """Return the numbers of an Int32Vector, Uint16Vector or Uint8Vector."""
     return tuple(record["values"]) if record else ()
 
 
 def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: DType) -> None:
-    """A constant is exactly as long as its shape says; a sparse one, or one without a width, as it likes.
+    """Check that a constant is as long as its shape requires, unless it is sparse or its type has no width.
 
-    A variable is no constant: TFLM would give it memory of zeros, and its kernels what the file says.
+    A variable must not be constant: TFLM would allocate memory of zeros for it, but kernels would read the file.
     """
     if record["is_variable"]:
         invalid(name, record, "is_variable", f"a variable with {len(data)} bytes of data")
@@ -138,14 +137,14 @@ def check_data(name: str, record: Record, data: bytes, size_bytes: int, dtype: D
 
 
 def check_option_table(name: str, record: Record, code: str, options: str) -> None:
-    """An operator with parameters has them in the table that is its own."""
+    """Check that an operator's options are in the table that the schema defines for it."""
     expected = OPTION_TABLES.get(code, options)
     if options != expected and table(expected).fields:
         invalid(name, record, "builtin_options", f"{code} has {options} instead of {expected}")
 
 
 def called_subgraphs(options: Record) -> set[int]:
-    """The subgraphs that an option table names."""
+    """Return the subgraphs to which an option table refers."""
     called: set[int] = set()
     for field in table(options.table).indices:
         if field.index_of == "subgraph":
@@ -155,9 +154,9 @@ def called_subgraphs(options: Record) -> set[int]:
 
 
 def check_calls(name: str, calls: Mapping[int, set[int]]) -> None:
-    """No subgraph runs itself, not by way of others either: runtimes would never return.
+    """Check that no subgraph runs itself, directly or through others: runtimes would never return.
 
-    calls: the subgraphs that each subgraph's operators name.
+    calls: the subgraphs to which each subgraph's operators refer.
     """
     try:
         TopologicalSorter(calls).prepare()
@@ -171,13 +170,13 @@ def check_calls(name: str, calls: Mapping[int, set[int]]) -> None:
 
 _LETTERS = {DType.INT16: "h", DType.INT32: "i", DType.INT64: "q"}
 
-# What the columns of the last dimension of the indices point into: a length for each, or one for all of them.
+# The lengths into which the columns of the last dimension of the indices point: one for each, or one for all.
 Lengths = Callable[[Operator, Sequence[int]], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    """indices: the input that holds them. into: what they point into, an input, or the first output (None)."""
+class _IndexRule:
+    """indices: the input that contains them. into: the input into which they point, or None for the first output."""
 
     indices: int
     into: int | None
@@ -198,21 +197,21 @@ def _along_axis(operator: Operator, shape: Sequence[int]) -> Sequence[int]:
     return (shape[axis],) if -len(shape) <= axis < len(shape) else ()
 
 
-_RULES = {
-    "EMBEDDING_LOOKUP": _Rule(0, 1, _first),
-    "GATHER": _Rule(1, 0, _along_axis),
-    "GATHER_ND": _Rule(1, 0, _every),
-    "SCATTER_ND": _Rule(0, None, _every),
-    "SEGMENT_SUM": _Rule(1, None, _first, ascending=True),
+_INDEX_RULES = {
+    "EMBEDDING_LOOKUP": _IndexRule(0, 1, _first),
+    "GATHER": _IndexRule(1, 0, _along_axis),
+    "GATHER_ND": _IndexRule(1, 0, _every),
+    "SCATTER_ND": _IndexRule(0, None, _every),
+    "SEGMENT_SUM": _IndexRule(1, None, _first, ascending=True),
 }
 
 
 def check_index_values(name: str, record: Record, operator: Operator, tensors: Sequence[Tensor]) -> None:
-    """No constant index is negative or past the end of what it points into; those of segments do not fall.
+    """Check that every constant index points into its tensor, and that segment IDs ascend.
 
-    Raises InvalidModelError. Operators that lack the tensors are another check's.
+    Raises InvalidModelError. Other checks refuse operators without these tensors.
     """
-    rule = _RULES.get(operator.code)
+    rule = _INDEX_RULES.get(operator.code)
     if rule is None:
         return
     indices = _tensor(operator.inputs, rule.indices, tensors)
@@ -225,13 +224,11 @@ def check_index_values(name: str, record: Record, operator: Operator, tensors: S
     for column, length in enumerate(lengths[:step]):
         wrong = next((value for value in values[column::step] if not 0 <= value < length), None)
         if wrong is not None:
-            checks.invalid(
-                name, record, "inputs", f"index {wrong} of {operator.code} is outside a dimension of size {length}"
-            )
+            invalid(name, record, "inputs", f"index {wrong} of {operator.code} is outside a dimension of size {length}")
     if rule.ascending and any(a > b for a, b in pairwise(values)):
-        checks.invalid(name, record, "inputs", f"the segment IDs of {operator.code} are not in ascending order")
+        invalid(name, record, "inputs", f"the segment IDs of {operator.code} are not in ascending order")
 
 
 def _tensor(indices: Sequence[int], position: int, tensors: Sequence[Tensor]) -> Tensor | None:
-    """The tensor at a position among the inputs or outputs; None where there is none."""
+    """Return the tensor at a position of the inputs or outputs; None if there is none."""
     return tensors[indices[position]] if position < len(indices) and indices[position] >= 0 else None

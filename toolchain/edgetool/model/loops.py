@@ -90,9 +90,7 @@ def _conjunction(graph: Graph, tensor: int) -> list[Operator | None]:
         if producer is not None and producer.code == "LOGICAL_AND":
             parts += [one for one in producer.inputs if one not in parts]
         else:
-            comparisons.append(
-                producer if producer is not None and producer.code in SWAPPED and len(producer.inputs) == 2 else None
-            )
+            comparisons.append(producer if producer is not None and producer.code in SWAPPED else None)
     return comparisons
 
 
@@ -132,7 +130,7 @@ def _growth(body: Graph, before: int, after: int) -> int | None:
     if before == after:
         return 0
     producer = _producer(body, after)
-    if producer is None or producer.code != "ADD" or len(producer.inputs) != 2 or before not in producer.inputs:
+    if producer is None or producer.code != "ADD" or before not in producer.inputs:
         return None
     if _option(producer, "fused_activation_function") not in (None, "NONE"):
         return None

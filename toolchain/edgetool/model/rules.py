@@ -1,13 +1,12 @@
-"""The rules of each operator while a file is read: operand counts, and what types, shapes and options must agree on.
+"""What a well-formed file contains of each operator: operand counts, and types, shapes and options that must agree.
 
-A rule takes an operator while its file is read, and refuses it by table, field and byte. Shapes are compared with each
-other for the device's sake: TensorFlow Lite Micro writes as much as they say, and looks at none of them when it runs.
+The reader applies these rules to every operator, and refuses the file by table, field and byte if one is broken. They
+are the rules for which LiteRT refuses a file, and without which a kernel of TensorFlow Lite Micro would access memory
+outside its tensors: a kernel writes as many elements as the shapes say, and does not compare shapes when it runs. What
+a kernel rejects itself (`operators/legality.py`), such as types and scales, does not make a file invalid.
 
-The shapes that operators make of their inputs' shapes, where a kernel writes as much as those say.
-
-The rules are those for which LiteRT refuses a file and without which a kernel of TensorFlow Lite Micro, which looks at
-none of it, would read or write beyond its tensors. What a kernel refuses by itself, and what it merely does not know
-(types, scales), is a finding of later packages, not damage to the file.
+This is the only statement of operand counts. Other packages import it: passes apply the rules to operators that they
+rewrite (`passes/validation.py`), and families of operators rely on them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Shape = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator as it is read: the file's name, its table there, and its tensors; None for an input left out."""
+    """An operator as it is read: the file's name, its table in the file, and its tensors (None if omitted)."""
 
     name: str
     record: Record
@@ -45,13 +44,13 @@ class Node:
         invalid(self.name, self.record, field, f"{self.code} {what}")
 
     def refuse_option(self, field: str, what: str) -> NoReturn:
-        """Refuse the file for a field of its option table."""
+        """Refuse the file for a field of the operator's option table."""
         if self.options is None or field not in self.options.fields:
             self.refuse("builtin_options", f"has no {OPTION_TABLES.get(self.code, 'options')}, so it {what}")
         invalid(self.name, self.options, field, f"{self.code} {what}")
 
     def number(self, field: str) -> int:
-        """An option that is a number; 0 without the table, as runtimes have it."""
+        """Return an option that is a number; 0 without the table, as in runtimes."""
         value = self.options.fields.get(field, 0) if self.options is not None else 0
         return value if isinstance(value, int) else 0
 
@@ -67,7 +66,7 @@ class Operand:
     position: int
 
     def of(self, node: Node) -> Tensor | None:
-        """Its tensor; None when it is left out."""
+        """Return its tensor; None if it is left out."""
         tensors = node.inputs if self.side == "input" else node.outputs
         return tensors[self.position] if self.position < len(tensors) else None
 
@@ -77,28 +76,28 @@ class Operand:
 
 
 def counted(number: int, what: str) -> str:
-    """As in "1 dimension" and "2 dimensions"."""
+    """Return a number with its noun, as in "1 dimension" and "2 dimensions"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def sizes(shape: Shape) -> str:
-    """A shape, for messages."""
+    """Format a shape for messages."""
     return f"[{', '.join(map(str, shape[:8]))}{', ...' if len(shape) > 8 else ''}]"
 
 
 def together(shapes: Sequence[Shape]) -> str:
-    """Several shapes, for messages."""
+    """Format several shapes for messages."""
     return " and ".join(map(sizes, shapes[:4])) + (" and others" if len(shapes) > 4 else "")
 
 
 def first_positions(node: Node, side: Literal["inputs", "outputs"]) -> dict[int, int]:
-    """Where each tensor occurs first: a hostile file names one a million times."""
+    """Return the first position of each tensor: a hostile file may refer to one a million times."""
     indices = node.record[side]
     return {indices[position]: position for position in reversed(range(len(indices)))}
 
 
 def constant_numbers(tensor: Tensor | None) -> tuple[int, ...] | None:
-    """The elements of a constant of int32 or int64; None for anything else, and for a sparse one."""
+    """Return the elements of a constant of int32 or int64; None for anything else, and for a sparse constant."""
     if tensor is None or tensor.data is None or tensor.sparsity or tensor.dtype not in (DType.INT32, DType.INT64):
         return None
     letter = "i" if tensor.dtype == DType.INT32 else "q"
@@ -106,7 +105,7 @@ def constant_numbers(tensor: Tensor | None) -> tuple[int, ...] | None:
 
 
 def rank(operand: Operand, lowest: int, highest: int | None = None) -> Rule:
-    """So many dimensions; exactly `lowest` when no highest number is given."""
+    """Require from `lowest` to `highest` dimensions; exactly `lowest` without `highest`."""
     most = lowest if highest is None else highest
 
     def rule(node: Node) -> None:
@@ -119,7 +118,7 @@ def rank(operand: Operand, lowest: int, highest: int | None = None) -> Rule:
 
 
 def length(operand: Operand, count: Callable[[Node], int]) -> Rule:
-    """So many elements."""
+    """Require this number of elements."""
 
     def rule(node: Node) -> None:
         tensor = operand.of(node)
@@ -130,7 +129,7 @@ def length(operand: Operand, count: Callable[[Node], int]) -> Rule:
 
 
 def dimension(operand: Operand, axis: int) -> Callable[[Node], int]:
-    """The size of one dimension, for `length`; 1 where there is none."""
+    """Return a function for `length` that returns the size of one dimension; 1 if the tensor does not have it."""
 
     def size(node: Node) -> int:
         tensor = operand.of(node)
@@ -140,7 +139,7 @@ def dimension(operand: Operand, axis: int) -> Callable[[Node], int]:
 
 
 def positive(*fields: str, highest: int | None = None) -> Rule:
-    """Options that count something: 1 or more, and no more than `highest`."""
+    """Require options from 1 to `highest`."""
 
     def rule(node: Node) -> None:
         for field in fields:
@@ -153,7 +152,7 @@ def positive(*fields: str, highest: int | None = None) -> Rule:
 
 
 def filled(*operands: Operand) -> Rule:
-    """No dimension is 0."""
+    """Require that no dimension is 0."""
 
     def rule(node: Node) -> None:
         for operand in operands:
@@ -165,7 +164,7 @@ def filled(*operands: Operand) -> Rule:
 
 
 def named(field: str) -> Rule:
-    """An enumeration of which the schema knows the number."""
+    """Require an option to have a value of its enumeration in the schema."""
 
     def rule(node: Node) -> None:
         if node.options is not None and isinstance(node.options.fields.get(field), int):
@@ -175,7 +174,7 @@ def named(field: str) -> Rule:
 
 
 def axis_option(field: str, operand: Operand, extra: int = 0) -> Rule:
-    """The option is a dimension of the tensor, from the front or (negative) the back; `extra` for one that is new."""
+    """Require the option to be a dimension of the tensor, from the front or (negative) the back; `extra`: new ones."""
 
     def rule(node: Node) -> None:
         tensor = operand.of(node)
@@ -188,9 +187,9 @@ def axis_option(field: str, operand: Operand, extra: int = 0) -> Rule:
 
 
 def axes_input(axes: Operand, operand: Operand) -> Rule:
-    """What the file knows of this input are dimensions of the other tensor, from the front or (negative) the back.
+    """Require this input, if it is constant, to contain dimensions of the other tensor, from the front or the back.
 
-    For a tensor without dimensions nothing is looked at.
+    A tensor without dimensions is not checked.
     """
 
     def rule(node: Node) -> None:
@@ -204,7 +203,7 @@ def axes_input(axes: Operand, operand: Operand) -> Rule:
 
 
 def number_of(side: Literal["inputs", "outputs"], field: str) -> Rule:
-    """The option says how many inputs or outputs there are."""
+    """Require the option to be the number of inputs or outputs."""
 
     def rule(node: Node) -> None:
         count = len(node.inputs if side == "inputs" else node.outputs)
@@ -215,7 +214,7 @@ def number_of(side: Literal["inputs", "outputs"], field: str) -> Rule:
 
 
 def makes(node: Node, position: int, elements: int, what: str) -> None:
-    """The output has as many elements as the kernel writes, which is what `what` gives."""
+    """Require the output to have as many elements as the kernel writes. what: the operands that produce them."""
     result = node.outputs[position]
     if result.element_count != elements:
         Operand("output", position).refuse(
@@ -224,7 +223,7 @@ def makes(node: Node, position: int, elements: int, what: str) -> None:
 
 
 def as_many(operand: Operand) -> Rule:
-    """The output has as many elements as this input."""
+    """Require the output to have as many elements as this input."""
 
     def rule(node: Node) -> None:
         tensor = operand.of(node)
@@ -235,11 +234,11 @@ def as_many(operand: Operand) -> Rule:
 
 
 def broadcast(*operands: Operand) -> Rule:
-    """The inputs agree in each dimension, counted from the last, or are 1 there; the output has their common shape."""
+    """Require the inputs to broadcast to one shape, and the output to have as many elements as that shape."""
 
     def rule(node: Node) -> None:
         shapes = [tensor.shape for operand in operands if (tensor := operand.of(node)) is not None]
-        common = _common(shapes)
+        common = common_shape(shapes)
         if common is None:
             node.refuse("inputs", f"has incompatible shapes: {together(shapes)}")
         makes(node, 0, prod(common), together(shapes))
@@ -247,18 +246,19 @@ def broadcast(*operands: Operand) -> Rule:
     return rule
 
 
-def _common(shapes: Iterable[Shape]) -> tuple[int, ...] | None:
+def common_shape(shapes: Iterable[Shape]) -> tuple[int, ...] | None:
+    """Return the shape to which all shapes broadcast; None if they are incompatible."""
     common = []
     for column in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         found = {size for size in column if size != 1}
         if len(found) > 1:
             return None
         common.append(found.pop() if found else 1)
-    return tuple(common)
+    return tuple(reversed(common))
 
 
 def _input(node: Node, position: int) -> Tensor:
-    """An input that the operator's counts demand."""
+    """Return an input that the operator's counts require."""
     tensor = node.inputs[position]
     if tensor is None:
         raise InternalError(f"a rule of {node.code} reads input {position}, which is optional")
@@ -266,7 +266,7 @@ def _input(node: Node, position: int) -> Tensor:
 
 
 def _hold(node: Node, position: int, expected: Shape, of: Sequence[Shape]) -> None:
-    """The output at the position has this shape; `of` are the shapes it is made of."""
+    """Require the output at the position to have this shape. of: the shapes of the inputs that produce it."""
     result = node.outputs[position]
     if result.shape != tuple(expected):
         made = f"of shape {sizes(result.shape)}, but inputs of {together(of)}"
@@ -278,12 +278,12 @@ def _without(shape: Shape, axes: set[int]) -> tuple[int, ...]:
 
 
 def windows(padding: object, size: int, window: int, stride: int) -> int:
-    """The positions of a window along one side (ComputeOutSize, padding.h)."""
+    """Return the number of positions of a window along one side (ComputeOutSize, padding.h)."""
     return max(0, (size + stride - (1 if padding == "SAME" else window)) // stride)
 
 
 def _image(node: Node, size: Shape, window: Shape) -> tuple[int, int]:
-    """Height and width that a window leaves of an image."""
+    """Return the height and width of an image after a window has moved over it."""
     options = node.options.fields if node.options is not None else {}
     padding = options.get("padding")
     made = []
@@ -314,7 +314,7 @@ def in_groups(node: Node) -> None:
 
 
 def depthwise(node: Node) -> None:
-    """DEPTHWISE_CONV_2D: one filter, with so many channels for each of the input's."""
+    """DEPTHWISE_CONV_2D: one filter with depth_multiplier channels for each of the input's."""
     source, weights = _input(node, 0), _input(node, 1)
     if weights.shape[0] != 1:
         node.refuse("inputs", f"has {weights.shape[0]} filters, not 1")
@@ -346,7 +346,7 @@ def transposed_convolution(node: Node) -> None:
 
 
 def multiplied(node: Node) -> None:
-    """FULLY_CONNECTED: a number for each row of the weights and as many of the input's as make a row."""
+    """FULLY_CONNECTED: one element for each row of the weights and each row of the input."""
     source, weights = _input(node, 0), _input(node, 1)
     units, depth = weights.shape
     rows, rest = divmod(source.element_count, depth)
@@ -356,7 +356,7 @@ def multiplied(node: Node) -> None:
 
 
 def concatenated(node: Node) -> None:
-    """CONCATENATION: the inputs side by side along one axis, alike in all others; scalars count as vectors of 1."""
+    """CONCATENATION: the inputs along one axis, equal in all others; scalars count as vectors of 1 element."""
     parts = [_input(node, position).shape or (1,) for position in range(len(node.inputs))]
     first = parts[0]
     axis = node.number("axis")
@@ -380,7 +380,7 @@ def packed(node: Node) -> None:
 
 
 def unpacked(node: Node) -> None:
-    """UNPACK: one dimension gone, an output for each of its indices."""
+    """UNPACK: without one dimension, one output for each of its indices."""
     source = _input(node, 0)
     axis = node.number("axis") % len(source.shape)
     if source.shape[axis] != len(node.outputs):
@@ -407,7 +407,7 @@ def split(node: Node) -> None:
 
 
 def split_by_sizes(node: Node) -> None:
-    """SPLIT_V: parts along an axis, which together are the whole."""
+    """SPLIT_V: parts along an axis, whose sizes add up to that of the input."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[2])
     if not axes:
         return
@@ -423,7 +423,7 @@ def split_by_sizes(node: Node) -> None:
 
 
 def reduced(node: Node) -> None:
-    """A reduction: what is left without the axes that the file names."""
+    """A reduction: the input without the constant axes."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes is None:
         return
@@ -432,7 +432,7 @@ def reduced(node: Node) -> None:
 
 
 def found(node: Node) -> None:
-    """ARG_MAX and ARG_MIN: an index in place of an axis, which has one."""
+    """ARG_MAX and ARG_MIN: an index instead of an axis, which must not be empty."""
     source, axes = _input(node, 0), constant_numbers(node.inputs[1])
     if axes and not source.shape[axes[0]]:
         node.refuse("inputs", f"reduces axis {axes[0]} of {sizes(source.shape)}, which is empty")
@@ -443,16 +443,16 @@ def gathered(node: Node) -> None:
     """GATHER: slices of the input for each position."""
     source, positions = _input(node, 0), _input(node, 1)
     axis, batches = node.number("axis") % len(source.shape), node.number("batch_dims")
-    if 0 <= batches <= min(axis, len(positions.shape)):  # a kernel looks at those itself
+    if 0 <= batches <= min(axis, len(positions.shape)):  # the kernel checks other values
         made = (*source.shape[:axis], *positions.shape[batches:], *source.shape[axis + 1 :])
         makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
 
 
 def gathered_points(node: Node) -> None:
-    """GATHER_ND: what each row of positions leaves of the input."""
+    """GATHER_ND: a slice of the input for each row of positions."""
     source, positions = _input(node, 0), _input(node, 1)
     depth = positions.shape[-1] if positions.shape else 0
-    if source.shape and positions.shape and depth <= len(source.shape):  # the kernel looks at those itself
+    if source.shape and positions.shape and depth <= len(source.shape):  # the kernel checks other shapes
         made = (*positions.shape[:-1], *source.shape[depth:])
         makes(node, 0, prod(made), f"inputs of {sizes(source.shape)} at {sizes(positions.shape)}")
 
@@ -484,7 +484,7 @@ def blocks_moved(node: Node) -> None:
 
 
 def mirrored(node: Node) -> None:
-    """MIRROR_PAD: each side with a border that is a mirror image of no more than the side."""
+    """MIRROR_PAD: each dimension with a mirrored border that is not longer than the dimension."""
     source, border = _input(node, 0), constant_numbers(node.inputs[1])
     if border is None:
         return
@@ -498,7 +498,7 @@ def mirrored(node: Node) -> None:
 
 
 def sliced(node: Node) -> None:
-    """SLICE: so many of each dimension from a beginning on; -1 for the rest of it."""
+    """SLICE: a number of elements of each dimension from its begin; -1 for the rest."""
     source, begins, counts = _input(node, 0), constant_numbers(node.inputs[1]), constant_numbers(node.inputs[2])
     if begins is None or counts is None:
         return
@@ -512,26 +512,26 @@ def sliced(node: Node) -> None:
 
 
 def resized(node: Node) -> None:
-    """RESIZE_*: an image of the size that the second input says."""
+    """RESIZE_*: an image of the size in the second input."""
     source, given = _input(node, 0), constant_numbers(node.inputs[1])
     if given is not None:
         _hold(node, 0, (source.shape[0], *given, source.shape[3]), (source.shape,))
 
 
 def shape_told(node: Node) -> None:
-    """SHAPE: a number for each dimension."""
+    """SHAPE: one element for each dimension."""
     source = _input(node, 0)
     makes(node, 0, len(source.shape), f"inputs of {sizes(source.shape)}")
 
 
 def reshaped(node: Node) -> None:
-    """RESHAPE: as many elements; old files give a scalar the shape (0)."""
+    """RESHAPE: as many elements as the input; in old files, a scalar has the shape (0)."""
     source = _input(node, 0)
     if node.outputs[0].shape != (0,) or len(node.inputs) > 1:
         makes(node, 0, source.element_count, f"inputs of {sizes(source.shape)}")
 
 
-# An operator, its numbers of inputs and of outputs: N, N-M or N+. Inputs beyond the least number may be left out (-1).
+# An operator, its number of inputs and of outputs: N, N-M or N+. Inputs beyond the minimum may be left out (-1).
 _COUNTS = """
 ABS 1 1, ADD_N 2+ 1, ADD 2 1, ARG_MAX 2 1, ARG_MIN 2 1, ASSIGN_VARIABLE 2 0, ATAN2 2 1, AVERAGE_POOL_2D 1 1,
 BATCH_MATMUL 2 1, BATCH_TO_SPACE_ND 3 1, BIDIRECTIONAL_SEQUENCE_LSTM 48 1-2, BIDIRECTIONAL_SEQUENCE_RNN 12 1-2,
@@ -557,12 +557,12 @@ UNIDIRECTIONAL_SEQUENCE_RNN 5 1, UNIQUE 1 2, UNPACK 1 1+, UNSORTED_SEGMENT_MAX 3
 UNSORTED_SEGMENT_PROD 3 1, UNSORTED_SEGMENT_SUM 3 1, VAR_HANDLE 0 1, WHERE 1 1, WHILE 0+ 0+, ZEROS_LIKE 1 1
 """
 
-# Operators that do without some of their first inputs: peepholes, projections, auxiliary inputs, biases.
+# Operators whose first inputs may be left out, too: peepholes, projections, auxiliary inputs, biases.
 _WITH_GAPS = frozenset(
     "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN LSTM SVDF UNIDIRECTIONAL_SEQUENCE_LSTM".split()
 )
 
-# Operators whose output is another number of rows than their input: a batch that is unknown on both sides is not one.
+# Operators whose output has another number of rows than their input, so that an unknown batch need not be equal.
 _OTHER_ROWS = frozenset(
     """
     BATCH_TO_SPACE_ND CONCATENATION MIRROR_PAD PAD PADV2 RESHAPE SEGMENT_SUM SLICE SPACE_TO_BATCH_ND SPLIT SPLIT_V
@@ -573,7 +573,7 @@ _OTHER_ROWS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many inputs and outputs: the least and the most. needed: how many of the first inputs are there."""
+    """The minimum and maximum number of inputs and of outputs. needed: how many of the first inputs are required."""
 
     inputs: tuple[int, int]
     outputs: tuple[int, int]
@@ -602,7 +602,7 @@ OUT = Operand("output", 0)
 
 
 def _all_alike(node: Node) -> None:
-    """The inputs are of one shape."""
+    """Require all inputs to have one shape."""
     first = node.inputs[0]
     for position in first_positions(node, "inputs").values():
         tensor = node.inputs[position]
@@ -613,20 +613,20 @@ def _all_alike(node: Node) -> None:
 
 
 def _pairs_of_dimensions(node: Node) -> None:
-    """Two numbers for each dimension of the first input."""
+    """Require two numbers for each dimension of the first input."""
     source, pairs = X.of(node), Y.of(node)
     if source is not None and pairs is not None and pairs.shape != (len(source.shape), 2):
         Y.refuse(node, f"of shape {sizes(pairs.shape)}, not 2 numbers for each of {len(source.shape)} dimensions")
 
 
 def _state_for_state(node: Node) -> None:
-    """As many outputs as inputs."""
+    """Require as many outputs as inputs."""
     if len(node.inputs) != len(node.outputs):
         node.refuse("outputs", f"has {len(node.outputs)} outputs for {len(node.inputs)} inputs")
 
 
 def _as_its_format_has_it(node: Node) -> None:
-    """FULLY_CONNECTED: a second output for shuffled weights only."""
+    """FULLY_CONNECTED: a second output only for shuffled weights."""
     shuffled = node.options is not None and node.options["weights_format"] == "SHUFFLED4x16INT8"
     if len(node.outputs) != 1 + shuffled:
         node.refuse("outputs", f"has {len(node.outputs)} outputs, not {1 + shuffled}")
@@ -638,12 +638,12 @@ def _rank_many(node: Node) -> int:
 
 
 def _sides(node: Node) -> int:
-    """Those between the batch and the channels."""
+    """Return the number of dimensions between the batch and the channels."""
     return _rank_many(node) - 2
 
 
 def _longer_shape(node: Node) -> int:
-    """The rank of what two shapes are broadcast to."""
+    """Return the rank of the shape to which two shapes broadcast."""
     return max(tensor.element_count for tensor in node.inputs if tensor is not None)
 
 
@@ -730,16 +730,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def check_operator(node: Node) -> None:
-    """Hold an operator against its rules. Raises InvalidModelError for the first that it breaks."""
+    """Check an operator by its rules. Raises InvalidModelError for the first that it breaks."""
     for rule in RULES.get(node.code, ()):
         rule(node)
 
 
 def has_unknown_sizes(node: Node) -> bool:
-    """Whether a dimension is known only when the model runs, so that the shapes in the file are place holders.
+    """Return whether a dimension is known only when the model runs, so that shapes in the file are placeholders.
 
-    A batch that no tensor of the operator knows is 1 in all of them, and the shapes are to be taken at their word; but
-    not where the operator makes another number of rows. A rank may be unknown too, if the writer knows others.
+    A batch that is unknown in all tensors of the operator is 1 in all of them, so the shapes are valid, unless the
+    operator changes the number of rows. A rank may be unknown, too, if the writer records the rank of other tensors.
     """
     every = (tensor for tensor in (*node.inputs, *node.outputs) if tensor is not None)
     tensors = [tensor for tensor in every if not tensor.is_constant]
@@ -753,7 +753,7 @@ def has_unknown_sizes(node: Node) -> bool:
 
 
 def check_counts(node: Node) -> None:
-    """Hold an operator's numbers of inputs and outputs against its code. Raises InvalidModelError."""
+    """Check an operator's number of inputs and outputs. Raises InvalidModelError."""
     inputs, outputs = node.record["inputs"], node.record["outputs"]
     both = set(inputs).intersection(outputs)
     if both:

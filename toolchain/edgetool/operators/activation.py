@@ -16,7 +16,6 @@ from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
-    counts,
     float32,
     looks_at,
     output_alike,
@@ -28,8 +27,8 @@ from edgetool.operators.call import (
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     DEVIATIONS,
-    Work,
-    WorkRule,
+    LoopCounts,
+    LoopRule,
     broadcast,
     dtype_name,
     extended,
@@ -69,16 +68,16 @@ def _fifteen_bits(call: Call) -> None:
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ELU": looks_at((0,), (0,), counts(1), output_alike),
-    "HARD_SWISH": looks_at((0,), (0,), counts(1), _shrinking_output),
-    "LEAKY_RELU": looks_at((0,), (0,), counts(1), output_alike),
+    "ELU": looks_at((0,), (0,), output_alike),
+    "HARD_SWISH": looks_at((0,), (0,), _shrinking_output),
+    "LEAKY_RELU": looks_at((0,), (0,), output_alike),
     "LOGISTIC": looks_at((0,), (0,), output_alike, _from_zero, symmetric_int16(1), _fifteen_bits),
     "PRELU": looks_at((0, 1), (0,), _int8_slopes),
     "RELU": looks_at((0,), (0,), symmetric_int16(1)),
     # The output is not looked at.
     "RELU6": looks_at((0,), ()),
     # The input is asked for twice.
-    "TANH": looks_at((0, 0), (0,), counts(1), output_alike, symmetric_int16(1), _fifteen_bits),
+    "TANH": looks_at((0, 0), (0,), output_alike, symmetric_int16(1), _fifteen_bits),
 }
 
 
@@ -89,16 +88,16 @@ RELUISH_SCALE = float32(3 / 32768)
 REACH, SIX = 3, 6  # the real numbers where HARD_SWISH and RELU6 begin to clamp
 
 
-def _plain(call: Call) -> Work:
+def _plain(call: Call) -> LoopCounts:
     return flat(call, dtype_name(call))
 
 
-def _by_sign(call: Call) -> Work:
+def _by_sign(call: Call) -> LoopCounts:
     """Numbers below zero take another branch."""
     return flat(call, dtype_name(call), negative=negatives(call))
 
 
-def _prelu(call: Call) -> Work:
+def _prelu(call: Call) -> LoopCounts:
     """Integers always go through the broadcast; floats through four loops, whatever the shapes."""
     source, result = call.required_input(0), call.required_output()
     negative = negatives(call)
@@ -106,10 +105,10 @@ def _prelu(call: Call) -> Work:
         return broadcast(call, dtype_name(call), negative=negative)
     batch, height, width, channels = extended(result.shape, 4)
     turns = {"plane": batch * height, "row": batch * height * width}
-    return Work("float32", {**turns, "element": prod((batch, height, width, channels)), "negative": negative})
+    return LoopCounts("float32", {**turns, "element": prod((batch, height, width, channels)), "negative": negative})
 
 
-def _sigmoid(call: Call) -> Work:
+def _sigmoid(call: Call) -> LoopCounts:
     """Integers beyond what their fixed-point numbers hold are saturated without calculation."""
     source = call.required_input(0)
     if source.dtype == DType.FLOAT32:
@@ -127,7 +126,7 @@ def _radius(own: float) -> int:
     return int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
 
 
-def _hard_swish(call: Call) -> Work:
+def _hard_swish(call: Call) -> LoopCounts:
     """int8 is shifted to the scale of the clamped factor: to the left, to the right or not at all.
 
     What a shift to the left saturates is done sooner: numbers beyond 3.
@@ -142,7 +141,7 @@ def _hard_swish(call: Call) -> Work:
     return flat(call, "int8", widened=count, unsaturated=round(count * within(ratio(REACH, scale(source)))))
 
 
-def _relu6(call: Call) -> Work:
+def _relu6(call: Call) -> LoopCounts:
     """A quantized number above six needs no look at zero."""
     source = call.required_input(0)
     if source.dtype not in DEVIATIONS:
@@ -152,7 +151,7 @@ def _relu6(call: Call) -> Work:
     return flat(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "ELU": lambda call: _plain(call) if call.required_input(0).dtype == DType.INT8 else _by_sign(call),
     "HARD_SWISH": _hard_swish,
     "LEAKY_RELU": _by_sign,

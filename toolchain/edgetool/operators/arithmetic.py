@@ -15,12 +15,12 @@ from math import prod
 
 from edgetool.model.types import DType
 from edgetool.operators.call import (
+    QUANTIZED_TYPES,
     Call,
     KernelRefusal,
     PrepareRule,
     Request,
     check_activation_range,
-    counts,
     inputs_alike,
     is_below_one,
     is_quantized,
@@ -36,11 +36,11 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
     Loops,
     Shape,
     Spread,
-    Work,
-    WorkRule,
     alike,
     copied_shapes,
     dtype_name,
@@ -55,7 +55,6 @@ from edgetool.operators.loops import (
 )
 from edgetool.target.platform import Platform
 
-QUANTIZED = (DType.INT8, DType.INT16)
 # Bits by which inputs are scaled up before they are added, by the type of the output.
 LEFT_SHIFT = {DType.INT8: 20, DType.INT16: 15}
 ADD_N_DATA_BYTES = 40  # add_n.cc: ten 32-bit words of parameters, on every ABI
@@ -65,8 +64,6 @@ CMSIS_ADD_TYPES = (DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8)
 def add_n(call: Call) -> Iterator[Request]:
     """ADD_N keeps a pointer to each input in scratch, and its parameters, for int8 only, in the tail (add_n.cc)."""
     count = len(call.operator.inputs)
-    if count < 2:
-        raise KernelRefusal("ADD_N requires two or more inputs")
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
@@ -89,7 +86,7 @@ def add_n(call: Call) -> Iterator[Request]:
 
 def _scaled_sum(call: Call) -> None:
     result = call.required_output()
-    if result.dtype in QUANTIZED:
+    if result.dtype in QUANTIZED_TYPES:
         _check_sum_scales(call, scale(call.required_input(0)), scale(call.required_input(1)))
         check_activation_range(call)
 
@@ -135,7 +132,7 @@ def _cmsis_nn_add(call: Call) -> None:
 
 
 def _product(call: Call) -> None:
-    if call.required_output().dtype in QUANTIZED:
+    if call.required_output().dtype in QUANTIZED_TYPES:
         check_activation_range(call)
         symmetric_int16(2)(call)
 
@@ -148,7 +145,7 @@ def _quotient(call: Call) -> None:
 def _difference(call: Call) -> None:
     """Zero points within the type's range, and scales from which multipliers can be made (squared_difference.cc)."""
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
-    if first.dtype not in QUANTIZED:
+    if first.dtype not in QUANTIZED_TYPES:
         return
     if first.dtype == DType.INT8 and any(not -128 <= zero_point(tensor) <= 127 for tensor in (first, second, result)):
         raise KernelRefusal("SQUARED_DIFFERENCE supports int8 only with zero points from -128 to 127")
@@ -156,7 +153,7 @@ def _difference(call: Call) -> None:
     _check_input_scales(call, scale(first), scale(second))
 
 
-_FLOORED = looks_at((0, 1), (0,), counts(2), inputs_alike, output_alike)
+_FLOORED = looks_at((0, 1), (0,), inputs_alike, output_alike)
 
 PREPARE: dict[str, PrepareRule] = {
     "ADD": looks_at((0, 1), (0,), _cmsis_nn_add, _scaled_sum, _inputs_plain_int32),
@@ -166,8 +163,8 @@ PREPARE: dict[str, PrepareRule] = {
     "FLOOR_MOD": _FLOORED,
     "MAXIMUM": nothing,
     "MINIMUM": nothing,
-    "MUL": looks_at((0, 1), (0,), counts(2), inputs_alike, _product),
-    "SQUARED_DIFFERENCE": looks_at((0, 1), (0,), counts(2), inputs_alike, _difference),
+    "MUL": looks_at((0, 1), (0,), inputs_alike, _product),
+    "SQUARED_DIFFERENCE": looks_at((0, 1), (0,), inputs_alike, _difference),
     "SUB": looks_at((0, 1), (0,), _scaled_sum, _inputs_plain_int32, _output_plain_int32),
 }
 
@@ -212,7 +209,7 @@ VECTOR = 4  # elements of a turn of CMSIS-NN's loops on MVE, and of those for in
 def rounded_negatives(call: Call, sums: Callable[[Spread, Spread], float] = lambda _first, _second: 0.0) -> Loops:
     """How often a negative number is rounded: of the operands that go on in the innermost loop, and of the results."""
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
-    if first.dtype not in QUANTIZED:
+    if first.dtype not in QUANTIZED_TYPES:
         return {}
     levels = nest((first.shape, second.shape), result.shape)
     steps = levels[0].steps if levels else (1, 1)
@@ -228,7 +225,7 @@ def rounded_negatives(call: Call, sums: Callable[[Spread, Spread], float] = lamb
 def _cmsis_nn(call: Call) -> bool:
     """Whether CMSIS-NN's loop runs: it has none for broadcast, nor for types that are not quantized."""
     same = alike(call.required_input(0).shape, call.required_input(1).shape)
-    return call.platform.cmsis_nn and call.required_input(0).dtype in QUANTIZED and same
+    return call.platform.cmsis_nn and call.required_input(0).dtype in QUANTIZED_TYPES and same
 
 
 def _vectors(dtype: DType, count: int, platform: Platform) -> dict[str, int]:
@@ -241,72 +238,72 @@ def _vectors(dtype: DType, count: int, platform: Platform) -> dict[str, int]:
     return {"element": count}
 
 
-def _vectorized(call: Call, **loops: int) -> Work:
+def _vectorized(call: Call, **loops: int) -> LoopCounts:
     """CMSIS-NN's sum or product."""
     first, second = call.required_input(0), call.required_input(1)
     result = call.required_output()
     vectors = _vectors(first.dtype, result.element_count, call.platform)
     shapes = copied_shapes(first.shape, second.shape, result.shape)
-    return Work(f"{dtype_name(call)} CMSIS-NN", {**shapes, **vectors, **loops})
+    return LoopCounts(f"{dtype_name(call)} CMSIS-NN", {**shapes, **vectors, **loops})
 
 
-def _add(call: Call) -> Work:
+def _add(call: Call) -> LoopCounts:
     negative = rounded_negatives(call, negative_sum)
     return _vectorized(call, **negative) if _cmsis_nn(call) else _scaled(call, negative)
 
 
-def _sub(call: Call) -> Work:
+def _sub(call: Call) -> LoopCounts:
     return _scaled(call, rounded_negatives(call, lambda first, second: negative_sum(first, opposite(second))))
 
 
-def _scaled(call: Call, loops: Loops) -> Work:
+def _scaled(call: Call, loops: Loops) -> LoopCounts:
     """Quantized operands of a sum are alike up to ones in front; others have to be alike in rank too."""
-    run = lenient if call.required_output().dtype in QUANTIZED else strict
+    run = lenient if call.required_output().dtype in QUANTIZED_TYPES else strict
     return run(call, dtype_name(call), **loops)
 
 
-def _mul(call: Call) -> Work:
+def _mul(call: Call) -> LoopCounts:
     """A product is negative where just one operand is."""
     negative: Loops = {}
-    if call.required_input(0).dtype in QUANTIZED:
+    if call.required_input(0).dtype in QUANTIZED_TYPES:
         one, other = (spread(call.graph, call.required_input(position)).negative for position in (0, 1))
         negative = {"negative": round(call.required_output().element_count * (one + other - 2 * one * other))}
     return _vectorized(call, **negative) if _cmsis_nn(call) else lenient(call, dtype_name(call), **negative)
 
 
-def _div(call: Call) -> Work:
+def _div(call: Call) -> LoopCounts:
     return lenient(call, dtype_name(call), **rounded_negatives(call))
 
 
-def _squared_difference(call: Call) -> Work:
+def _squared_difference(call: Call) -> LoopCounts:
     return strict(call, dtype_name(call), **rounded_negatives(call))
 
 
-def _extreme(call: Call) -> Work:
+def _extreme(call: Call) -> LoopCounts:
     if not (call.platform.cmsis_nn and call.required_output().dtype == DType.INT8):
         return strict(call, dtype_name(call))
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     shapes = first.shape, second.shape, result.shape
-    return Work("int8 CMSIS-NN", {**copied_shapes(*shapes), **loops(*shapes, call.platform)})
+    return LoopCounts("int8 CMSIS-NN", {**copied_shapes(*shapes), **loops(*shapes, call.platform)})
 
 
-def _floor_div(call: Call) -> Work:
+def _floor_div(call: Call) -> LoopCounts:
     """The divisors are searched for a zero before, and their number is worked out anew for each."""
     divisor = call.required_input(1)
     count = divisor.element_count
     return strict(call, dtype_name(call), **{"divisor": count, "divisor dimension": count * len(divisor.shape)})
 
 
-def _floor_mod(call: Call) -> Work:
+def _floor_mod(call: Call) -> LoopCounts:
     return strict(call, dtype_name(call))
 
 
-def _add_n(call: Call) -> Work:
+def _add_n(call: Call) -> LoopCounts:
     inputs = len(call.operator.inputs)
     return flat(call, dtype_name(call), input=inputs, addend=inputs * call.required_output().element_count)
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "ADD": _add,
     "ADD_N": _add_n,
     "DIV": _div,

@@ -1,21 +1,18 @@
-"""What a kernel of TFLM sees of one operator, and what it asks of the arena and demands of its tensors in Prepare.
+"""One operator as the kernel that prepares it sees it: its tensors, requests to the arena, and conditions on both.
 
-What a TFLM kernel asks of the arena while it prepares one operator, request by request.
+Families write their Prepare rules with this module. A rule yields the kernel's requests to the arena in order, and
+raises KernelRefusal where the kernel returns an error. The module contains
 
-A tensor's quantization as TFLM's kernels see it, and the fixed-point multipliers that they can make of scales.
+- requests: persistent, scratch and temporary buffers, and temporary TfLiteTensors;
+- quantization as TFLM sees it (micro_allocator.cc: what a TfLiteTensor takes from the file; quantization_util.cc);
+- conditions on single tensors and options, and `looks_at`, which makes a rule of a list of them;
+- fixed-point multipliers of matrix products: what computing them requests, and which scales it accepts. Sources:
+  CalculateOpDataFullyConnected (fully_connected_common.cc) and GetQuantizedConvolutionMultipler (kernel_util.cc).
+  Infinite multipliers pass on most builds, and so they do here;
+- options of custom operators, as numbers.
 
-Sources: micro_allocator.cc (what a TfLiteTensor gets of the file) and quantization_util.cc.
-
-Rules made of a list: the tensors that a kernel looks at, and the conditions that it sets on them.
-
-What a Prepare reads of single tensors and options, and what it demands of them.
-
-The fixed-point multipliers of matrix products: what their making asks for, and which scales it takes.
-
-Sources: CalculateOpDataFullyConnected (fully_connected_common.cc) and GetQuantizedConvolutionMultipler
-(kernel_util.cc). Infinite multipliers pass on most builds, and so they do here.
-
-A custom operator's options, as numbers.
+Conditions on operand counts exist only for custom operators, and on shapes only as far as the reader's rules
+(`model/rules.py`) do not imply them or an operator in a subgraph that is never run may break them.
 """
 
 from __future__ import annotations
@@ -33,19 +30,25 @@ from edgetool.target.platform import Platform
 # The requests for scratch that one operator may make (kMaxScratchBuffersPerOp, micro_allocator.h).
 SCRATCH_REQUESTS_PER_OPERATOR = 12
 
+INT32_BYTES = 4
+# Limits and types that the kernels of several families share.
+MAX_SMALL_RANK = 6  # RuntimeShape::kMaxSmallSize
+QUANTIZED_TYPES = (DType.INT8, DType.INT16)
+ACTIVATION_TYPES = (DType.UINT8, *QUANTIZED_TYPES)  # types with a range for the fused activation
+
 # Where TFLM's element differs from the schema's width (TfLiteTypeSizeOf, memory_helpers.cc).
 ARENA_ELEMENT_BYTES: dict[DType, int] = {DType.INT4: 1, DType.RESOURCE: 4}
 
 RequestKind = Literal["persistent", "scratch", "temporary tensor", "temporary buffer"]
 
 
-class KernelRefusal(Exception):  # noqa: N818  # no error of ours: the device's answer
-    """The kernel's Prepare would return an error: AllocateTensors fails on the device. The text says why."""
+class KernelRefusal(Exception):  # noqa: N818  # not an error of edgetool: the kernel's answer
+    """The kernel's Prepare would return an error, so that AllocateTensors fails on the device. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One allocation: what it holds, in words for people, and the bytes asked for.
+    """One allocation: a description of its contents, and its size.
 
     "persistent" (AllocatePersistentBuffer, aligned to 16) stays in the tail; "scratch"
     (RequestScratchBufferInArena) lies in the head while the operator runs; both temporary kinds lie above the
@@ -61,32 +64,32 @@ class Request:
 
 
 def arena_bytes(tensor: Tensor) -> int:
-    """The bytes that TFLM reserves in the arena for the tensor's elements."""
+    """Return the bytes that TFLM reserves in the arena for the tensor's elements."""
     element_bytes = ARENA_ELEMENT_BYTES.get(tensor.dtype)
     return tensor.size_bytes if element_bytes is None else tensor.element_count * element_bytes
 
 
 def persistent(what: str, size_bytes: int) -> Request:
-    """A buffer for the life of the interpreter."""
+    """Return a request for a buffer that lives as long as the interpreter."""
     return Request("persistent", what, size_bytes)
 
 
 def scratch(what: str, size_bytes: int) -> Request:
-    """A buffer for the time in which the operator runs."""
+    """Return a request for a buffer that lives while the operator runs."""
     return Request("scratch", what, size_bytes)
 
 
 def temporary_buffer(what: str, size_bytes: int, alignment: int) -> Request:
-    """A buffer until Prepare of the operator ends."""
+    """Return a request for a buffer that lives until Prepare of the operator ends."""
     return Request("temporary buffer", what, size_bytes, alignment)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What Prepare of an ASSIGN_VARIABLE finds: its variable, how many there are, and whether it is the first to it.
+    """What ASSIGN_VARIABLE sees in Prepare: its variable, the number of variables, and whether it is the first writer.
 
-    variable is None where no operator before it made the handle. size_bytes: what the first one gives the variable for
-    good, None where none is known. A READ_VARIABLE has one too, and is never the first.
+    variable: None if no earlier operator made the handle. size_bytes: the size that the first writer gives the variable
+    permanently; None if it is unknown. A READ_VARIABLE has an assignment too, and is never the first.
     """
 
     variable: int | None
@@ -97,9 +100,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operator under Prepare, and the build of TFLM that prepares it.
+    """One operator in Prepare, and the build of TFLM that prepares it.
 
-    assignments: those of the whole model by (subgraph, operator), which depend on the operators before.
+    assignments: those of the whole model by (subgraph, operator); they depend on earlier operators.
     """
 
     model: Model
@@ -109,39 +112,39 @@ class Call:
     assignments: Mapping[tuple[int, int], Assignment]
 
     def input(self, position: int) -> Tensor | None:
-        """The input at a position; None when it is left out or the operator has fewer."""
+        """Return the input at a position; None if it is left out or the operator has fewer."""
         return self._tensor(self.operator.inputs, position)
 
     def output(self, position: int = 0) -> Tensor | None:
-        """The output at a position; None when the operator has fewer."""
+        """Return the output at a position; None if the operator has fewer."""
         return self._tensor(self.operator.outputs, position)
 
     def required_input(self, position: int) -> Tensor:
-        """The input at a position. Raises KernelRefusal when there is none."""
+        """Return the input at a position. Raises KernelRefusal if there is none."""
         tensor = self.input(position)
         if tensor is None:
             raise KernelRefusal(f"{self.operator.label} has no input {position}")
         return tensor
 
     def required_output(self, position: int = 0) -> Tensor:
-        """The output at a position. Raises KernelRefusal when there is none."""
+        """Return the output at a position. Raises KernelRefusal if there is none."""
         tensor = self.output(position)
         if tensor is None:
             raise KernelRefusal(f"{self.operator.label} has no output {position}")
         return tensor
 
     def option(self, name: str, default: OptionValue = None) -> OptionValue:
-        """A field of the operator's options; the default where the file has no option table of that field."""
+        """Return a field of the operator's options; the default if its option table is missing or lacks the field."""
         options = self.operator.options
         return default if options is None else dict(options.fields).get(name, default)
 
     def temporary_inputs(self, *positions: int) -> Iterator[Request]:
-        """AllocateTempInputTensor for each position; nothing for one that is left out, as in TFLM."""
+        """Yield AllocateTempInputTensor for each position; nothing for an input left out, as in TFLM."""
         for position in positions:
             yield from _temporary(self.input(position))
 
     def temporary_outputs(self, *positions: int) -> Iterator[Request]:
-        """AllocateTempOutputTensor for each position."""
+        """Yield AllocateTempOutputTensor for each position."""
         for position in positions:
             yield from _temporary(self.output(position))
 
@@ -160,46 +163,46 @@ PrepareRule = Callable[[Call], Iterable[Request]]
 
 
 def nothing(_: Call) -> Iterable[Request]:
-    """The rule of a kernel whose Prepare asks for nothing, or that has no Prepare."""
+    """The rule of a kernel whose Prepare requests nothing, or that has no Prepare."""
     return ()
 
 
-# Real values between which a fused activation clamps: the kernel quantizes each.
+# The real values to which a fused activation clamps: the kernel quantizes each.
 CLAMPED: dict[object, tuple[float, ...]] = {"RELU": (0.0,), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0)}
 LARGEST_QUANTIZED = 2.0**31
 
 
 def is_quantized(tensor: Tensor) -> bool:
-    """Whether TFLM takes the tensor for quantized: the file gives it scales and zero points."""
+    """Return whether TFLM treats the tensor as quantized: the file contains its scales and zero points."""
     quantization = tensor.quantization
     return quantization is not None and bool(quantization.scales) and bool(quantization.zero_points)
 
 
 def scale(tensor: Tensor) -> float:
-    """The first scale; 0 for a tensor that is not quantized."""
+    """Return the first scale; 0 for a tensor that is not quantized."""
     return tensor.quantization.scales[0] if tensor.quantization is not None and is_quantized(tensor) else 0.0
 
 
 def zero_point(tensor: Tensor) -> int:
-    """The first zero point; 0 for a tensor that is not quantized."""
+    """Return the first zero point; 0 for a tensor that is not quantized."""
     return tensor.quantization.zero_points[0] if tensor.quantization is not None and is_quantized(tensor) else 0
 
 
 def ratio(dividend: float, divisor: float) -> float:
-    """The quotient; infinite for a divisor of 0, so that no condition on it holds."""
+    """Return the quotient; infinity for a divisor of 0, so that no condition on it holds."""
     return dividend / divisor if divisor else inf
 
 
 def is_below_one(multiplier: float) -> bool:
-    """Whether QuantizeMultiplierSmallerThanOneExp takes it; it aborts the program otherwise.
+    """Return whether QuantizeMultiplierSmallerThanOneExp accepts the multiplier; otherwise it aborts the program.
 
-    A fraction that would round to 2^31 / 2^31 is too large as well.
+    A fraction that would round to 2^31 / 2^31 is too large, too.
     """
     return 0.0 < multiplier < 1.0 - 2.0**-32
 
 
 def float32(value: float) -> float:
-    """The value rounded to single precision, in which some kernels calculate."""
+    """Round the value to single precision, in which some kernels calculate."""
     try:
         (rounded,) = unpack("<f", pack("<f", value))
     except OverflowError:
@@ -208,23 +211,25 @@ def float32(value: float) -> float:
 
 
 def check_activation_range(call: Call) -> None:
-    """CalculateActivationRangeQuantized (kernel_util.cc): the bounds of the fused activation fit 32 bits.
+    """Require the bounds of the fused activation to fit 32 bits (CalculateActivationRangeQuantized, kernel_util.cc).
 
-    Raises KernelRefusal when they do not, as for an output without a scale.
+    Raises KernelRefusal if they do not, as for an output without a scale.
     """
-    own = scale(call.required_output())
+    output_scale = scale(call.required_output())
     for bound in CLAMPED.get(call.option("fused_activation_function", "NONE"), ()):
-        quantized = float32(bound / own) if own else inf
+        quantized = float32(bound / output_scale) if output_scale else inf
         if abs(quantized) > LARGEST_QUANTIZED:
-            raise KernelRefusal(f"{call.operator.label} cannot clamp to {bound:g} with an output scale of {own}")
+            raise KernelRefusal(
+                f"{call.operator.label} cannot clamp to {bound:g} with an output scale of {output_scale}"
+            )
 
 
-# Raises KernelRefusal when the kernel would not take the operator.
+# Raises KernelRefusal if the kernel would reject the operator.
 Condition = Callable[[Call], None]
 
 
 def looks_at(inputs: Iterable[int], outputs: Iterable[int], *conditions: Condition) -> PrepareRule:
-    """The rule of a kernel that asks for the TfLiteTensors at these positions and checks them, and for nothing else."""
+    """Return the rule of a kernel that requests only the TfLiteTensors at these positions and checks conditions."""
 
     def rule(call: Call) -> Iterator[Request]:
         for position in inputs:
@@ -240,30 +245,33 @@ def looks_at(inputs: Iterable[int], outputs: Iterable[int], *conditions: Conditi
 
 
 def counts(inputs: int, outputs: int = 1) -> Condition:
-    """The operator has exactly so many inputs and outputs; those left out count."""
+    """Accept only this number of inputs and outputs, including inputs left out.
+
+    For custom operators: the reader counts the operands of all others (`model/rules.py`).
+    """
 
     def condition(call: Call) -> None:
-        found = (len(call.operator.inputs), len(call.operator.outputs))
-        if found != (inputs, outputs):
+        actual = (len(call.operator.inputs), len(call.operator.outputs))
+        if actual != (inputs, outputs):
             raise KernelRefusal(
-                f"{call.operator.label} requires {inputs} inputs and {outputs} outputs, not {found[0]} and {found[1]}"
+                f"{call.operator.label} requires {inputs} inputs and {outputs} outputs, not {actual[0]} and {actual[1]}"
             )
 
     return condition
 
 
 def inputs_alike(call: Call) -> None:
-    """The first two inputs are of one type."""
+    """Require the first two inputs to have one type."""
     _alike(call, call.required_input(0), call.required_input(1))
 
 
 def output_alike(call: Call) -> None:
-    """The output is of the first input's type."""
+    """Require the output to have the first input's type."""
     _alike(call, call.required_input(0), call.required_output())
 
 
 def same_shape(call: Call) -> None:
-    """The output has the input's shape."""
+    """Require the output to have the input's shape."""
     source, result = call.required_input(0), call.required_output()
     if source.shape != result.shape:
         raise KernelRefusal(
@@ -272,7 +280,7 @@ def same_shape(call: Call) -> None:
 
 
 def symmetric_int16(inputs: int) -> Condition:
-    """When the first input is int16, so many inputs and the output have zero points of 0."""
+    """Require zero points of 0 of this many inputs and the output if the first input is int16."""
 
     def condition(call: Call) -> None:
         tensors = [*(call.required_input(position) for position in range(inputs)), call.required_output()]
@@ -294,60 +302,57 @@ def _type(tensor: Tensor) -> str:
     return tensor.dtype.name.lower()
 
 
-INT_BYTES = 4
-
-
 def demand(call: Call, holds: bool, text: str) -> None:
-    """Raises KernelRefusal, "OPERATOR text", unless the condition holds."""
+    """Raise KernelRefusal("OPERATOR text") unless the condition holds."""
     if not holds:
         raise KernelRefusal(f"{call.operator.label} {text}")
 
 
 def integer(call: Call, name: str, default: int = 0) -> int:
-    """An option that is a number; the default where the file has none."""
+    """Return an option that is a number; the default if the file does not contain it."""
     value = call.option(name, default)
     return value if isinstance(value, int) else default
 
 
 def words(tensor: Tensor) -> tuple[int, ...]:
-    """The constant's bytes as int32, whatever its type: kernels that do not check the type read it so."""
+    """Return the constant's bytes as int32 regardless of its type, as kernels read it that do not check the type."""
     return _integers(tensor, DType.INT32)
 
 
 def integers(tensor: Tensor) -> tuple[int, ...]:
-    """The constant's elements, of one of the types int8 to int64."""
+    """Return the elements of a constant of one of the types int8 to int64."""
     return _integers(tensor, tensor.dtype)
 
 
 def dims_copy(tensor: Tensor) -> Request:
-    """A copy of the dimensions in a TfLiteIntArray (CreateWritableTensorDimsWithCopy, kernel_util.cc)."""
-    return persistent("dimensions of the output", INT_BYTES * (1 + len(tensor.shape)))
+    """Return a request for a copy of the dimensions (CreateWritableTensorDimsWithCopy, kernel_util.cc)."""
+    return persistent("dimensions of the output", INT32_BYTES * (1 + len(tensor.shape)))
 
 
 def constant_input(position: int, what: str) -> Condition:
-    """The file holds the contents of this input."""
+    """Require this input to be a constant in the file."""
     return lambda call: demand(
         call, call.required_input(position).is_constant, f"requires its {what} to be constant in the file"
     )
 
 
 def input_type(position: int, *types: DType) -> Condition:
-    """This input is of one of these types."""
+    """Require this input to have one of these types."""
     return lambda call: _typed(call, f"input {position}", call.required_input(position), types)
 
 
 def output_type(position: int, *types: DType) -> Condition:
-    """This output is of one of these types."""
+    """Require this output to have one of these types."""
     return lambda call: _typed(call, f"output {position}", call.required_output(position), types)
 
 
 def input_rank(position: int, lowest: int, highest: int | None = None) -> Condition:
-    """This input has so many dimensions; exactly `lowest` when no highest number is given."""
+    """Require this input to have from `lowest` to `highest` dimensions; exactly `lowest` without `highest`."""
     return lambda call: _ranked(call, f"input {position}", call.required_input(position), lowest, highest)
 
 
 def output_rank(position: int, lowest: int, highest: int | None = None) -> Condition:
-    """This output has so many dimensions; exactly `lowest` when no highest number is given."""
+    """Require this output to have from `lowest` to `highest` dimensions; exactly `lowest` without `highest`."""
     return lambda call: _ranked(call, f"output {position}", call.required_output(position), lowest, highest)
 
 
@@ -369,17 +374,16 @@ def _ranked(call: Call, what: str, tensor: Tensor, lowest: int, highest: int | N
     demand(call, lowest <= rank <= highest, f"supports {what} with {span} dimensions, not {rank}")
 
 
-INT32_BYTES = 4
 BIAS_TOLERANCE = 0.02  # of the output's scale
 
 
 def is_per_channel(weights: Tensor) -> bool:
-    """Whether TFLM takes the weights for quantized with more than one scale."""
+    """Return whether TFLM treats the weights as quantized with more than one scale."""
     return is_quantized(weights) and weights.quantization is not None and weights.quantization.per_channel
 
 
 def check_product(call: Call, first: Tensor, second: Tensor) -> None:
-    """The product of two scales is not negative. Raises KernelRefusal otherwise."""
+    """Require the product of two scales not to be negative. Raises KernelRefusal otherwise."""
     product = float32(scale(first) * scale(second))
     demand(call, product >= 0, f"does not support {product} as the product of scales")
 
@@ -387,9 +391,9 @@ def check_product(call: Call, first: Tensor, second: Tensor) -> None:
 def weight_multipliers(
     call: Call, source: Tensor, weights: Tensor, bias: Tensor | None, output_scale: float
 ) -> Iterator[Request]:
-    """Multipliers for weights, in the arena when they are quantized per channel; nothing for a float source.
+    """Yield the requests for the multipliers of weights: buffers if they are quantized per channel, nothing for floats.
 
-    Raises KernelRefusal when there are none.
+    Raises KernelRefusal if the kernel cannot compute the multipliers.
     """
     if source.dtype == DType.FLOAT32:
         return
@@ -413,7 +417,7 @@ def weight_multipliers(
 
 
 def flex_options(call: Call) -> FlexVector:
-    """The flexbuffer among the operator's options. Raises KernelRefusal when it cannot be read."""
+    """Return the flexbuffer in the operator's options. Raises KernelRefusal if it cannot be read."""
     try:
         return read_flexbuffer(call.operator.custom_options or b"")
     except FlexbufferError as damage:
@@ -421,9 +425,9 @@ def flex_options(call: Call) -> FlexVector:
 
 
 def flex_size(call: Call, position: int) -> int:
-    """The size at this position, as TFLM's FlexbufferWrapper reads it: without a look at its type.
+    """Return the size at this position, as TFLM's FlexbufferWrapper reads it, which ignores its type.
 
-    Raises KernelRefusal when there is none, or a negative one, for which no arena is large enough.
+    Raises KernelRefusal if there is none, or if it is negative, for which no arena is large enough.
     """
     raw = flex_options(call).raw
     if position >= len(raw):
@@ -434,7 +438,7 @@ def flex_size(call: Call, position: int) -> int:
 
 
 def named_size(call: Call, name: str) -> int:
-    """The size of this name; 0 when there is none. Raises KernelRefusal for a negative one."""
+    """Return the size with this name; 0 if there is none. Raises KernelRefusal for a negative one."""
     size = flex_options(call).integer(name)
     if size < 0:
         raise KernelRefusal(f"{call.operator.label} does not support a size of {size}")
@@ -442,28 +446,28 @@ def named_size(call: Call, name: str) -> int:
 
 
 def tensor_at(operator: Operator, graph: Graph, position: int) -> Tensor | None:
-    """The operator's input at a position; None when it is left out or the operator has fewer."""
+    """Return the operator's input at a position; None if it is left out or the operator has fewer."""
     if position >= len(operator.inputs) or operator.inputs[position] < 0:
         return None
     return graph.tensors[operator.inputs[position]]
 
 
 def input_shapes(operator: Operator, graph: Graph, *positions: int) -> list[tuple[int, ...]] | None:
-    """The shapes of these inputs; None when one is missing."""
+    """Return the shapes of these inputs; None if one is missing."""
     tensors = [tensor_at(operator, graph, position) for position in positions]
     return None if None in tensors else [tensor.shape for tensor in tensors if tensor is not None]
 
 
 def output_elements(operator: Operator, graph: Graph) -> int:
-    """The elements of the first output."""
+    """Return the number of elements of the first output."""
     return graph.tensors[operator.outputs[0]].element_count if operator.outputs else 0
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """All of the conditions, in this order."""
+    """Return the conjunction of the conditions, checked in this order."""
 
     def condition(call: Call) -> None:
-        for one in conditions:
-            one(call)
+        for each in conditions:
+            each(call)
 
     return condition

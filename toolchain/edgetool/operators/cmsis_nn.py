@@ -37,7 +37,7 @@ from typing import Literal
 from edgetool.model.types import DType
 from edgetool.operators import loops as library
 from edgetool.operators.call import Call
-from edgetool.operators.loops import Axis, Loops, Windows, Work, nested, repeated, together
+from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, nested, repeated, together
 from edgetool.target.platform import Platform
 
 INT16_BYTES = 2
@@ -434,13 +434,13 @@ def way_of(w: Windows, platform: Platform) -> Way:
     return "windows"
 
 
-def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> Work:
+def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> LoopCounts:
     """The product of the image as it is; with a stride, row by row. kind begins the name of the path."""
     if w.rows.stride == w.columns.stride == 1:
         pixels = w.batch * w.rows.size * w.columns.size
-        return Work(f"{kind} 1x1", product(pixels, w.out_channels, w.in_channels, platform))
+        return LoopCounts(f"{kind} 1x1", product(pixels, w.out_channels, w.in_channels, platform))
     row = {"output row": 1, **product(w.columns.outputs, w.out_channels, w.in_channels, platform)}
-    return Work(f"{kind} 1x1 strided", repeated(w.batch * w.rows.outputs, row))
+    return LoopCounts(f"{kind} 1x1 strided", repeated(w.batch * w.rows.outputs, row))
 
 
 def runs_cmsis_nn(call: Call) -> bool:

@@ -15,7 +15,6 @@ from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
-    counts,
     is_below_one,
     looks_at,
     nothing,
@@ -25,9 +24,9 @@ from edgetool.operators.call import (
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     Level,
+    LoopCounts,
+    LoopRule,
     Loops,
-    Work,
-    WorkRule,
     arranged,
     calls,
     copied_evenly,
@@ -88,27 +87,27 @@ PREPARE: dict[str, PrepareRule] = {
     "LESS": _COMPARISON,
     "LESS_EQUAL": _COMPARISON,
     "LOGICAL_AND": nothing,
-    "LOGICAL_NOT": looks_at((0,), (0,), counts(1), output_alike),
+    "LOGICAL_NOT": looks_at((0,), (0,), output_alike),
     "LOGICAL_OR": nothing,
     "NOT_EQUAL": _COMPARISON,
-    "SELECT_V2": looks_at((0, 1, 2), (0,), counts(3), _choice),
+    "SELECT_V2": looks_at((0, 1, 2), (0,), _choice),
 }
 
 
-def _comparison(call: Call) -> Work:
+def _comparison(call: Call) -> LoopCounts:
     """int8 is brought to a common scale before."""
     return strict(call, dtype_name(call), **rounded_negatives(call))
 
 
-def _logic(call: Call) -> Work:
+def _logic(call: Call) -> LoopCounts:
     return strict(call, "bool")
 
 
-def _not(call: Call) -> Work:
+def _not(call: Call) -> LoopCounts:
     return flat(call, "bool")
 
 
-def _select(call: Call) -> Work:
+def _select(call: Call) -> LoopCounts:
     """Without broadcast one loop. With it, a row under one condition is a copy, or a fill where its source is one."""
     shapes = [call.required_input(position).shape for position in range(3)]
     result = call.required_output()
@@ -118,7 +117,7 @@ def _select(call: Call) -> Work:
     levels = nest(shapes, result.shape)
     rows, planes, blocks = calls(levels)
     loops = {**arranged(shapes, result.shape, levels), "row": rows, "plane": planes, "block": blocks}
-    return Work(f"{path} broadcast", {**loops, **_row_loops(levels, result.dtype)})
+    return LoopCounts(f"{path} broadcast", {**loops, **_row_loops(levels, result.dtype)})
 
 
 def _row_loops(levels: Sequence[Level], dtype: DType) -> dict[str, int]:
@@ -140,7 +139,7 @@ def _source_loops(length: int, dtype: DType, step: int, rows: int) -> Loops:
     return repeated(rows, filled(size)) if dtype == DType.INT8 else {"filled element": rows * length}
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "EQUAL": _comparison,
     "GREATER": _comparison,
     "GREATER_EQUAL": _comparison,

@@ -20,7 +20,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     arena_bytes,
-    counts,
     demand,
     input_type,
     integer,
@@ -30,7 +29,7 @@ from edgetool.operators.call import (
     words,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Loops, Work, WorkRule, copied_evenly, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, copied_evenly, repeated, together
 
 
 def _subgraph(call: Call, option: str) -> Graph:
@@ -63,14 +62,12 @@ def _loop(call: Call) -> Iterable[Request]:
 
 
 def _prepare_call_once(call: Call) -> Iterable[Request]:
-    counts(0, 0)(call)
     _subgraph(call, "init_subgraph_index")
     return ()
 
 
 def _assign_variable(call: Call) -> Iterator[Request]:
     """The variable's bytes, when no earlier operator of any subgraph assigned to it."""
-    counts(2, 0)(call)
     input_type(0, DType.RESOURCE, DType.INT32)(call)
     handle, value = call.required_input(0), call.required_input(1)
     demand(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
@@ -196,16 +193,16 @@ def _run(graph: Graph) -> Loops:
     return {"subgraph": 1, "nested operator": len(graph.operators)}
 
 
-def _if(call: Call) -> Work:
+def _if(call: Call) -> LoopCounts:
     """Of the branches, that with more operators."""
     branches = [call.model.subgraphs[integer(call, f"{name}_subgraph_index")] for name in ("then", "else")]
     inputs = [call.input(position) for position in range(1, len(call.operator.inputs))]
     outputs = [call.output(position) for position in range(len(call.operator.outputs))]
     longer = max(branches, key=lambda graph: len(graph.operators))
-    return Work("branch", together(_handed_over(inputs), _handed_over(outputs), _run(longer)))
+    return LoopCounts("branch", together(_handed_over(inputs), _handed_over(outputs), _run(longer)))
 
 
-def _while(call: Call) -> Work:
+def _while(call: Call) -> LoopCounts:
     """Everything is handed to the condition, and to the outputs; each turn to the body, from it, and to the condition.
 
     One turn is counted where the file does not tell how many there are.
@@ -214,7 +211,7 @@ def _while(call: Call) -> Work:
     count = iterations(call.model, call.graph, call.operator)
     number = 1 if count is None else count
     handed = _handed_over([call.output(position) for position in range(len(call.operator.outputs))])
-    return Work(
+    return LoopCounts(
         "loop",
         together(
             {"turn": number},
@@ -225,25 +222,25 @@ def _while(call: Call) -> Work:
     )
 
 
-def _call_once_loops(_: Call) -> Work:
-    return Work("again", {})
+def _call_once_loops(_: Call) -> LoopCounts:
+    return LoopCounts("again", {})
 
 
-def _handle(_: Call) -> Work:
-    return Work("handle", {})
+def _handle(_: Call) -> LoopCounts:
+    return LoopCounts("handle", {})
 
 
-def _read(call: Call) -> Work:
+def _read(call: Call) -> LoopCounts:
     value = call.required_output()
-    return Work("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
+    return LoopCounts("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
 
 
-def _assign(call: Call) -> Work:
+def _assign(call: Call) -> LoopCounts:
     value = call.required_input(1)
-    return Work("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
+    return LoopCounts("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "ASSIGN_VARIABLE": _assign,
     "CALL_ONCE": _call_once_loops,
     "IF": _if,

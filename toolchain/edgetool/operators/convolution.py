@@ -21,6 +21,9 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    ACTIVATION_TYPES,
+    INT32_BYTES,
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -51,10 +54,10 @@ from edgetool.operators.cmsis_nn import (
 from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import (
     Axis,
+    LoopCounts,
+    LoopRule,
     Loops,
     Windows,
-    Work,
-    WorkRule,
     named,
     nested,
     products,
@@ -64,7 +67,6 @@ from edgetool.operators.loops import (
 )
 from edgetool.target.platform import Platform
 
-INT32_BYTES = 4
 INT64_BYTES = 8
 
 TYPES = {
@@ -73,8 +75,6 @@ TYPES = {
     (DType.INT8, DType.INT8),
     (DType.INT8, DType.INT4),
 }
-QUANTIZED = (DType.INT8, DType.INT16)
-CLAMPED = (DType.UINT8, *QUANTIZED)  # types with a range for the fused activation
 # Output pixels for which CMSIS-NN's general convolution reads the filters once: the columns that it collects, by
 # whether the build has the vector extension.
 COLLECTED_COLUMNS = {True: 4, False: 2}
@@ -106,7 +106,7 @@ def _prepare_conv_2d(call: Call) -> Iterator[Request]:
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
     yield from request_channels(call, weights, CONV)
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         check_filter_scales(call, weights, CONV)
     yield from request_parameters(call, CONV)
     if weights.dtype == DType.INT4:
@@ -126,7 +126,7 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     )
     grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
     demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         yield from request_channels(call, weights, CONV)
     yield from request_parameters(call, CONV)
     if source.dtype == DType.FLOAT32:
@@ -168,7 +168,6 @@ def request_channels(call: Call, weights: Tensor, operands: Operands) -> Iterato
 
 def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
     """CalculateOpData: every tensor once more, and what multipliers can be made of."""
-    check_operand_count(call, operands)
     yield from call.temporary_inputs(operands.source, operands.filter, operands.bias)
     yield from call.temporary_outputs(0)
     source, weights, result = operand_tensors(call, operands)
@@ -178,23 +177,16 @@ def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
         demand(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
     quantization = weights.quantization
     if quantization is not None and quantization.per_channel:
-        integer_types = source.dtype in QUANTIZED and weights.dtype in (DType.INT8, DType.INT4)
+        integer_types = source.dtype in QUANTIZED_TYPES and weights.dtype in (DType.INT8, DType.INT4)
         demand(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
         channels, axis = weights.shape[operands.channel_axis], quantization.axis
         alike = len(quantization.scales) == channels
         alike = alike and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
         demand(call, alike, "supports only filters quantized per tensor or per output channel")
-    if source.dtype in CLAMPED:
-        demand(call, result.dtype in CLAMPED, f"cannot produce {_type(result)} from {_type(source)}")
+    if source.dtype in ACTIVATION_TYPES:
+        demand(call, result.dtype in ACTIVATION_TYPES, f"cannot produce {_type(result)} from {_type(source)}")
         if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
             check_activation_range(call)
-
-
-def check_operand_count(call: Call, operands: Operands) -> None:
-    """Refuse other numbers of inputs and outputs; the bias may be left out."""
-    inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
-    demand(call, inputs in (operands.bias, operands.bias + 1), f"does not support {inputs} inputs")
-    demand(call, outputs == 1, f"does not support {outputs} outputs")
 
 
 def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None:
@@ -296,7 +288,7 @@ NARROW_SUMS = 512  # MAX_COL_COUNT: products that an int32 can hold
 COLUMNS_AT_ONCE = 4
 
 
-def convolve_int16(w: Windows, platform: Platform, bias: Tensor | None) -> Work:
+def convolve_int16(w: Windows, platform: Platform, bias: Tensor | None) -> LoopCounts:
     """arm_convolve_s16. A bias of int64 makes the sums beyond 512 products, and the rescaling, 64 bits wide."""
     wide = bias is not None and bias.dtype == DType.INT64
     depth = w.kernel * w.in_channels
@@ -307,7 +299,7 @@ def convolve_int16(w: Windows, platform: Platform, bias: Tensor | None) -> Work:
         copied_windows(replace(w, filter_channels=w.in_channels), INT16_BYTES, platform),
         product(w.positions, w.out_channels, narrow, depth - narrow, platform),
     )
-    return Work("int16" if wide else "int16 with int32 sums", repeated(w.batch, image))
+    return LoopCounts("int16" if wide else "int16 with int32 sums", repeated(w.batch, image))
 
 
 def _pairs(columns: int, channels: int, narrow: int, wide: int, platform: Platform) -> Loops:
@@ -335,7 +327,7 @@ def _vectors_int16(columns: int, channels: int, narrow: int, wide: int, _: Platf
     )
 
 
-def convolve_int8(w: Windows, platform: Platform) -> Work:
+def convolve_int8(w: Windows, platform: Platform) -> LoopCounts:
     """The matrix product of the image as it is, or of windows copied out of it."""
     match way_of(w, platform):
         case "pointwise":
@@ -346,12 +338,12 @@ def convolve_int8(w: Windows, platform: Platform) -> Work:
             return _windows_int8(w, platform)
 
 
-def _one_row_int8(w: Windows, platform: Platform) -> Work:
+def _one_row_int8(w: Windows, platform: Platform) -> LoopCounts:
     """A 1xN window on MVE: only those that reach into the padding are copied out."""
     axis, depth = w.columns, w.columns.kernel * w.in_channels
     ends = row_ends(axis)
     if ends is None:
-        return Work("int8 1xN refused", {}, gives_up=True)
+        return LoopCounts("int8 1xN refused", {}, gives_up=True)
     left, right = ends
     if left + right > axis.outputs:
         return _windows_int8(w, platform)
@@ -363,7 +355,7 @@ def _one_row_int8(w: Windows, platform: Platform) -> Work:
         fills(2, axis.pad * w.in_channels, platform),
         *(product_s8(rows, w.out_channels, depth, platform) for rows in parts),
     )
-    return Work("int8 1xN", repeated(w.batch, image))
+    return LoopCounts("int8 1xN", repeated(w.batch, image))
 
 
 def row_ends(axis: Axis) -> tuple[int, int] | None:
@@ -379,7 +371,7 @@ def _reached(pad: int, stride: int) -> int:
     return max(1, (pad + stride - 1) // stride) if pad else 0
 
 
-def _windows_int8(w: Windows, platform: Platform) -> Work:
+def _windows_int8(w: Windows, platform: Platform) -> LoopCounts:
     """arm_convolve_s8: windows copied to columns, two (four with MVE) columns multiplied at once."""
     groups = w.in_channels // w.filter_channels
     channels, depth = w.out_channels // groups, w.kernel * w.filter_channels
@@ -388,7 +380,7 @@ def _windows_int8(w: Windows, platform: Platform) -> Work:
         columns_product(w.positions, channels, depth, platform),
     )
     image = together(repeated(groups, group), copied_windows(w, 1, platform))
-    return Work("int8 windows" if groups == 1 else "int8 grouped windows", repeated(w.batch, image))
+    return LoopCounts("int8 windows" if groups == 1 else "int8 grouped windows", repeated(w.batch, image))
 
 
 def columns_product(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
@@ -413,7 +405,7 @@ CHANNELS_AT_ONCE = 4
 WIDE_BLOCKS_BELOW = 3  # rows: fewer are multiplied in blocks of 32
 
 
-def convolve_int4(w: Windows, platform: Platform) -> Work:
+def convolve_int4(w: Windows, platform: Platform) -> LoopCounts:
     """arm_convolve_wrapper_s4."""
     match way_of(w, platform):
         case "pointwise":
@@ -422,14 +414,14 @@ def convolve_int4(w: Windows, platform: Platform) -> Work:
             return _one_row_int4(w, platform)
         case "windows":
             even = platform.mve and w.kernel * w.in_channels % 2 == 0
-            return Work("int4 even windows" if even else "int4 windows", _windows_int4(w, platform, even=even))
+            return LoopCounts("int4 even windows" if even else "int4 windows", _windows_int4(w, platform, even=even))
 
 
-def _one_row_int4(w: Windows, platform: Platform) -> Work:
+def _one_row_int4(w: Windows, platform: Platform) -> LoopCounts:
     """Windows that reach into the padding are multiplied one by one, over what lies inside."""
     ends, axis = row_ends(w.columns), w.columns
     if ends is None or sum(ends) > axis.outputs:
-        return Work("int4 1xN refused", {}, gives_up=True)
+        return LoopCounts("int4 1xN refused", {}, gives_up=True)
     left, right = ends
     border = (*axis.starts[:left], *axis.starts[axis.outputs - right :])
     inside = [min(start + axis.kernel, axis.size) - max(start, 0) for start in border]
@@ -438,7 +430,7 @@ def _one_row_int4(w: Windows, platform: Platform) -> Work:
         _product(axis.outputs - left - right, w.out_channels, axis.kernel * w.in_channels, platform),
         *(named("border", _product(1, w.out_channels, taps * w.in_channels, platform)) for taps in inside),
     )
-    return Work("int4 1xN", repeated(w.batch, image))
+    return LoopCounts("int4 1xN", repeated(w.batch, image))
 
 
 def _windows_int4(w: Windows, platform: Platform, *, even: bool) -> Loops:
@@ -518,7 +510,7 @@ def _kernel(columns: int, channels: int, depth: int, platform: Platform) -> Loop
     )
 
 
-def reference_convolution(call: Call, w: Windows) -> Work:
+def reference_convolution(call: Call, w: Windows) -> LoopCounts:
     """One multiplication for each channel of each element inside the image."""
     outputs = w.batch * w.out_channels
     loops = {
@@ -531,10 +523,10 @@ def reference_convolution(call: Call, w: Windows) -> Work:
         **products(call, outputs * w.inside * w.filter_channels),
         **repeated(outputs, outside(w)),
     }
-    return Work(reference_path(call), loops | _unpacked(call))
+    return LoopCounts(reference_path(call), loops | _unpacked(call))
 
 
-def reference_depthwise(call: Call, w: Windows) -> Work:
+def reference_depthwise(call: Call, w: Windows) -> LoopCounts:
     """As many outputs per channel as the depth multiplier."""
     outputs = w.batch * w.out_channels
     loops = {
@@ -547,7 +539,7 @@ def reference_depthwise(call: Call, w: Windows) -> Work:
         **products(call, outputs * w.inside),
         **repeated(outputs, outside(w)),
     }
-    return Work(reference_path(call), loops | _unpacked(call))
+    return LoopCounts(reference_path(call), loops | _unpacked(call))
 
 
 def outside(w: Windows) -> Loops:
@@ -576,10 +568,10 @@ def _unpacked(call: Call) -> dict[str, int]:
     return {"unpacked pair": (weights.element_count + 1) // 2} if weights.dtype == DType.INT4 else {}
 
 
-Kernel = Callable[[Windows, Platform, Tensor | None], Work]
+Kernel = Callable[[Windows, Platform, Tensor | None], LoopCounts]
 
 
-def _conv_2d_loops(call: Call) -> Work:
+def _conv_2d_loops(call: Call) -> LoopCounts:
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     w = windows(call, source, weights, result)
     kernel = CMSIS_KERNELS.get((source.dtype, weights.dtype)) if call.platform.cmsis_nn else None
@@ -587,7 +579,7 @@ def _conv_2d_loops(call: Call) -> Work:
         return reference_convolution(call, w)
     work = kernel(w, call.platform, call.input(2))
     loops = together(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
-    return Work(work.path, loops, work.gives_up)
+    return LoopCounts(work.path, loops, work.gives_up)
 
 
 CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
@@ -596,7 +588,7 @@ CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
     (DType.INT16, DType.INT8): convolve_int16,
 }
 
-LOOPS: dict[str, WorkRule] = {"CONV_2D": _conv_2d_loops}
+LOOPS: dict[str, LoopRule] = {"CONV_2D": _conv_2d_loops}
 
 
 def _conv_2d_macs(operator: Operator, graph: Graph) -> int:

@@ -1,10 +1,13 @@
 """Custom operators that TFLM itself brings, by custom code: MACs, Prepare, loop counts and bounds.
 
-Sources of Prepare: circular_buffer_common.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. Those of signal
-processing are in signal.py.
+Sources of Prepare: basic_classifier.cc, circular_buffer_common.cc, detection_postprocess.cc, decode.cc,
+decode_state_*.cc. Those of signal processing are in signal.py.
 
-Sources of the loop counts: circular_buffer.cc, detection_postprocess.cc, decode.cc, decode_state_*.cc. How many boxes
-overlap depends on the data: as many boxes as may be found are compared with all others.
+Sources of the loop counts: basic_classifier.cc, circular_buffer.cc, detection_postprocess.cc, decode.cc,
+decode_state_*.cc. How many boxes overlap depends on the data: as many boxes as may be found are compared with all
+others.
+
+basic_classifier.cc is as of TFLM commit 0cc6f98: it is newer than the snapshots in targets/runtimes/.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Iterator
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
-    INT_BYTES,
+    INT32_BYTES,
     Call,
     Condition,
     PrepareRule,
@@ -24,19 +27,21 @@ from edgetool.operators.call import (
     flex_options,
     input_rank,
     input_type,
+    integers,
     is_quantized,
     looks_at,
     named_size,
     output_alike,
+    output_rank,
+    output_type,
     persistent,
     scratch,
     temporary_buffer,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Work, WorkRule, copied_evenly, moved, together
+from edgetool.operators.loops import LoopCounts, LoopRule, copied_evenly, moved, together
 
 FLOAT_BYTES = 4
-BOX_COORDINATES = 4
 
 # Decode types (decode_state.h): the state's name and its size in pointers, the bytes and flags at its end rounded up.
 TABLE, HUFFMAN, PRUNE = 0, 1, 2
@@ -46,6 +51,19 @@ INT32_LIMIT = 2**31
 BOX_COORDINATES = IMAGE_RANK = 4
 DETECTIONS_PER_CLASS = 100  # of an operator that does not say (kNumDetectionsPerClass, detection_postprocess.cc)
 WIDEST_CODE_BITS = 7
+
+
+# The class scores, the classes to detect, and their thresholds; whether each is detected, and its score.
+SCORES, TARGETS, THRESHOLDS = range(3)
+DETECTED, TARGET_SCORES = range(2)
+
+
+def _targets_fit(call: Call) -> None:
+    """One threshold, one flag and one score for each target (basic_classifier.cc, lines 63 to 66)."""
+    targets, thresholds = call.required_input(TARGETS), call.required_input(THRESHOLDS)
+    for tensor in (thresholds, call.required_output(DETECTED), call.required_output(TARGET_SCORES)):
+        fits = tensor.shape == targets.shape
+        demand(call, fits, f"requires a tensor of shape {targets.shape} for its targets, not {tensor.shape}")
 
 
 def _one_more_slice(call: Call) -> None:
@@ -71,10 +89,10 @@ def _detection_postprocess(call: Call) -> Iterator[Request]:
     yield scratch("kept scores", number * FLOAT_BYTES)
     yield scratch("scores after suppression", detections * number * FLOAT_BYTES)
     yield scratch("sorted scores", detections * number * FLOAT_BYTES)
-    yield scratch("kept indices", number * INT_BYTES)
-    yield scratch("sorted indices", detections * number * INT_BYTES)
-    yield scratch("indices", max(classes, detections) * number * INT_BYTES)
-    yield scratch("selected boxes", min(number, detections) * number * INT_BYTES)
+    yield scratch("kept indices", number * INT32_BYTES)
+    yield scratch("sorted indices", detections * number * INT32_BYTES)
+    yield scratch("indices", max(classes, detections) * number * INT32_BYTES)
+    yield scratch("selected boxes", min(number, detections) * number * INT32_BYTES)
 
 
 def _prepare_decode(call: Call) -> Iterator[Request]:
@@ -125,6 +143,19 @@ def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
 
 
 PREPARE: dict[str, PrepareRule] = {
+    # basic_classifier.cc, lines 34 to 80; it has no Init.
+    "BasicClassifier": looks_at(
+        (SCORES, TARGETS, THRESHOLDS),
+        (DETECTED, TARGET_SCORES),
+        counts(3, 2),
+        input_rank(SCORES, 1, 2),
+        *(input_rank(position, 1) for position in (TARGETS, THRESHOLDS)),
+        *(output_rank(position, 1) for position in (DETECTED, TARGET_SCORES)),
+        _targets_fit,
+        *(input_type(position, DType.INT32) for position in (SCORES, TARGETS, THRESHOLDS)),
+        output_type(DETECTED, DType.BOOL),
+        output_type(TARGET_SCORES, DType.INT32),
+    ),
     "CIRCULAR_BUFFER": looks_at((0,), (0,), _one_more_slice, output_alike, input_type(0, DType.INT8)),
     "TFLM_DECODE": _prepare_decode,
     "TFLite_Detection_PostProcess": _detection_postprocess,
@@ -136,20 +167,25 @@ AT_ONCE = {2: 16, 3: 32, 4: 16}
 TABLE_BITS = 0b111
 
 
-def _circular_buffer(call: Call) -> Work:
+def _classifier(call: Call) -> LoopCounts:
+    """One comparison for each target."""
+    return LoopCounts("int32", {"target": call.required_output(DETECTED).element_count})
+
+
+def _circular_buffer(call: Call) -> LoopCounts:
     """All slots but the first are moved to the front, and the new one is put behind them."""
     result = call.required_output()
     slots, depth = result.shape[1], result.shape[2] * result.shape[3]
     size = (slots - 1) * depth
-    return Work("int8", together(moved(size, 0, depth), copied_evenly(depth, 1, (size, 0))))
+    return LoopCounts("int8", together(moved(size, 0, depth), copied_evenly(depth, 1, (size, 0))))
 
 
-def _detection(call: Call) -> Work:
+def _detection(call: Call) -> LoopCounts:
     boxes, classes = call.required_input(0).shape[1], named_size(call, "num_classes")
     found = min(named_size(call, "max_detections"), boxes)
     regular = bool(named_size(call, "use_regular_nms"))
     rounds = classes if regular else 1
-    return Work(
+    return LoopCounts(
         "regular" if regular else "fast",
         {
             "box": boxes,
@@ -162,42 +198,53 @@ def _detection(call: Call) -> Work:
     )
 
 
-def _decode_loops(call: Call) -> Work:
+def _decode_loops(call: Call) -> LoopCounts:
     """One loop over each output, of the decoder that its tables name. Huffman's was not counted."""
     outputs = len(call.operator.outputs)
     parts = [_decoded(call.required_input(2 * at + 1), call.required_output(at)) for at in range(outputs)]
     kinds = sorted({part.path for part in parts})
-    return Work(" and ".join(kinds), together({"output": outputs}, *(part.loops for part in parts)))
+    return LoopCounts(" and ".join(kinds), together({"output": outputs}, *(part.loops for part in parts)))
 
 
-def _decoded(ancillary: Tensor, result: Tensor) -> Work:
+def _decoded(ancillary: Tensor, result: Tensor) -> LoopCounts:
     header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
     quantization, last_axis = result.quantization, len(result.shape) - 1
     scales = max(len(quantization.scales), 1) if quantization is not None else 1
     last = quantization is not None and scales > 1 and quantization.axis == last_axis > 0
     elements, name = result.element_count, f"{result.dtype.name.lower()}{' last axis' if last else ''}"
     if header[0] == HUFFMAN:
-        return Work(f"Huffman {name}", {"element": elements})
+        return LoopCounts(f"Huffman {name}", {"element": elements})
     if header[0] == PRUNE:
         shifted = quantization is not None and scales > 1 and any(quantization.zero_points)
-        return Work(f"pruned {'channels of ' if shifted else ''}{name}", {"channel": scales, "element": elements})
+        return LoopCounts(f"pruned {'channels of ' if shifted else ''}{name}", {"channel": scales, "element": elements})
     bits = header[5] & TABLE_BITS
     if result.dtype != DType.INT8 or bits not in AT_ONCE or last:
-        return Work(f"table of {bits} bits {name}", {"channel": scales, "element": elements})
+        return LoopCounts(f"table of {bits} bits {name}", {"channel": scales, "element": elements})
     channel, step = elements // scales, AT_ONCE[bits]
     # Blocks begin at multiples of their length, counted from the first channel on.
     heads = [min(-at * channel % step, channel) for at in range(scales)]
     blocks = sum((channel - head) // step for head in heads)
-    return Work(
+    return LoopCounts(
         f"table of {bits} bits {name}", {"channel": scales, "block": blocks, "element": elements - blocks * step}
     )
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
+    "BasicClassifier": _classifier,
     "CIRCULAR_BUFFER": _circular_buffer,
     "TFLM_DECODE": _decode_loops,
     "TFLite_Detection_PostProcess": _detection,
 }
+
+
+def _classifier_bounds(call: Call) -> None:
+    """BasicClassifier: each target is a class. The kernel's first version (85be6df) reads beyond the scores otherwise.
+
+    Later versions let Invoke fail (basic_classifier.cc, line 112).
+    """
+    classes, targets = call.required_input(SCORES).element_count, call.required_input(TARGETS)
+    for target in integers(targets) if targets.is_constant else ():
+        demand(call, 0 <= target < classes, f"cannot detect class {target}: there are only {classes}")
 
 
 def _circular_buffer_bounds(call: Call) -> None:
@@ -263,6 +310,7 @@ def _decode_bounds(call: Call) -> None:
 
 
 BOUNDS: dict[str, Condition] = {
+    "BasicClassifier": _classifier_bounds,
     "CIRCULAR_BUFFER": _circular_buffer_bounds,
     "TFLM_DECODE": _decode_bounds,
     "TFLite_Detection_PostProcess": _detection_bounds,

@@ -16,12 +16,14 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator, Tensor
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    ACTIVATION_TYPES,
+    INT32_BYTES,
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
     check_activation_range,
     check_product,
-    counts,
     demand,
     dims_copy,
     input_rank,
@@ -49,10 +51,8 @@ from edgetool.operators.cmsis_nn import (
     vector_product_s16,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
-from edgetool.operators.loops import Loops, Work, WorkRule, named, products, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, named, products, repeated, together
 from edgetool.target.platform import Platform
-
-INT32_BYTES = 4
 
 # Weights that each type of input takes; the reference kernel lets inputs of other types pass to the next check.
 WEIGHTS = {
@@ -60,9 +60,7 @@ WEIGHTS = {
     DType.INT8: (DType.INT8, DType.INT4),
     DType.INT16: (DType.INT8,),
 }
-CLAMPED = (DType.UINT8, DType.INT8, DType.INT16)  # types with a range for the fused activation
 MULTIPLIED = (DType.FLOAT32, DType.INT8, DType.INT16)
-QUANTIZED = (DType.INT8, DType.INT16)
 RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # of BATCH_MATMUL's operands
 
 
@@ -78,7 +76,7 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
         yield scratch("weights unpacked from int4", weights.element_count)
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
     if source.dtype != DType.FLOAT32:
-        demand(call, result.dtype in CLAMPED, f"does not support {result.dtype.name.lower()}")
+        demand(call, result.dtype in ACTIVATION_TYPES, f"does not support {result.dtype.name.lower()}")
         check_activation_range(call)
     if call.platform.cmsis_nn:
         yield from _prepare_cmsis_fully_connected(call, source, weights, result)
@@ -110,15 +108,13 @@ def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, 
 def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     left, right, result = call.required_input(0), call.required_input(1), call.required_output()
     ranks = CMSIS_RANKS if call.platform.cmsis_nn else RANKS
-    if not call.platform.cmsis_nn:
-        counts(2)(call)
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
     for condition in (inputs_alike, output_alike, input_type(0, *MULTIPLIED), input_rank(0, *ranks)):
         condition(call)
     input_rank(1, *ranks)(call)
     shape = _product_shape(call, left, right)
-    quantized = left.dtype in QUANTIZED
+    quantized = left.dtype in QUANTIZED_TYPES
     parameters = persistent("multiplier and zero points", call.platform.size_of("QuantizationOpDataBatchMatmul"))
     if quantized and not call.platform.cmsis_nn:
         yield parameters
@@ -177,7 +173,7 @@ def is_pointwise(call: Call) -> bool:
     return source.dtype == weights.dtype == DType.INT8 and len(result.shape) > 2 and weights.shape[-1] % 4 == 0
 
 
-def _fully_connected_loops(call: Call) -> Work:
+def _fully_connected_loops(call: Call) -> LoopCounts:
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     units, depth = result.shape[-1] if result.shape else 1, weights.shape[-1]
     rows = result.element_count // max(units, 1)
@@ -190,31 +186,35 @@ def _fully_connected_loops(call: Call) -> Work:
     if source.dtype == DType.INT16:
         path += " with int32 sums" if bias is not None and bias.dtype == DType.INT32 else ""
     if weights.dtype == DType.INT4:
-        return Work(f"{path} with int4 weights", loops | {"unpacked pair": (weights.element_count + 1) // 2})
-    return Work(f"{path} per channel" if _per_channel(source, weights) else path, loops)
+        return LoopCounts(f"{path} with int4 weights", loops | {"unpacked pair": (weights.element_count + 1) // 2})
+    return LoopCounts(f"{path} per channel" if _per_channel(source, weights) else path, loops)
 
 
-def _cmsis_fully_connected_loops(call: Call, rows: int, units: int, depth: int) -> Work:
+def _cmsis_fully_connected_loops(call: Call, rows: int, units: int, depth: int) -> LoopCounts:
     source, weights = call.required_input(0), call.required_input(1)
     platform, bias = call.platform, call.input(2)
     biased = _biased(rows * units, bias)
     if source.dtype == DType.INT16:
-        return Work("int16", together(biased, repeated(rows, {"row": 1, **vector_product_s16(units, depth, platform)})))
+        return LoopCounts(
+            "int16", together(biased, repeated(rows, {"row": 1, **vector_product_s16(units, depth, platform)}))
+        )
     if weights.dtype == DType.INT4:
-        return Work("int4", together(biased, repeated(rows, {"row": 1, **vector_product_s4(units, depth, platform)})))
+        return LoopCounts(
+            "int4", together(biased, repeated(rows, {"row": 1, **vector_product_s4(units, depth, platform)}))
+        )
     per_channel = _per_channel(source, weights)
     if is_pointwise(call):
         # The multipliers are written out for each channel first.
         written = {"unit": 0 if per_channel else units}
-        return Work(
+        return LoopCounts(
             "int8 1x1", together(written, product_s8(rows, units, depth, platform), biased_tiles(call, rows, units))
         )
     path = "int8 per channel" if per_channel else "int8"
     path += " asymmetric" if zero_point(weights) != 0 else ""
     loops = together(biased, repeated(rows, {"row": 1, **vector_product_s8(units, depth, platform)}))
     if platform.mve and not (weights.is_constant and (bias is None or bias.is_constant)):
-        return Work(f"{path} with moving weights", together(loops, _sums(units, depth, platform)))
-    return Work(path, loops)
+        return LoopCounts(f"{path} with moving weights", together(loops, _sums(units, depth, platform)))
+    return LoopCounts(path, loops)
 
 
 def _biased(outputs: int, bias: Tensor | None) -> Loops:
@@ -231,7 +231,7 @@ def _sums(units: int, depth: int, platform: Platform) -> Loops:
     return named("sum of", units_at_once(units, ROWS_SUMMED_AT_ONCE, inner)) if platform.mve else {}
 
 
-def _batch_matmul_loops(call: Call) -> Work:
+def _batch_matmul_loops(call: Call) -> LoopCounts:
     """Operands lie as the kernel wants them, or are turned first: a constant right one in the first run only."""
     left, right, result = call.required_input(0), call.required_input(1), call.required_output()
     turned = together(
@@ -249,13 +249,13 @@ def _batch_matmul_loops(call: Call) -> Work:
     if not call.platform.cmsis_nn or left.dtype == DType.FLOAT32:
         outputs = batches * rows * columns
         loops = {"batch": batches, "row": batches * rows, "output": outputs, "product": outputs * depth}
-        return Work(f"reference {dtype}", together(turned, loops))
+        return LoopCounts(f"reference {dtype}", together(turned, loops))
     product = vector_product_s8 if left.dtype == DType.INT8 else _vector_product_s16_s16
     sums = _sums(columns, depth, call.platform) if left.dtype == DType.INT8 else {}
     row = {"row": 1, **product(columns, depth, call.platform)}
     loops = repeated(batches, together({"batch": 1}, sums, repeated(rows, row)))
     asymmetric = left.dtype == DType.INT8 and zero_point(right) != 0
-    return Work(f"{dtype} asymmetric" if asymmetric else dtype, together(turned, loops))
+    return LoopCounts(f"{dtype} asymmetric" if asymmetric else dtype, together(turned, loops))
 
 
 def _turned(side: str, tensor: Tensor) -> Loops:
@@ -277,7 +277,7 @@ def _vector_product_s16_s16(units: int, depth: int, platform: Platform) -> Loops
     return {"unit": units, "unit by 1": units * depth}
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "BATCH_MATMUL": _batch_matmul_loops,
     "FULLY_CONNECTED": _fully_connected_loops,
 }

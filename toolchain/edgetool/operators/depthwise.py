@@ -15,6 +15,7 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -26,7 +27,6 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.cmsis_nn import copies, fills
 from edgetool.operators.convolution import (
-    QUANTIZED,
     TYPES,
     Operands,
     buffer_sizes,
@@ -45,7 +45,7 @@ from edgetool.operators.convolution import (
     unpacked_filter,
 )
 from edgetool.operators.entry import MacRule, entries
-from edgetool.operators.loops import Loops, Windows, Work, WorkRule, named, nested, repeated, together, windows
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, Windows, named, nested, repeated, together, windows
 from edgetool.target.platform import Platform
 
 DEPTHWISE = Operands(0, 1, 2, 3)
@@ -71,7 +71,7 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
     yield from request_output_last(call, DEPTHWISE)
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         check_symmetric(call, source, result)
         check_filter_scales(call, weights, DEPTHWISE)
         yield from request_channels(call, weights, DEPTHWISE)
@@ -106,10 +106,10 @@ CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
 COLUMNS_AT_ONCE = 4
 INT16_BYTES = 2
 
-Kernel = Callable[[Windows, int, Platform], Work]
+Kernel = Callable[[Windows, int, Platform], LoopCounts]
 
 
-def _depthwise_conv_2d_loops(call: Call) -> Work:
+def _depthwise_conv_2d_loops(call: Call) -> LoopCounts:
     """DEPTHWISE_CONV_2D."""
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     w = replace(windows(call, source, weights, result), filter_channels=1)
@@ -119,31 +119,31 @@ def _depthwise_conv_2d_loops(call: Call) -> Work:
         return reference_depthwise(call, w)
     work = kernel(w, multiplier, call.platform)
     biased = w.batch * w.positions * w.out_channels * (call.input(2) is not None)
-    return Work(work.path, together(work.loops, {"biased output": biased}))
+    return LoopCounts(work.path, together(work.loops, {"biased output": biased}))
 
 
-def _int8(w: Windows, multiplier: int, platform: Platform) -> Work:
+def _int8(w: Windows, multiplier: int, platform: Platform) -> LoopCounts:
     """arm_depthwise_conv_wrapper_s8."""
     if platform.mve and w.in_channels == 1 and w.out_channels > 1:
         return _as_convolution(w, platform)
     if not _plain(w, multiplier):
         return _general(w, multiplier)
     if platform.mve:
-        return Work("int8 blocks", _blocks(w, platform))
+        return LoopCounts("int8 blocks", _blocks(w, platform))
     if w.rows.kernel == w.columns.kernel == 3 and w.rows.pad <= 1 and w.columns.pad <= 1:
-        return Work("int8 3x3", _three_by_three(w))
-    return Work("int8 columns", _columns(w, platform)) if platform.dsp else _general(w, multiplier)
+        return LoopCounts("int8 3x3", _three_by_three(w))
+    return LoopCounts("int8 columns", _columns(w, platform)) if platform.dsp else _general(w, multiplier)
 
 
 def _plain(w: Windows, multiplier: int) -> bool:
     return multiplier == 1 and w.batch == 1 and not w.dilated
 
 
-def _as_convolution(w: Windows, platform: Platform) -> Work:
+def _as_convolution(w: Windows, platform: Platform) -> LoopCounts:
     """One channel into several is a convolution whose filters are turned around first."""
     same = convolve_int8(w, platform)
     turned = {"turned": w.out_channels * w.kernel, "turned row": w.kernel, "turned column": w.rows.kernel}
-    return Work(f"{same.path} turned", together(same.loops, turned))
+    return LoopCounts(f"{same.path} turned", together(same.loops, turned))
 
 
 def _three_by_three(w: Windows) -> Loops:
@@ -224,7 +224,7 @@ def _block(w: Windows, channels: int, platform: Platform) -> Loops:
     )
 
 
-def _general(w: Windows, multiplier: int) -> Work:
+def _general(w: Windows, multiplier: int) -> LoopCounts:
     """arm_depthwise_conv_s8: four outputs of a channel at once, or each alone."""
     if multiplier % 4 or w.batch > 1 or w.dilated:
         return _one_by_one("int8 one by one", w)
@@ -237,10 +237,10 @@ def _general(w: Windows, multiplier: int) -> Work:
         "4 outputs by row": w.rows.inside * w.columns.outputs * fours,
         "4 outputs by 1": w.inside * fours,
     }
-    return Work("int8 by 4", loops)
+    return LoopCounts("int8 by 4", loops)
 
 
-def _one_by_one(path: str, w: Windows) -> Work:
+def _one_by_one(path: str, w: Windows) -> LoopCounts:
     """Each output alone, over what of its window lies inside the image."""
     outputs = w.positions * w.out_channels
     image = {
@@ -253,20 +253,20 @@ def _one_by_one(path: str, w: Windows) -> Work:
         "window row inside": w.rows.inside * w.columns.reached * w.out_channels,
         "element": w.inside * w.out_channels,
     }
-    return Work(path, repeated(w.batch, image))
+    return LoopCounts(path, repeated(w.batch, image))
 
 
-def _int16(w: Windows, _: int, __: Platform) -> Work:
+def _int16(w: Windows, _: int, __: Platform) -> LoopCounts:
     """arm_depthwise_conv_s16: one output at a time."""
     return _one_by_one("int16 one by one", w)
 
 
-def _int4(w: Windows, multiplier: int, platform: Platform) -> Work:
+def _int4(w: Windows, multiplier: int, platform: Platform) -> LoopCounts:
     """arm_depthwise_conv_wrapper_s4: two outputs that share bytes at once, where it is known that they do."""
     odd = " odd" if w.out_channels % 2 else ""
     if _plain(w, multiplier):
         name, loops = ("blocks", _blocks) if platform.mve else ("columns", _columns)
-        return Work(f"int4 {name}{odd}", loops(w, platform))
+        return LoopCounts(f"int4 {name}{odd}", loops(w, platform))
     if w.in_channels % 2 or (multiplier % 2 and multiplier > 1):
         return _one_by_one("int4 one by one odd" if w.in_channels % 2 else "int4 one by one", w)
     return _one_by_one("int4 two channels" if multiplier == 1 else "int4 two outputs", w)
@@ -279,7 +279,7 @@ CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
 }
 
 
-LOOPS: dict[str, WorkRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_loops}
+LOOPS: dict[str, LoopRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_loops}
 
 
 def _depthwise_conv_2d_macs(operator: Operator, graph: Graph) -> int:

@@ -15,7 +15,6 @@ from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
-    counts,
     input_type,
     is_quantized,
     looks_at,
@@ -28,7 +27,7 @@ from edgetool.operators.call import (
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Work, WorkRule, dimensions, dtype_name, filled, flat, negatives, together
+from edgetool.operators.loops import LoopCounts, LoopRule, dimensions, dtype_name, filled, flat, negatives, together
 
 
 def _both_quantized(call: Call) -> None:
@@ -48,17 +47,17 @@ def _one_scale(call: Call) -> None:
         raise KernelRefusal(f"{call.operator.label} produces only tensors with a single scale")
 
 
-_FUNCTION = looks_at((0,), (0,), counts(1), output_alike)
-_RESCALED = looks_at((0,), (0,), counts(1), output_alike, _both_quantized)
-_FLOAT_FUNCTION = looks_at((0,), (0,), counts(1), input_type(0, DType.FLOAT32), output_alike, same_shape)
+_FUNCTION = looks_at((0,), (0,), output_alike)
+_RESCALED = looks_at((0,), (0,), output_alike, _both_quantized)
+_FLOAT_FUNCTION = looks_at((0,), (0,), input_type(0, DType.FLOAT32), output_alike, same_shape)
 
 PREPARE: dict[str, PrepareRule] = {
     "ABS": _RESCALED,
-    "CAST": looks_at((0,), (0,), counts(1)),
+    "CAST": looks_at((0,), (0,)),
     "CEIL": _FLOAT_FUNCTION,
     "COS": _FUNCTION,
     "DEQUANTIZE": looks_at(
-        (0,), (0,), counts(1), input_type(0, DType.INT8, DType.INT16, DType.UINT8), output_type(0, DType.FLOAT32)
+        (0,), (0,), input_type(0, DType.INT8, DType.INT16, DType.UINT8), output_type(0, DType.FLOAT32)
     ),
     "EXP": _FLOAT_FUNCTION,
     "FLOOR": nothing,
@@ -67,7 +66,6 @@ PREPARE: dict[str, PrepareRule] = {
     "QUANTIZE": looks_at(
         (0,),
         (0,),
-        counts(1),
         _one_scale,
         input_type(0, DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8, DType.UINT8),
         output_type(0, DType.INT8, DType.INT16, DType.INT32, DType.UINT8),
@@ -77,15 +75,15 @@ PREPARE: dict[str, PrepareRule] = {
     "SIN": _FUNCTION,
     "SQRT": _FUNCTION,
     "SQUARE": _FUNCTION,
-    "ZEROS_LIKE": looks_at((0,), (0,), counts(1)),
+    "ZEROS_LIKE": looks_at((0,), (0,)),
 }
 
 
-def _plain(call: Call) -> Work:
+def _plain(call: Call) -> LoopCounts:
     return flat(call, dtype_name(call))
 
 
-def _absolute(call: Call) -> Work:
+def _absolute(call: Call) -> LoopCounts:
     """Quantized numbers are multiplied where the scales differ."""
     source = call.required_input(0)
     if not is_quantized(source) or source.dtype == DType.FLOAT32:
@@ -97,13 +95,13 @@ def _absolute(call: Call) -> Work:
 FUNCTIONS = ("CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIN", "SQRT", "SQUARE")
 
 
-def _zeros(call: Call) -> Work:
+def _zeros(call: Call) -> LoopCounts:
     """One memset."""
     result = call.required_output()
-    return Work("fill", together(dimensions(len(result.shape)), filled(result.size_bytes)))
+    return LoopCounts("fill", together(dimensions(len(result.shape)), filled(result.size_bytes)))
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "ABS": _absolute,
     "ZEROS_LIKE": _zeros,
     **dict.fromkeys(FUNCTIONS, _plain),
@@ -114,11 +112,11 @@ LOOPS: dict[str, WorkRule] = {
 SIGN_CHANGES = {(DType.INT8, DType.UINT8): -128, (DType.UINT8, DType.INT8): 128}
 
 
-def _conversion(call: Call) -> Work:
+def _conversion(call: Call) -> LoopCounts:
     return flat(call, f"{dtype_name(call)} to {call.required_output().dtype.name.lower()}")
 
 
-def _quantize(call: Call) -> Work:
+def _quantize(call: Call) -> LoopCounts:
     source, result = call.required_input(0), call.required_output()
     path = f"{dtype_name(call)} to {result.dtype.name.lower()}"
     if source.dtype == DType.FLOAT32:
@@ -129,7 +127,7 @@ def _quantize(call: Call) -> Work:
     return flat(call, path, negative=negatives(call))
 
 
-CONVERSION_LOOPS: dict[str, WorkRule] = {"CAST": _conversion, "DEQUANTIZE": _conversion, "QUANTIZE": _quantize}
+CONVERSION_LOOPS: dict[str, LoopRule] = {"CAST": _conversion, "DEQUANTIZE": _conversion, "QUANTIZE": _quantize}
 
 
 OPERATORS = entries(prepare=PREPARE, loops={**LOOPS, **CONVERSION_LOOPS})

@@ -1,4 +1,7 @@
-"""The form of an operator's entry: everything that edgetool knows about it."""
+"""The form of an operator's entry: everything that edgetool knows about it.
+
+Entries contain no operand counts: the reader has checked those (`model/rules.py`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import Call, Condition, PrepareRule, nothing
-from edgetool.operators.loops import WorkRule
+from edgetool.operators.loops import LoopRule
 
 MacRule = Callable[[Operator, Graph], int]
 PassesRule = Callable[[Call], int]
@@ -18,25 +21,24 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """What edgetool knows of one TFLite operator.
+    """Everything known about one operator.
 
-    macs: its multiply-accumulates for one run, from shapes alone (padding counts as if it were data, as is customary);
-    None for an operator that does none.
-    prepare: what its kernel asks of the arena; None where that is not known, so that an arena with it is only
-    bounded from below. init: what Init asks for beside the OpData that the runtime's profile describes.
-    loops: what its kernel repeats in one run; None where no estimate is made of it.
-    bounds: what keeps the kernel within its tensors, where neither Prepare nor the file's reader looks: without it,
-    Eval reads or writes past a tensor, divides by 0 or never ends. Values count only where the file holds them; where
-    they decide what is read, the file must. Sources: the kernels of the same names.
-    passes: how often the kernel reads its constants from one end to the other; None for once.
-    resolver_method: what registers it, where no runtime's profile says so.
+    macs: the multiply-accumulates of one run, from shapes alone (padding counts as data, as is customary); None if it
+    has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is unknown, so that
+    the arena of a model with the operator is a lower bound. init: what Init requests besides the OpData that the
+    runtime's profile describes. loops: how often the loops of its kernel run; None if latency cannot be estimated.
+    bounds: what keeps the kernel within its tensors, if neither Prepare nor the reader checks it: otherwise, Eval reads
+    or writes beyond a tensor, divides by 0 or never ends. Only values in the file are checked; a value that decides
+    what the kernel reads must be in the file. Sources: the kernels of the same names. passes: how often the kernel
+    reads its constants from one end to the other; None for once. resolver_method: the method that registers it, if no
+    runtime's profile contains it.
     """
 
     code: str
     macs: MacRule | None = None
     prepare: PrepareRule | None = None
     init: PrepareRule = nothing
-    loops: WorkRule | None = None
+    loops: LoopRule | None = None
     bounds: Condition | None = None
     passes: PassesRule | None = None
     resolver_method: str | None = None
@@ -45,13 +47,13 @@ class OperatorEntry:
 def entries(
     *,
     prepare: Mapping[str, PrepareRule],
-    loops: Mapping[str, WorkRule],
+    loops: Mapping[str, LoopRule],
     macs: Mapping[str, MacRule] = NONE,
     init: Mapping[str, PrepareRule] = NONE,
     bounds: Mapping[str, Condition] = NONE,
     passes: Mapping[str, PassesRule] = NONE,
 ) -> tuple[OperatorEntry, ...]:
-    """The entries of a family from its tables by operator (custom code, for custom operators), sorted."""
+    """Return the entries of a family, sorted, from its tables by operator (by custom code for custom operators)."""
     return tuple(
         OperatorEntry(
             code,

@@ -1,4 +1,9 @@
-"""Which operators of a model the kernels of a runtime do not take, and why."""
+"""Whether the kernels of a runtime accept the operators of a model, and if not, why.
+
+Combines three sources: the runtime's profile (which operators it registers, their types and limits), the Prepare rules
+and the bounds of each operator's family. The reader has already checked that the file is well-formed
+(`model/rules.py`), except for operators whose sizes are known only at run time, which no kernel accepts.
+"""
 
 from __future__ import annotations
 
@@ -16,69 +21,73 @@ from edgetool.target.platform import Platform, make_platform
 from edgetool.target.signatures import EqualScales, KernelTypes, OperandTypes, TypeSignature
 from edgetool.target.types import Kernels, Runtime
 
-IllegalKind = Literal["missing", "type", "limit", "scales"]
+UnsupportedKind = Literal["missing", "type", "limit", "scales"]
 KERNEL_SETS: tuple[Kernels, ...] = get_args(Kernels)
 CONTROL = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # their Prepare looks at other subgraphs
 
 
 @dataclass(frozen=True, slots=True)
-class Illegal:
-    """An operator that the runtime does not run as the model means it.
+class UnsupportedOperator:
+    """An operator that the runtime does not run as the model requires.
 
-    kind: "missing" from the resolver; a "type" that its kernel does not take; a "limit", or anything else for which
-    Prepare fails; "scales" that its kernel takes for equal. why: a clause such as "its EXP takes float32, not int8".
+    kind: "missing" from the resolver; a "type" that its kernel does not accept; a "limit", or any other reason for
+    which Prepare fails; "scales" that its kernel assumes to be equal. why: a clause such as "EXP supports float32, not
+    int8".
     """
 
     subgraph: int
     operator: Operator
-    kind: IllegalKind
+    kind: UnsupportedKind
     why: str
 
 
 class HasTensors(Protocol):
-    """A graph, or one under change."""
+    """A graph, or the draft of one."""
 
     @property
     def tensors(self) -> Sequence[Tensor]:
-        """The tensors that operators refer to by index."""
+        """The tensors to which operators refer by index."""
 
 
 def supports(operator: Operator, graph: HasTensors, runtime: Runtime, *, kernels: Kernels | None = None) -> bool:
-    """Whether the runtime runs the operator as the graph means it: with these kernels, or (None) with every set.
+    """Return whether the runtime runs the operator as the graph requires, with these kernels or (None) with every set.
 
-    What control flow and variables ask of other subgraphs is not looked at: illegal_operators does.
+    Conditions of control flow and variables on other subgraphs are left to unsupported_operators.
     """
-    own = Graph(0, "", tuple(graph.tensors), (operator,), (), ())
-    site = _Site(Model(3, "", (), (own,), ()), own, {})
+    alone = Graph(0, "", tuple(graph.tensors), (operator,), (), ())
+    site = _Site(Model(3, "", (), (alone,), ()), alone, {})
     return next(_reasons(operator, site, runtime, None, kernels), None) is None
 
 
-def illegal_operators(
+def unsupported_operators(
     model: Model,
     runtime: Runtime,
     custom: Mapping[str, OperatorEntry] | None = None,
     *,
     kernels: Kernels | None = None,
-) -> tuple[Illegal, ...]:
-    """Each operator of every subgraph that the runtime does not run, with the first reason.
+) -> tuple[UnsupportedOperator, ...]:
+    """Return each operator of every subgraph that the runtime does not run, with the first reason.
 
-    custom: operators that the user describes, by custom code: legal. kernels: the set that is meant; None holds the
-    model against every set. Operators' versions and the file's are not looked at: nor does TFLM look at them.
+    Versions of operators and of the file are ignored, as TFLM ignores them.
+
+    Args:
+        custom: operators that the user describes, by custom code; they are supported.
+        kernels: the kernel set; None requires support by every set.
     """
-    found = []
+    unsupported = []
     assigned = assignments(model)
     for graph in model.subgraphs:
         site = _Site(model, graph, assigned, whole=True)
         for operator in graph.operators:
             for kind, why in _reasons(operator, site, runtime, custom, kernels):
-                found.append(Illegal(graph.index, operator, kind, why))
+                unsupported.append(UnsupportedOperator(graph.index, operator, kind, why))
                 break
-    return tuple(found)
+    return tuple(unsupported)
 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """Where an operator is; whole: with the other subgraphs that it may name."""
+    """Where an operator is. whole: the model contains the other subgraphs to which the operator may refer."""
 
     model: Model
     graph: Graph
@@ -86,7 +95,7 @@ class _Site:
     whole: bool = False
 
 
-Reason = tuple[IllegalKind, str]
+Reason = tuple[UnsupportedKind, str]
 
 
 def _reasons(
@@ -106,42 +115,42 @@ def _reasons(
         yield "limit", f"{operator.unsettled}: tensor sizes are known only when the model runs"
         return
     tensors = site.graph.tensors
-    takes = tables.takes.get(operator.code)
+    accepted = tables.kernel_types.get(operator.code)
     inputs = tuple(tensors[i] if i >= 0 else None for i in operator.inputs)
     outputs = tuple(tensors[i] if i >= 0 else None for i in operator.outputs)
-    for one in KERNEL_SETS if kernels is None else (kernels,):
-        if takes is not None and (why := _type_reason(takes, inputs, outputs, one)):
+    for kernel_set in KERNEL_SETS if kernels is None else (kernels,):
+        if accepted is not None and (why := _type_reason(accepted, inputs, outputs, kernel_set)):
             yield "type", why
-        yield from _limit_reasons(operator, inputs, outputs, runtime, one)
-        if why := _refusal(operator, site, _platform(runtime, one)):
+        yield from _limit_reasons(operator, inputs, outputs, runtime, kernel_set)
+        if why := _refusal(operator, site, _platform(runtime, kernel_set)):
             yield "limit", why
-    if takes is not None and (why := _scale_reason(takes, inputs, outputs)):
+    if accepted is not None and (why := _scale_reason(accepted, inputs, outputs)):
         yield "scales", why
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """A runtime's tables by name: a model is asked about again and again while it is rewritten."""
+    """A runtime's tables by name, which rewrites consult for every operator."""
 
     known: frozenset[str]
     custom: frozenset[str]
-    takes: Mapping[str, KernelTypes]
+    kernel_types: Mapping[str, KernelTypes]
 
 
 @cache
 def _tables(runtime: Runtime) -> _Tables:
-    takes = {item.operator: item for item in runtime.kernel_types}
-    return _Tables(frozenset(runtime.operators), frozenset(runtime.custom_operators), takes)
+    kernel_types = {item.operator: item for item in runtime.kernel_types}
+    return _Tables(frozenset(runtime.operators), frozenset(runtime.custom_operators), kernel_types)
 
 
 @cache
 def _platform(runtime: Runtime, kernels: Kernels) -> Platform:
-    """What a kernel refuses does not depend on the processor."""
+    """A build for any processor: what a kernel rejects does not depend on it."""
     return make_platform(runtime, runtime.abis[0].name, kernels)
 
 
 def _refusal(operator: Operator, site: _Site, platform: Platform) -> str | None:
-    """Why Prepare of the operator fails or its Eval must not run; None where neither is so, as far as that is known."""
+    """Return why Prepare of the operator fails or its Eval must not run; None if nothing is known against it."""
     entry = entry_of(operator)
     if entry is None or entry.prepare is None or (operator.code in CONTROL and not site.whole):
         return None
@@ -158,33 +167,35 @@ def _refusal(operator: Operator, site: _Site, platform: Platform) -> str | None:
 Operands = tuple[Tensor | None, ...]
 
 
-def _type_reason(takes: KernelTypes, inputs: Operands, outputs: Operands, kernels: Kernels) -> str | None:
-    """Of the signatures that fail, the one that fits furthest tells why."""
-    signatures = takes.cmsis_nn if kernels == "cmsis-nn" else takes.reference
-    given, made = _types(inputs), _types(outputs)
-    misfits = [(signature.first_mismatch(given, made), signature) for signature in signatures]
+def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, kernels: Kernels) -> str | None:
+    """Of the signatures that do not match, those that match furthest give the reason."""
+    signatures = accepted.cmsis_nn if kernels == "cmsis-nn" else accepted.reference
+    input_types, output_types = _types(inputs), _types(outputs)
+    mismatches = [(signature.first_mismatch(input_types, output_types), signature) for signature in signatures]
     furthest = -1
-    for position, _ in misfits:
+    for position, _ in mismatches:
         if position is None:
             return None
         furthest = max(furthest, position)
-    dtype = (*given, *made)[furthest]
-    taken = dict.fromkeys(
-        name for position, signature in misfits if position == furthest for name in _taken(signature, furthest, given)
+    dtype = (*input_types, *output_types)[furthest]
+    names = dict.fromkeys(
+        name
+        for position, signature in mismatches
+        if position == furthest
+        for name in _accepted_names(signature, furthest, input_types)
     )
-    which = "" if furthest == 0 else f" as {_operand(furthest, len(given), len(made))}"
-    own = "CMSIS-NN's " if kernels == "cmsis-nn" and takes.cmsis_nn != takes.reference else ""
-    return f"{own}{takes.operator} supports {_listed(list(taken))}{which}, not {_name(dtype)}"
+    which = "" if furthest == 0 else f" as {_operand(furthest, len(input_types), len(output_types))}"
+    library = "CMSIS-NN's " if kernels == "cmsis-nn" and accepted.cmsis_nn != accepted.reference else ""
+    return f"{library}{accepted.operator} supports {_listed(list(names))}{which}, not {_name(dtype)}"
 
 
-def _taken(signature: TypeSignature, position: int, given: tuple[DType | None, ...]) -> list[str]:
-    inputs, outputs = signature.inputs, signature.outputs
-    index = position - len(given)
-    side, place = (inputs, position) if index < 0 else (outputs, index)
+def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[DType | None, ...]) -> list[str]:
+    index = position - len(input_types)
+    side, place = (signature.inputs, position) if index < 0 else (signature.outputs, index)
     operand: OperandTypes = side[min(place, len(side) - 1)]
     if operand.same_as is not None:
         other = operand.same_as
-        return [_name(given[other]) if other < len(given) else f"the type of its missing input {other}"]
+        return [_name(input_types[other]) if other < len(input_types) else f"the type of its missing input {other}"]
     return [_name(dtype) for dtype in operand.types]
 
 
@@ -197,34 +208,34 @@ def _operand(position: int, inputs: int, outputs: int) -> str:
 def _limit_reasons(
     operator: Operator, inputs: Operands, outputs: Operands, runtime: Runtime, kernels: Kernels
 ) -> Iterator[Reason]:
-    most = runtime.limit(operator.code, "inputs")
-    if most is not None and len(inputs) > most:
-        yield "limit", f"{operator.code} supports at most {most} inputs, not {len(inputs)}"
+    maximum = runtime.limit(operator.code, "inputs")
+    if maximum is not None and len(inputs) > maximum:
+        yield "limit", f"{operator.code} supports at most {maximum} inputs, not {len(inputs)}"
     rank = max((len(tensor.shape) for tensor in (*inputs, *outputs) if tensor is not None), default=0)
-    first = inputs[0].dtype if inputs and inputs[0] is not None else None
-    most = runtime.limit(operator.code, "dimensions")
-    if most is not None and rank > most:
-        yield "limit", f"{operator.code} supports at most {most} dimensions, not {rank}"
-    limit = runtime.rank_limit(operator.code, kernels, first)
+    first_type = inputs[0].dtype if inputs and inputs[0] is not None else None
+    maximum = runtime.limit(operator.code, "dimensions")
+    if maximum is not None and rank > maximum:
+        yield "limit", f"{operator.code} supports at most {maximum} dimensions, not {rank}"
+    limit = runtime.rank_limit(operator.code, kernels, first_type)
     if limit is not None and rank > limit.maximum:
-        own = "CMSIS-NN's " if limit.kernels == "cmsis-nn" else ""
-        yield "limit", f"{own}{operator.code} supports at most {limit.maximum} dimensions, not {rank}"
+        library = "CMSIS-NN's " if limit.kernels == "cmsis-nn" else ""
+        yield "limit", f"{library}{operator.code} supports at most {limit.maximum} dimensions, not {rank}"
 
 
-def _scale_reason(takes: KernelTypes, inputs: Operands, outputs: Operands) -> str | None:
+def _scale_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands) -> str | None:
     result = next((tensor for tensor in outputs if tensor is not None), None)
     if result is None:
         return None
-    for rule in takes.equal_scales:
+    for rule in accepted.equal_scales:
         if result.dtype in rule.types and not _equal(rule, result, (*inputs, *outputs)):
-            but = "and fails if they differ" if rule.refuses else "but does not check that they are equal"
-            return f"{takes.operator} requires the same scale and zero point for inputs and output, {but}"
-    for fixed in takes.fixed_scales:
-        own = result.per_tensor
-        if result.dtype == fixed.dtype and own is not None and own != (fixed.scale, fixed.zero_point):
+            consequence = "and fails if they differ" if rule.refuses else "but does not check that they are equal"
+            return f"{accepted.operator} requires the same scale and zero point for inputs and output, {consequence}"
+    for fixed in accepted.fixed_scales:
+        quantization = result.per_tensor
+        if result.dtype == fixed.dtype and quantization is not None and quantization != (fixed.scale, fixed.zero_point):
             return (
-                f"{takes.operator} writes {_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
-                f"{fixed.zero_point}, not {own[0]:g} and {own[1]}"
+                f"{accepted.operator} writes {_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
+                f"{fixed.zero_point}, not {quantization[0]:g} and {quantization[1]}"
             )
     return None
 
@@ -235,8 +246,8 @@ def _equal(rule: EqualScales, result: Tensor, operands: Operands) -> bool:
         return True
     scale, zero_point = expected
     for tensor in operands:
-        own = tensor.per_tensor if tensor is not None and tensor.dtype == result.dtype else None
-        if own is not None and (abs(own[0] - scale) > rule.tolerance * scale or own[1] != zero_point):
+        other = tensor.per_tensor if tensor is not None and tensor.dtype == result.dtype else None
+        if other is not None and (abs(other[0] - scale) > rule.tolerance * scale or other[1] != zero_point):
             return False
     return True
 
@@ -250,5 +261,5 @@ def _name(dtype: DType | None) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """As in "int8, int16 and float32"."""
+    """Return the names as in "int8, int16 and float32"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -60,7 +60,7 @@ def walk(steps: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LoopCounts:
     """One run of one operator's kernel, in numbers that its executed instructions are linear in.
 
     path names the code that runs ("int8 1x1"); loops says how often each of its loops turns. The instructions that one
@@ -73,7 +73,7 @@ class Work:
     gives_up: bool = False
 
 
-WorkRule = Callable[[Call], Work]
+LoopRule = Callable[[Call], LoopCounts]
 
 
 Loops = Mapping[str, int]
@@ -300,30 +300,30 @@ def dtype_name(call: Call) -> str:
     return call.required_input(0).dtype.name.lower()
 
 
-def flat(call: Call, path: str, **loops: int) -> Work:
+def flat(call: Call, path: str, **loops: int) -> LoopCounts:
     """One loop over the elements of the result; the shapes are copied and walked before."""
     result = call.required_output()
     tensors = (*(call.input(position) for position in range(len(call.operator.inputs))), result)
     shapes = [tensor.shape for tensor in tensors if tensor is not None]
-    return Work(path, {**copied_shapes(*shapes), "element": result.element_count, **loops})
+    return LoopCounts(path, {**copied_shapes(*shapes), "element": result.element_count, **loops})
 
 
-def strict(call: Call, path: str, **loops: int) -> Work:
+def strict(call: Call, path: str, **loops: int) -> LoopCounts:
     """A function of two operands that takes only equal shapes for no broadcast."""
     same = call.required_input(0).shape == call.required_input(1).shape
     return flat(call, path, **loops) if same else broadcast(call, path, **loops)
 
 
-def lenient(call: Call, path: str, **loops: int) -> Work:
+def lenient(call: Call, path: str, **loops: int) -> LoopCounts:
     """A function of two operands that takes shapes for equal up to ones in front."""
     same = alike(call.required_input(0).shape, call.required_input(1).shape)
     return flat(call, path, **loops) if same else broadcast(call, path, **loops)
 
 
-def broadcast(call: Call, path: str, **loops: int) -> Work:
+def broadcast(call: Call, path: str, **loops: int) -> LoopCounts:
     """The broadcast of a function of two operands."""
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
-    return Work(f"{path} broadcast", {**binary_loops(first.shape, second.shape, result.shape), **loops})
+    return LoopCounts(f"{path} broadcast", {**binary_loops(first.shape, second.shape, result.shape), **loops})
 
 
 LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.INT16: -(2**15), DType.INT32: -(2**31)}

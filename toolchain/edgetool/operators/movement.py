@@ -18,6 +18,7 @@ from math import floor, prod
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
+    MAX_SMALL_RANK,
     Call,
     Condition,
     KernelRefusal,
@@ -25,7 +26,6 @@ from edgetool.operators.call import (
     Request,
     all_of,
     constant_input,
-    counts,
     demand,
     dims_copy,
     float32,
@@ -44,10 +44,10 @@ from edgetool.operators.call import (
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
     WORD,
+    LoopCounts,
+    LoopRule,
     Loops,
     Places,
-    Work,
-    WorkRule,
     copied,
     copied_evenly,
     dimensions,
@@ -60,8 +60,6 @@ from edgetool.operators.loops import (
 )
 
 CONCATENATION_INPUTS = 10
-# RuntimeShape::kMaxSmallSize
-SMALL_RANK = 6
 IMAGE_RANK = 4
 
 
@@ -80,7 +78,7 @@ def _prepare_concatenation(call: Call) -> Iterator[Request]:
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
         input_type(position, first.dtype)(call)
-        input_rank(position, 0, SMALL_RANK)(call)
+        input_rank(position, 0, MAX_SMALL_RANK)(call)
         if first.dtype == DType.INT8:
             same = (scale(tensor), zero_point(tensor)) == (scale(result), zero_point(result))
             demand(call, same, "supports int8 only if all inputs are quantized like the output")
@@ -131,16 +129,11 @@ def _two_sizes(call: Call) -> None:
     demand(call, size == (2,), f"requires a height and a width, not a tensor of shape {size}")
 
 
-def _three_inputs(call: Call) -> None:
-    inputs = len(call.operator.inputs)
-    demand(call, inputs == 3, f"requires 3 inputs, not {inputs}")
-
-
 _BLOCKS = looks_at(
-    (0,), (0,), counts(1), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
+    (0,), (0,), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
 )  # fmt: skip
-_BATCHES = looks_at((0,), (0,), counts(3), input_rank(0, 3, 4), output_rank(0, 3, 4), output_alike)
-_RESIZED = (counts(2), input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
+_BATCHES = looks_at((0,), (0,), input_rank(0, 3, 4), output_rank(0, 3, 4), output_alike)
+_RESIZED = (input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
 _REVERSIBLE = (DType.INT32, DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT64, DType.BOOL)
 
 PREPARE: dict[str, PrepareRule] = {
@@ -153,9 +146,8 @@ PREPARE: dict[str, PrepareRule] = {
     "REVERSE_V2": looks_at(
         (0, 1),
         (0,),
-        counts(2),
         input_rank(1, 1),
-        input_rank(0, 0, SMALL_RANK),
+        input_rank(0, 0, MAX_SMALL_RANK),
         _reversed_axes,
         input_type(0, *_REVERSIBLE),
         input_type(1, DType.INT32),
@@ -165,15 +157,14 @@ PREPARE: dict[str, PrepareRule] = {
     "SPACE_TO_DEPTH": _space_to_depth,
     # The outputs and the tensor that is split are not looked at.
     "SPLIT": looks_at((0,), (), constant_input(0, "axis")),
-    "SPLIT_V": looks_at((2,), (), _three_inputs, constant_input(2, "axis")),
+    "SPLIT_V": looks_at((2,), (), constant_input(2, "axis")),
     "TRANSPOSE": looks_at(
-        (0, 1), (0,), counts(2), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
+        (0, 1), (0,), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
     ),
     "UNPACK": nothing,
 }
 
 
-LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
 LANES = 8  # of the vectors in which CMSIS-NN transposes bytes
 
 
@@ -190,9 +181,9 @@ def _constants(call: Call, position: int) -> tuple[int, ...]:
     return integers(tensor) if tensor.is_constant else ()
 
 
-def _concatenation_loops(call: Call) -> Work:
+def _concatenation_loops(call: Call) -> LoopCounts:
     """Along the axis, one piece of each input after the other."""
-    output_rank(0, 1, LARGEST_RANK)(call)
+    output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
     axis = integer(call, "axis") % len(result.shape)
     outer = prod(result.shape[:axis])
@@ -207,18 +198,18 @@ def _concatenation_loops(call: Call) -> Work:
         size = prod(call.required_input(position).shape[axis:]) * _element_bytes(result)
         parts.append(copied_evenly(size, outer, (start, whole), (0, size)))
         start += size
-    return Work(_type(result), together(*parts))
+    return LoopCounts(_type(result), together(*parts))
 
 
-def _pieces(call: Call, axis: int, tensor: Tensor, pieces: int) -> Work:
+def _pieces(call: Call, axis: int, tensor: Tensor, pieces: int) -> LoopCounts:
     outer = prod(tensor.shape[:axis])
     loops = {"axis": len(tensor.shape), "outer axis": axis, "tensor": pieces, "turn": outer, "piece": outer * pieces}
-    return Work(_type(tensor), loops | {"element": tensor.element_count})
+    return LoopCounts(_type(tensor), loops | {"element": tensor.element_count})
 
 
-def _split(axis_at: int, source_at: int) -> WorkRule:
-    def rule(call: Call) -> Work:
-        input_rank(source_at, 1, LARGEST_RANK)(call)
+def _split(axis_at: int, source_at: int) -> LoopRule:
+    def rule(call: Call) -> LoopCounts:
+        input_rank(source_at, 1, MAX_SMALL_RANK)(call)
         source = call.required_input(source_at)
         axis = (*_constants(call, axis_at), 0)[0] % len(source.shape)
         return _pieces(call, axis, source, len(call.operator.outputs))
@@ -226,19 +217,19 @@ def _split(axis_at: int, source_at: int) -> WorkRule:
     return rule
 
 
-def _pack(call: Call) -> Work:
-    output_rank(0, 1, LARGEST_RANK)(call)
+def _pack(call: Call) -> LoopCounts:
+    output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
     return _pieces(call, integer(call, "axis") % len(result.shape), result, len(call.operator.inputs))
 
 
-def _unpack(call: Call) -> Work:
-    input_rank(0, 1, LARGEST_RANK)(call)
+def _unpack(call: Call) -> LoopCounts:
+    input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     return _pieces(call, integer(call, "axis") % len(source.shape), source, len(call.operator.outputs))
 
 
-def _transpose(call: Call) -> Work:
+def _transpose(call: Call) -> LoopCounts:
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
         return _cmsis_transpose(call, source)
@@ -246,44 +237,44 @@ def _transpose(call: Call) -> Work:
     rank = len(result.shape)
     calls = sum(prod(result.shape[:axis]) for axis in range(1, rank))
     loops = {"step": calls, "row": prod(result.shape[:-1]), "element": result.element_count}
-    return Work(_type(source), {**dimensions(rank), **loops})
+    return LoopCounts(_type(source), {**dimensions(rank), **loops})
 
 
-def _cmsis_transpose(call: Call, source: Tensor) -> Work:
+def _cmsis_transpose(call: Call, source: Tensor) -> LoopCounts:
     """Matrices, and with vectors the two last axes, have a code of their own."""
     shape, rank = source.shape, len(source.shape)
     if rank == 1:
-        return Work("int8 CMSIS-NN vector", copied_evenly(source.size_bytes, 1))
+        return LoopCounts("int8 CMSIS-NN vector", copied_evenly(source.size_bytes, 1))
     last_two = rank == 2 or (rank == 4 and call.platform.mve and _constants(call, 1)[:2] == (0, 1))
     if not last_two:
         loops = {"plane": prod(shape[:-2]), "row": prod(shape[:-1]), "element": prod(shape)}
-        return Work("int8 CMSIS-NN", {"fourth axis": int(rank == 4), "volume": prod(shape[:-3]), **loops})
+        return LoopCounts("int8 CMSIS-NN", {"fourth axis": int(rank == 4), "volume": prod(shape[:-3]), **loops})
     matrices, (rows, columns) = prod(shape[:-2]), shape[-2:]
     if call.platform.mve:
         vectors = {"column": matrices * columns, "vector": matrices * columns * -(-rows // LANES)}
-        return Work("int8 CMSIS-NN matrix", {"matrix": matrices, **vectors})
-    return Work("int8 CMSIS-NN matrix", {"matrix": matrices, "row": matrices * rows, "element": prod(shape)})
+        return LoopCounts("int8 CMSIS-NN matrix", {"matrix": matrices, **vectors})
+    return LoopCounts("int8 CMSIS-NN matrix", {"matrix": matrices, "row": matrices * rows, "element": prod(shape)})
 
 
-def _reverse(call: Call) -> Work:
+def _reverse(call: Call) -> LoopCounts:
     """Elements from behind, or where axes lie behind the reversed ones, pieces."""
-    input_rank(0, 1, LARGEST_RANK)(call)
+    input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     rank = len(source.shape)
     axes = sorted(axis % rank for axis in _constants(call, 1)) or [0]
     inner = prod(source.shape[axes[-1] + 1 :])
     if len(axes) == rank:
-        return Work(f"{_type(source)} whole", {**dimensions(rank), "element": source.element_count})
+        return LoopCounts(f"{_type(source)} whole", {**dimensions(rank), "element": source.element_count})
     outer = prod(source.shape[: axes[0]])
     loops = {**dimensions(rank), "reversed axis": len(axes), "row": outer}
     if inner == 1:
-        return Work(_type(source), loops | {"element": source.element_count})
+        return LoopCounts(_type(source), loops | {"element": source.element_count})
     places = []
     for axis in range(axes[-1] + 1):
         stride = prod(source.shape[axis + 1 :]) * _element_bytes(source)
         found = [turn * stride for turn in range(source.shape[axis])]
         places.append(list(zip(reversed(found) if axis in axes else found, found, strict=True)))
-    return Work("pieces", together(loops, copied(inner * _element_bytes(source), *places)))
+    return LoopCounts("pieces", together(loops, copied(inner * _element_bytes(source), *places)))
 
 
 def _images(call: Call) -> None:
@@ -300,13 +291,13 @@ def _mode(call: Call) -> str:
     return "centers" if call.option("half_pixel_centers") else "edges"
 
 
-def _resize_bilinear(call: Call) -> Work:
+def _resize_bilinear(call: Call) -> LoopCounts:
     _images(call)
     source, result = call.required_input(0), call.required_output()
     batches, height, width, channels = result.shape
     rows = batches * height
     down, across = _between(call, source.shape[1], height), _between(call, source.shape[2], width)
-    return Work(
+    return LoopCounts(
         f"{_type(source)} {_mode(call)}",
         {
             "row": rows,
@@ -327,7 +318,7 @@ def _between(call: Call, size: int, made: int) -> int:
     return sum(not float32(float32((at + shift) * scale) - shift).is_integer() for at in range(made))
 
 
-def _resize_nearest(call: Call) -> Work:
+def _resize_nearest(call: Call) -> LoopCounts:
     _images(call)
     source, result = call.required_input(0), call.required_output()
     size = source.shape[3] * _element_bytes(source)
@@ -339,7 +330,7 @@ def _resize_nearest(call: Call) -> Work:
         "digit of a row": rows * _digits(_scale(call, source.shape[1], result.shape[1])),
         "digit of a pixel": rows * result.shape[2] * _digits(_scale(call, source.shape[2], result.shape[2])),
     }
-    return Work(f"{_type(source)} {_mode(call)}", together(loops, copied(size, *_nearest(call, size))))
+    return LoopCounts(f"{_type(source)} {_mode(call)}", together(loops, copied(size, *_nearest(call, size))))
 
 
 def _nearest(call: Call, size: int) -> tuple[Places, Places, Places]:
@@ -369,12 +360,12 @@ def _neighbours(call: Call, size: int, made: int) -> list[int]:
     return [min(floor((position + offset) * scale + rounding), size - 1) for position in range(made)]
 
 
-def _blocks_of_depth(call: Call) -> Work:
+def _blocks_of_depth(call: Call) -> LoopCounts:
     """The side that has height and width is walked through: the larger one."""
     _images(call)
     source, result = call.required_input(0), call.required_output()
     wide = max(source.shape, result.shape, key=lambda shape: shape[1] * shape[2])
-    return Work(_type(source), {"row": prod(wide[:2]), "pixel": prod(wide[:3]), "element": prod(wide)})
+    return LoopCounts(_type(source), {"row": prod(wide[:2]), "pixel": prod(wide[:3]), "element": prod(wide)})
 
 
 def _image(tensor: Tensor) -> tuple[int, int, int, int]:
@@ -403,7 +394,7 @@ def _inside(size: int, made: int, block: int, shift: int, before: int) -> list[t
     return [(at, place) for at, place in places if 0 <= place < size]
 
 
-def _space_to_batch(call: Call) -> Work:
+def _space_to_batch(call: Call) -> LoopCounts:
     """Each pixel of the output is copied, or filled where it lies outside."""
     source, result = call.required_input(0), call.required_output()
     (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
@@ -429,10 +420,10 @@ def _space_to_batch(call: Call) -> Work:
             outside[(line + place) % WORD] -= many * times
         for pixel, times in outside.items():
             parts.append(repeated(times, filled(size, (out * high * wide + pixel) * size)))
-    return Work("copy", together(*parts))
+    return LoopCounts("copy", together(*parts))
 
 
-def _batch_to_space(call: Call) -> Work:
+def _batch_to_space(call: Call) -> LoopCounts:
     """Each pixel of the input is copied, unless it is cropped away."""
     source, result = call.required_input(0), call.required_output()
     (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
@@ -453,10 +444,10 @@ def _batch_to_space(call: Call) -> Work:
                 [(column * size, at * size) for at, column in columns],
             )
         )
-    return Work("copy", together(*parts))
+    return LoopCounts("copy", together(*parts))
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "BATCH_TO_SPACE_ND": _batch_to_space,
     "CONCATENATION": _concatenation_loops,
     "DEPTH_TO_SPACE": _blocks_of_depth,

@@ -17,7 +17,6 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    counts,
     demand,
     float32,
     input_rank,
@@ -30,7 +29,7 @@ from edgetool.operators.call import (
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Work, WorkRule, copied_shapes, near_largest
+from edgetool.operators.loops import LoopCounts, LoopRule, copied_shapes, near_largest
 
 TABLE_BYTES = 2 * 513  # LUTSize<int16_t>
 LOG_SOFTMAX_SCALE, LOG_SOFTMAX_ZERO_POINT = 16 / 256, 127
@@ -46,7 +45,6 @@ MADE = {
 
 
 def _prepare_softmax(call: Call) -> Iterator[Request]:
-    counts(1)(call)
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     demand(call, len(source.shape) > 0, "does not support a scalar")
@@ -80,7 +78,7 @@ def _check_exponent(call: Call, beta: float) -> None:
 
 def _prepare_log_softmax(call: Call) -> Iterator[Request]:
     """Types other than int8 pass; Invoke takes float32 only."""
-    yield from looks_at((0,), (0,), counts(1), output_alike, same_shape)(call)
+    yield from looks_at((0,), (0,), output_alike, same_shape)(call)
     if call.required_input(0).dtype == DType.INT8:
         yield persistent("parameters", call.platform.size_of("LogSoftmaxOpData"))
         _check_output(call, LOG_SOFTMAX_ZERO_POINT, LOG_SOFTMAX_SCALE, True)
@@ -96,7 +94,6 @@ PREPARE: dict[str, PrepareRule] = {
     "L2_NORMALIZATION": looks_at(
         (0,),
         (0,),
-        counts(1),
         input_rank(0, 0, 4),
         output_type(0, DType.FLOAT32, DType.INT8),
         output_alike,
@@ -111,10 +108,10 @@ INTEGER_BITS = 5  # of a scaled difference from the row's largest
 INT16_STEPS, TABLE_RANGE = 2**16 - 1, 10.0  # of the table of exponentials
 
 
-def _rows(source: Tensor, path: str, **loops: int) -> Work:
+def _rows(source: Tensor, path: str, **loops: int) -> LoopCounts:
     rows = prod(source.shape[:-1])
     shapes = copied_shapes(source.shape)
-    return Work(path, {**shapes, "row": rows, "element": source.element_count, **loops})
+    return LoopCounts(path, {**shapes, "row": rows, "element": source.element_count, **loops})
 
 
 def _float_exponentials(source: Tensor) -> int:
@@ -122,7 +119,7 @@ def _float_exponentials(source: Tensor) -> int:
     return source.element_count - prod(source.shape[:-1])
 
 
-def _softmax_loops(call: Call) -> Work:
+def _softmax_loops(call: Call) -> LoopCounts:
     source, result = call.required_input(0), call.required_output()
     path = source.dtype.name.lower()
     if source.dtype == DType.FLOAT32:
@@ -150,19 +147,19 @@ def _exponentials(source: Tensor, beta: float) -> int:
     return round(prod(source.shape[:-1]) * near_largest(source.shape[-1], radius))
 
 
-def _log_softmax_loops(call: Call) -> Work:
+def _log_softmax_loops(call: Call) -> LoopCounts:
     source = call.required_input(0)
     if source.dtype == DType.FLOAT32:
         return _rows(source, "float32", exponential=_float_exponentials(source))
     return _rows(source, "int8", exponential=_exponentials(source, 1.0))
 
 
-def _l2_normalization(call: Call) -> Work:
+def _l2_normalization(call: Call) -> LoopCounts:
     source = call.required_input(0)
     return _rows(source, source.dtype.name.lower())
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "L2_NORMALIZATION": _l2_normalization,
     "LOG_SOFTMAX": _log_softmax_loops,
     "SOFTMAX": _softmax_loops,

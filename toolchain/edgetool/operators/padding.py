@@ -14,13 +14,12 @@ from math import prod
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import (
-    INT_BYTES,
+    INT32_BYTES,
     Call,
     Condition,
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
     input_rank,
     input_type,
@@ -34,9 +33,9 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
     Loops,
-    Work,
-    WorkRule,
     copied,
     copied_evenly,
     dimensions,
@@ -51,9 +50,6 @@ LARGEST_RANK = 5
 
 
 def _prepare_pad(call: Call) -> Iterator[Request]:
-    inputs = len(call.operator.inputs)
-    demand(call, inputs in (2, 3), f"requires 2 or 3 inputs, not {inputs}")
-    counts(inputs)(call)
     source, paddings, value, result = (
         call.required_input(0), call.required_input(1), call.input(2), call.required_output()
     )  # fmt: skip
@@ -100,8 +96,8 @@ def _prepare_mirror_pad(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
     demand(call, len(paddings) == 2 and paddings[0] == rank, f"requires paddings for {rank} dimensions, not {paddings}")
-    yield scratch("strides of the output", INT_BYTES * rank)
-    yield scratch("strides of the input", INT_BYTES * rank)
+    yield scratch("strides of the output", INT32_BYTES * rank)
+    yield scratch("strides of the input", INT32_BYTES * rank)
 
 
 def _broadcast_fits(call: Call) -> None:
@@ -137,7 +133,6 @@ PREPARE: dict[str, PrepareRule] = {
     "BROADCAST_TO": looks_at(
         (0, 1),
         (0,),
-        counts(2),
         input_rank(0, 0, LARGEST_RANK),
         input_type(1, DType.INT32, DType.INT64),
         output_alike,
@@ -180,11 +175,11 @@ def _around(call: Call, rank: int) -> list[tuple[int, int]]:
     return around
 
 
-def _pad_loops(call: Call) -> Work:
+def _pad_loops(call: Call) -> LoopCounts:
     """Images that grow in height and width only have a copy of the code of their own (PadImageStyle)."""
     source = call.required_input(0)
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
-        return Work("int8 CMSIS-NN", _cmsis_pad(call, vectors=call.platform.mve))
+        return LoopCounts("int8 CMSIS-NN", _cmsis_pad(call, vectors=call.platform.mve))
     shape, around = _extended(call.required_output().shape, PADDED_RANK), _around(call, PADDED_RANK)
     loops = {"axis 3": prod(shape[:4]), "axis 2": prod(shape[:3])}
     inside = 1  # the elements of the output for which all axes before lie inside
@@ -196,7 +191,7 @@ def _pad_loops(call: Call) -> Work:
         inside *= size - before - after
     image = len(source.shape) == IMAGE_RANK and around[1] == around[4] == (0, 0) and source.dtype in IMAGE_TYPES
     name = source.dtype.name.lower()
-    return Work(f"{name} image" if image else name, loops | {"inside": inside})
+    return LoopCounts(f"{name} image" if image else name, loops | {"inside": inside})
 
 
 def _cmsis_pad(call: Call, *, vectors: bool) -> Loops:
@@ -241,23 +236,23 @@ def _vectors(what: str, size: int) -> Loops:
     return {f"{what} block": 1, f"{what} vector": -(-size // VECTOR_BYTES)}
 
 
-def _mirror_pad_loops(call: Call) -> Work:
+def _mirror_pad_loops(call: Call) -> LoopCounts:
     """Every element finds its place in the input anew, axis by axis."""
     result = call.required_output()
-    return Work(
+    return LoopCounts(
         result.dtype.name.lower(),
         {"element": result.element_count, "axis of an element": result.element_count * len(result.shape)},
     )
 
 
-def _broadcast(call: Call) -> Work:
+def _broadcast(call: Call) -> LoopCounts:
     """From the last axis that grows outwards: what is made once is copied as often as the axis is long."""
     source, result = call.required_input(0), call.required_output()
     element = max(result.dtype.bits // 8, 1)
     before, after = _extended(source.shape, BROADCAST_RANK), _extended(result.shape, BROADCAST_RANK)
     growing = [axis for axis in range(BROADCAST_RANK) if before[axis] != after[axis]]
     if not growing:
-        return Work("same shape", copied_evenly(source.size_bytes, 1))
+        return LoopCounts("same shape", copied_evenly(source.size_bytes, 1))
     last, parts = growing[-1], []
     block = prod(after[last + 1 :]) * element
     runs = prod(before[:last])
@@ -266,15 +261,15 @@ def _broadcast(call: Call) -> Work:
     for axis in growing[:-1]:
         block = prod(after[axis + 1 :]) * element
         parts.append(repeated(prod(before[:axis]), copied_evenly(block, after[axis] - 1, (block, block))))
-    return Work("copy", together(*parts))
+    return LoopCounts("copy", together(*parts))
 
 
-def _fill(call: Call) -> Work:
+def _fill(call: Call) -> LoopCounts:
     result = call.required_output()
-    return Work(result.dtype.name.lower(), {**dimensions(len(result.shape)), "element": result.element_count})
+    return LoopCounts(result.dtype.name.lower(), {**dimensions(len(result.shape)), "element": result.element_count})
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "BROADCAST_TO": _broadcast,
     "FILL": _fill,
     "MIRROR_PAD": _mirror_pad_loops,

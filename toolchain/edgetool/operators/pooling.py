@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from edgetool.model.rules import windows
 from edgetool.model.types import DType
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
-    counts,
     demand,
     dims_copy,
     float32,
@@ -33,9 +34,8 @@ from edgetool.operators.call import (
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Axis, Loops, Places, Work, WorkRule, axis, copied, together
+from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Places, axis, copied, together
 
-QUANTIZED = (DType.INT8, DType.INT16)
 SCALE_TOLERANCE = 1e-6
 
 
@@ -43,8 +43,8 @@ def _prepare_pool(call: Call) -> Iterator[Request]:
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
-    input_type(0, DType.FLOAT32, *QUANTIZED)(call)
-    if source.dtype in QUANTIZED:
+    input_type(0, DType.FLOAT32, *QUANTIZED_TYPES)(call)
+    if source.dtype in QUANTIZED_TYPES:
         near = abs(float32(scale(source) - scale(result))) <= SCALE_TOLERANCE
         alike = near and zero_point(source) == zero_point(result)
         demand(call, alike, "requires an output quantized like the input")
@@ -58,7 +58,7 @@ def _average_pool(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
     source, result = call.required_input(0), call.required_output()
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         channels = min((*source.shape[3:4], *result.shape[3:4]), default=0)
         size = cmsis_nn.average_pool(channels, dsp=call.platform.dsp, mve=call.platform.mve)
         if size > 0:
@@ -67,7 +67,6 @@ def _average_pool(call: Call) -> Iterator[Request]:
 
 def _l2_pool(call: Call) -> Iterator[Request]:
     """The output's size is calculated; one of 0 is taken for a dynamic tensor."""
-    counts(1)(call)
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(0)
     for condition in (input_rank(0, 4), output_rank(0, 4), output_alike, input_type(0, DType.FLOAT32)):
@@ -76,16 +75,9 @@ def _l2_pool(call: Call) -> Iterator[Request]:
     for dimension, side in ((1, "h"), (2, "w")):
         size = call.required_input(0).shape[dimension]
         window = integer(call, "filter_height" if side == "h" else "filter_width")
-        made = _windows(call, size, window, integer(call, f"stride_{side}"))
+        stride = integer(call, f"stride_{side}")
+        made = windows(call.option("padding"), size, window, stride) if min(window, stride) > 0 else 0
         demand(call, made > 0, f"cannot produce an output from {size} elements with a window of {window}")
-
-
-def _windows(call: Call, size: int, window: int, stride: int) -> int:
-    """The positions of a window along one side (padding.h)."""
-    if window <= 0 or stride <= 0:
-        return 0
-    uncovered = {"SAME": 1, "VALID": window}.get(str(call.option("padding", "")), size + stride)
-    return (size + stride - uncovered) // stride
 
 
 PREPARE: dict[str, PrepareRule] = {
@@ -265,20 +257,20 @@ def _first_places(pool: Pool) -> tuple[Places, Places, Places]:
 LoopsOf = Callable[[Pool], Loops]
 
 
-def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> WorkRule:
+def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> LoopRule:
     """The rule of an operator for which CMSIS-NN has code for vectors, the DSP extension, and neither, by type."""
 
-    def rule(call: Call) -> Work:
+    def rule(call: Call) -> LoopCounts:
         dtype, pool, build = call.required_input(0).dtype, _pool_loops(call), call.platform
         if not build.cmsis_nn or dtype not in plain:
-            return Work(dtype.name.lower(), _each_output(pool))
+            return LoopCounts(dtype.name.lower(), _each_output(pool))
         loops = vector if build.mve else dsp if build.dsp else plain[dtype]
-        return Work(f"{dtype.name.lower()} CMSIS-NN", loops(pool))
+        return LoopCounts(f"{dtype.name.lower()} CMSIS-NN", loops(pool))
 
     return rule
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "AVERAGE_POOL_2D": _rule(
         _each_vector, _each_pixel, {DType.INT8: _each_output_unclipped, DType.INT16: _each_output}
     ),

@@ -15,6 +15,7 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    INT32_BYTES,
     Call,
     PrepareRule,
     Request,
@@ -39,13 +40,12 @@ from edgetool.operators.cmsis_nn import (
     vector_product_svdf,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
-from edgetool.operators.loops import Loops, Work, WorkRule, named, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, named, repeated, together
 from edgetool.target.platform import Platform
 
-FLOAT_BYTES = INT32_BYTES = 4
+FLOAT_BYTES = 4
 INT64_BYTES = 8
 
-SVDF_INPUTS = 5
 BIAS_TOLERANCE = 1e-5
 
 LSTM_INPUTS = 24
@@ -62,14 +62,12 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     source, features, times = (call.required_input(position) for position in range(3))
     state, result = call.required_input(4), call.required_output()
     yield from call.temporary_inputs(0, 1, 2, 3, 4)
-    demand(call, len(call.operator.inputs) == SVDF_INPUTS, f"requires exactly {SVDF_INPUTS} inputs")
     for position in (0, 1, 2, 4):
         input_rank(position, 2)(call)
     filters, memory = features.shape[0], times.shape[1]
     rank = integer(call, "rank")
     demand(call, rank != 0 and filters % rank == 0, f"does not support {filters} filters with a rank of {rank}")
     input_type(0, DType.FLOAT32, DType.INT8)(call)
-    demand(call, len(call.operator.outputs) == 1, "has only one output")
     yield from call.temporary_outputs(0)
     output_rank(0, 2)(call)
     batch, units = source.shape[0], filters // rank
@@ -113,8 +111,8 @@ def _check_quantized_svdf(call: Call) -> None:
 
 def _prepare_lstm(call: Call) -> Iterator[Request]:
     """Only Keras' LSTM: no peepholes, projection or layer norms. Its intermediates are not looked at."""
-    inputs, outputs = len(call.operator.inputs), len(call.operator.outputs)
-    demand(call, inputs == LSTM_INPUTS and outputs == 1, f"requires exactly {LSTM_INPUTS} inputs and one output")
+    inputs = len(call.operator.inputs)
+    demand(call, inputs == LSTM_INPUTS, f"requires exactly {LSTM_INPUTS} inputs and one output")
     yield from call.temporary_inputs(*range(LSTM_INPUTS))
     yield from call.temporary_outputs(0)
     _check_lstm_tensors(call)
@@ -181,7 +179,7 @@ GATE_COUNT = 4
 INT16_BYTES = 2
 
 
-def _svdf_loops(call: Call) -> Work:
+def _svdf_loops(call: Call) -> LoopCounts:
     source, features, times = (call.required_input(position) for position in range(3))
     batch, depth = source.shape
     filters, memory = features.shape[0], times.shape[1]
@@ -197,7 +195,7 @@ def _svdf_loops(call: Call) -> Work:
             "state product": cells,
             "unit": batch * units,
         }
-        return Work("reference float32" if state == "float32" else f"reference int8, {state} state", loops)
+        return LoopCounts("reference float32" if state == "float32" else f"reference int8, {state} state", loops)
     product = vector_product_s8 if state == "int8" else vector_product_svdf
     loops = together(
         {"state shifted": cells, "batch": batch, "unit": batch * units, "filter": batch * filters},
@@ -206,7 +204,7 @@ def _svdf_loops(call: Call) -> Work:
         {"4 units written": -(-batch * units // 4) if call.platform.mve else 0},
     )
     # A rank of 1 adds the bias in a loop of its own.
-    return Work(f"int8, {state} state" + (", rank 1" if units == filters else ""), loops)
+    return LoopCounts(f"int8, {state} state" + (", rank 1" if units == filters else ""), loops)
 
 
 def _times(memory: int, state: str, platform: Platform) -> Loops:
@@ -216,7 +214,7 @@ def _times(memory: int, state: str, platform: Platform) -> Loops:
     return {f"by {step}": memory // step, "by 1": memory % step}
 
 
-def _lstm_loops(call: Call) -> Work:
+def _lstm_loops(call: Call) -> LoopCounts:
     """Every step runs four gates over input and hidden state; all batches of a step at once where time comes first."""
     source, hidden = call.required_input(0), call.required_input(HIDDEN)
     major = bool(call.option("time_major", False))
@@ -231,7 +229,7 @@ def _lstm_loops(call: Call) -> Work:
         hidden_steps = repeated(runs - first, {"product": GATE_COUNT * cells * units})
         # The first run starts with a hidden state of zeros, by which floating point in software multiplies faster.
         zeros = {"product of zeros": first * GATE_COUNT * cells * units}
-        return Work(f"reference {dtype}", together(repeated(runs, step), hidden_steps, zeros))
+        return LoopCounts(f"reference {dtype}", together(repeated(runs, step), hidden_steps, zeros))
     # Without a hidden state the first step of each sequence has no product with it.
     product = _gate_s8 if source.dtype == DType.INT8 else vector_product_s16
     step = together(
@@ -242,14 +240,14 @@ def _lstm_loops(call: Call) -> Work:
     )
     hidden_steps = {"hidden step": 1, **repeated(GATE_COUNT * at_once, product(units, units, call.platform))}
     sequences = {"sequence": batch, "sequence cell": batch * units} if not major else {}
-    return Work(dtype, together(sequences, repeated(runs, step), repeated(runs - first, hidden_steps)))
+    return LoopCounts(dtype, together(sequences, repeated(runs, step), repeated(runs - first, hidden_steps)))
 
 
 def _gate_s8(units: int, depth: int, platform: Platform) -> Loops:
     return vector_product_s8(units, depth, platform, unrolled=False)
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "SVDF": _svdf_loops,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_loops,
 }

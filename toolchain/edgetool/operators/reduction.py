@@ -15,12 +15,13 @@ from operator import mul
 
 from edgetool.model.types import DType
 from edgetool.operators.call import (
+    INT32_BYTES,
+    MAX_SMALL_RANK,
     Call,
     Condition,
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
     input_rank,
     input_type,
@@ -35,9 +36,8 @@ from edgetool.operators.call import (
     scratch,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Loops, Work, WorkRule
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops
 
-INT32_BYTES = 4
 SUM_SHIFT = 20  # kCumSumIntegerShift
 
 
@@ -66,7 +66,6 @@ def _all(call: Call) -> Iterator[Request]:
 def _simple(call: Call) -> Iterator[Request]:
     """PrepareSimple: the output is looked at for int8 only."""
     yield from call.temporary_inputs(0)
-    counts(2)(call)
     yield from call.temporary_inputs(1)
     input_type(1, DType.INT32)(call)
     if call.required_input(0).dtype == DType.INT8:
@@ -85,7 +84,6 @@ def _iterators(call: Call) -> Iterator[Request]:
 
 
 def _cumulative_sum(call: Call) -> Iterator[Request]:
-    counts(2)(call)
     source, axis, result = call.required_input(0), call.required_input(1), call.required_output()
     yield from call.temporary_inputs(0, 1)
     input_type(0, DType.FLOAT32, DType.INT8)(call)
@@ -115,7 +113,6 @@ PREPARE: dict[str, PrepareRule] = {
 
 
 EULER = 0.57721566
-LARGEST_RANK = 6  # RuntimeShape::kMaxSmallSize
 
 
 def _axes(call: Call) -> tuple[int, ...]:
@@ -125,9 +122,9 @@ def _axes(call: Call) -> tuple[int, ...]:
     return tuple(dict.fromkeys(axis % rank for axis in axes)) if rank else ()
 
 
-def _reduction(call: Call) -> Work:
+def _reduction(call: Call) -> LoopCounts:
     """Each element of the input finds its place in the output anew, axis by axis."""
-    return Work(call.required_input(0).dtype.name.lower(), _scattered(call))
+    return LoopCounts(call.required_input(0).dtype.name.lower(), _scattered(call))
 
 
 def _scattered(call: Call) -> Loops:
@@ -147,14 +144,14 @@ def _scattered(call: Call) -> Loops:
     }
 
 
-def _mean(call: Call) -> Work:
+def _mean(call: Call) -> LoopCounts:
     """Floats over height and width of images have a code of their own."""
     source = call.required_input(0)
     image = len(source.shape) == 4 and set(_axes(call)) == {1, 2} and call.required_input(1).element_count == 2
     if source.dtype == DType.FLOAT32 and image and call.option("keep_dims", False):
         outputs = source.shape[0] * source.shape[3]
         rows = outputs * source.shape[1]
-        return Work("float32 image", {"output": outputs, "row": rows, "element": rows * source.shape[2]})
+        return LoopCounts("float32 image", {"output": outputs, "row": rows, "element": rows * source.shape[2]})
     return _reduction(call)
 
 
@@ -163,13 +160,13 @@ def _harmonic(count: int) -> float:
     return log(count) + EULER + 1 / (2 * count) if count > 0 else 1
 
 
-def _extreme(call: Call) -> Work:
+def _extreme(call: Call) -> LoopCounts:
     """The n-th element in random order is a new extreme once in n times."""
-    input_rank(0, 1, LARGEST_RANK)(call)
+    input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     axis = _axes(call)[0]
     outputs, size = source.element_count // max(source.shape[axis], 1), source.shape[axis]
-    return Work(
+    return LoopCounts(
         source.dtype.name.lower(),
         {
             "turn": prod(source.shape[:axis]),
@@ -180,16 +177,16 @@ def _extreme(call: Call) -> Work:
     )
 
 
-def _running_sum(call: Call) -> Work:
+def _running_sum(call: Call) -> LoopCounts:
     """Backwards, and without the element itself, are a code of their own each."""
     source, axis = call.required_input(0), _axes(call)[0]
     ways = [way for way in ("exclusive", "reverse") if call.option(way)]
     rows = source.element_count // max(source.shape[axis], 1)
     loops = {"lane": prod(source.shape[axis + 1 :]), "row": rows, "element": source.element_count}
-    return Work(" ".join([source.dtype.name.lower(), *ways]), loops)
+    return LoopCounts(" ".join([source.dtype.name.lower(), *ways]), loops)
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "ARG_MAX": _extreme,
     "ARG_MIN": _extreme,
     "CUMSUM": _running_sum,

@@ -1,4 +1,4 @@
-"""Every operator that edgetool knows, one entry each, from the families."""
+"""Every operator that edgetool knows: the entries of all families, and the questions that other packages ask them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 from edgetool.model.types import Operator
 from edgetool.operators.call import Call, KernelRefusal
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.loops import TooLongError, Work
+from edgetool.operators.loops import LoopCounts, TooLongError
 
 # The operators of each family, which is a module of this package.
 FAMILIES: dict[str, str] = {
@@ -39,14 +39,14 @@ FAMILIES: dict[str, str] = {
 }
 # The custom operators that TFLM includes, by their custom code.
 CUSTOM_FAMILIES: dict[str, str] = {
-    "custom": "CIRCULAR_BUFFER TFLM_DECODE TFLite_Detection_PostProcess",
+    "custom": "BasicClassifier CIRCULAR_BUFFER TFLM_DECODE TFLite_Detection_PostProcess",
     "signal": """
         SignalDelay SignalEnergy SignalFftAutoScale SignalFilterBank SignalFilterBankLog
         SignalFilterBankSpectralSubtraction SignalFilterBankSquareRoot SignalFramer SignalIrfft SignalOverlapAdd
         SignalPCAN SignalRfft SignalStacker SignalWindow
     """,
 }
-# Other operators of the schema: TFLM lacks them, or asks for nothing that is known; none multiplies and accumulates.
+# Other operators of the schema: TFLM does not support them, or their kernels are not described; they have no MACs.
 OTHERS = """
 ATAN2 BITCAST BITWISE_XOR DELEGATE DENSIFY DILATE FAKE_QUANT GELU LOCAL_RESPONSE_NORMALIZATION MATRIX_DIAG
 MATRIX_SET_DIAG NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 ONE_HOT POW RANGE RANK REDUCE_ANY REDUCE_PROD
@@ -84,24 +84,25 @@ def _entries(family: str) -> dict[str, OperatorEntry]:
 
 OPERATORS = _Entries(FAMILIES, OTHERS)
 CUSTOM_OPERATORS = _Entries(CUSTOM_FAMILIES)
-# Rules walk along the sides of images; so many elements in a row are more than any of these devices takes.
+# Loop rules iterate along the sides of images; no supported device has memory for a longer side.
 LONGEST_SIDE = 2**17
 
 
 def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = None) -> OperatorEntry | None:
-    """The operator's entry; one of `custom` (by custom code) goes before TFLM's own. None where there is none."""
+    """Return the operator's entry; one of `custom` (by custom code) precedes TFLM's own. None if there is none."""
     if operator.code != "CUSTOM":
         return OPERATORS.get(operator.code)
     name = operator.custom_code or ""
     return (custom or {}).get(name) or CUSTOM_OPERATORS.get(name)
 
 
-def work_of(call: Call) -> Work | None:
-    """The work of one run of the operator's kernel on this build; None where there is no rule for it, or for tensors
-    with sides that no device holds.
+def loop_counts_of(call: Call) -> LoopCounts | None:
+    """Return the loop counts of one run of the operator's kernel on this build.
 
-    Raises KernelRefusal for tensors that do not fit each other: a kernel that takes them reads beyond their ends, and
-    what it executes follows from no shape.
+    None if there is no rule for it, or if a side of a tensor is longer than LONGEST_SIDE.
+
+    Raises KernelRefusal for tensors that do not fit each other: a kernel that accepts them reads beyond their ends, and
+    what it executes does not follow from their shapes.
     """
     operator = call.operator
     entry = entry_of(operator)
@@ -121,13 +122,13 @@ def work_of(call: Call) -> Work | None:
 
 
 def check_bounds(call: Call) -> None:
-    """Raises KernelRefusal when the kernel, whose Prepare takes the operator, would leave its tensors."""
+    """Raise KernelRefusal if Eval would access memory outside its tensors although Prepare accepts the operator."""
     entry = entry_of(call.operator)
     if entry is not None and entry.bounds is not None:
         entry.bounds(call)
 
 
 def constant_passes(call: Call) -> int:
-    """The times that one run of the operator reads all its constants, TFLM's own kernels assumed."""
+    """Return how often one run of the operator reads all its constants, assuming TFLM's own kernels."""
     entry = entry_of(call.operator)
     return 1 if entry is None or entry.passes is None else max(1, entry.passes(call))

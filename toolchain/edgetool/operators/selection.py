@@ -22,7 +22,6 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
     dims_copy,
     input_rank,
@@ -37,7 +36,17 @@ from edgetool.operators.call import (
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Loops, Places, Work, WorkRule, copied, copied_evenly, dimensions, together, walk
+from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
+    Loops,
+    Places,
+    copied,
+    copied_evenly,
+    dimensions,
+    together,
+    walk,
+)
 
 GATHER_ND_INDICES = 5
 
@@ -72,7 +81,6 @@ def _prepare_gather_nd(call: Call) -> Iterator[Request]:
 
 
 def _prepare_embedding_lookup(call: Call) -> Iterator[Request]:
-    counts(2)(call)
     lookup, value, result = call.required_input(0), call.required_input(1), call.required_output()
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
@@ -129,21 +137,20 @@ def _update_fits(call: Call) -> None:
 
 
 _GATHERED = looks_at(
-    (0, 1), (0,), counts(2), input_type(1, DType.INT32), input_type(0, DType.FLOAT32, DType.INT8)
+    (0, 1), (0,), input_type(1, DType.INT32), input_type(0, DType.FLOAT32, DType.INT8)
 )  # fmt: skip
 
 PREPARE: dict[str, PrepareRule] = {
     "DYNAMIC_UPDATE_SLICE": looks_at(
-        (0, 1, 2), (0,), counts(3), inputs_alike, input_type(2, DType.INT32, DType.INT64), _update_fits
+        (0, 1, 2), (0,), inputs_alike, input_type(2, DType.INT32, DType.INT64), _update_fits
     ),
     "EMBEDDING_LOOKUP": _prepare_embedding_lookup,
     "GATHER": _prepare_gather,
     "GATHER_ND": _prepare_gather_nd,
-    "SLICE": looks_at((0, 1, 2), (0,), counts(3)),
+    "SLICE": looks_at((0, 1, 2), (0,)),
     "STRIDED_SLICE": looks_at(
         (0, 1, 2, 3),
         (0,),
-        counts(4),
         input_rank(0, 0, 4),
         constant_input(1, "begin"),
         constant_input(2, "end"),
@@ -166,13 +173,13 @@ def _nested(sizes: tuple[int, ...]) -> Loops:
     return {f"turn of axis {axis}": turns for axis, turns in enumerate(accumulate(extended, mul))}
 
 
-def _slice(call: Call) -> Work:
+def _slice(call: Call) -> LoopCounts:
     result, wide = call.required_output(), call.required_input(1).dtype == DType.INT64
     loops = {"int32 bounds": int(not wide), "int64 bound": len(result.shape) * wide}
-    return Work(result.dtype.name.lower(), {**loops, **dimensions(len(result.shape)), **_nested(result.shape)})
+    return LoopCounts(result.dtype.name.lower(), {**loops, **dimensions(len(result.shape)), **_nested(result.shape)})
 
 
-def _strided_slice(call: Call) -> Work:
+def _strided_slice(call: Call) -> LoopCounts:
     """Rows are copied, unless the last axis has a stride: then elements are. An axis that goes away has one of them."""
     source, result = call.required_input(0), call.required_output()
     gone, rank = integer(call, "shrink_axis_mask"), len(source.shape)
@@ -182,7 +189,7 @@ def _strided_slice(call: Call) -> Work:
     demand(call, min(len(begins), len(strides)) >= rank, f"requires bounds for {rank} dimensions")
     loops = {**dimensions(rank), **_nested(sizes)}
     if rank and strides[-1] != 1:
-        return Work(result.dtype.name.lower(), loops | {"element backwards": prod(sizes) * (strides[-1] < 0)})
+        return LoopCounts(result.dtype.name.lower(), loops | {"element backwards": prod(sizes) * (strides[-1] < 0)})
     starts = [
         _start(begin, size, stride, masked=bool(integer(call, "begin_mask") >> axis & 1))
         for axis, (begin, size, stride) in enumerate(zip(begins, source.shape, strides, strict=False))
@@ -191,7 +198,7 @@ def _strided_slice(call: Call) -> Work:
     del loops[f"turn of axis {SLICED_RANK - 1}"]
     rows = _rows(source, starts, strides, sizes)
     places = [[(made, found) for found, made in axis] for axis in rows]
-    return Work(f"{result.dtype.name.lower()} rows", together(loops, copied(size, *places)))
+    return LoopCounts(f"{result.dtype.name.lower()} rows", together(loops, copied(size, *places)))
 
 
 def _rows(tensor: Tensor, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[Places]:
@@ -223,7 +230,7 @@ def _positions(tensor: Tensor) -> tuple[int, ...]:
     return integers(tensor) if tensor.is_constant else tuple(range(tensor.element_count))
 
 
-def _gather_loops(call: Call) -> Work:
+def _gather_loops(call: Call) -> LoopCounts:
     source, given = call.required_input(0), call.required_input(1)
     axis = integer(call, "axis") % max(len(source.shape), 1)
     batches = integer(call, "batch_dims")
@@ -244,10 +251,10 @@ def _gather_loops(call: Call) -> Work:
         for one in range(batch)
     ]
     loops = {"axis": len(source.shape), "batch": batch, "turn": batch * outer}
-    return Work(source.dtype.name.lower(), together(loops, *parts))
+    return LoopCounts(source.dtype.name.lower(), together(loops, *parts))
 
 
-def _gather_nd_loops(call: Call) -> Work:
+def _gather_nd_loops(call: Call) -> LoopCounts:
     source, given = call.required_input(0), call.required_input(1)
     depth = given.shape[-1]
     demand(call, given.element_count <= len(_positions(given)), "requires constant indices")
@@ -261,26 +268,26 @@ def _gather_nd_loops(call: Call) -> Work:
         for at in range(number)
     ]
     places = [(at * size, start * _element_bytes(source)) for at, start in enumerate(starts)]
-    return Work("copy", together({"axis": len(source.shape), "index": number * depth}, copied(size, places)))
+    return LoopCounts("copy", together({"axis": len(source.shape), "index": number * depth}, copied(size, places)))
 
 
-def _embedding_lookup_loops(call: Call) -> Work:
+def _embedding_lookup_loops(call: Call) -> LoopCounts:
     """Rows are copied, or dequantized element by element."""
     given, table, result = call.required_input(0), call.required_input(1), call.required_output()
     columns = prod(table.shape[1:])
     if table.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
-        return Work("int8 to float32", {"row": given.element_count, "element": given.element_count * columns})
+        return LoopCounts("int8 to float32", {"row": given.element_count, "element": given.element_count * columns})
     size = columns * _element_bytes(table)
     places = [(at * size, row * size) for at, row in enumerate(_positions(given))]
-    return Work("copy", copied(size, places))
+    return LoopCounts("copy", copied(size, places))
 
 
-def _update(call: Call) -> Work:
+def _update(call: Call) -> LoopCounts:
     """All is copied, and then the update over it, row by row; an update of everything is copied alone."""
     source, update = call.required_input(0), call.required_input(1)
     whole = copied_evenly(source.size_bytes, 1)
     if source.element_count == update.element_count:
-        return Work("whole", together(dimensions(len(source.shape)), whole))
+        return LoopCounts("whole", together(dimensions(len(source.shape)), whole))
     rank = len(source.shape)
     demand(call, len(_positions(call.required_input(2))) >= rank, f"requires a start for {rank} dimensions")
     starts = [
@@ -289,10 +296,10 @@ def _update(call: Call) -> Work:
     ]
     rows = _rows(source, starts, [1] * rank, update.shape)
     steps = {**dimensions(rank), "step": sum(accumulate(update.shape[:-1], mul))}
-    return Work("copy", together(steps, whole, copied(update.shape[-1] * _element_bytes(source), *rows)))
+    return LoopCounts("copy", together(steps, whole, copied(update.shape[-1] * _element_bytes(source), *rows)))
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "DYNAMIC_UPDATE_SLICE": _update,
     "EMBEDDING_LOOKUP": _embedding_lookup_loops,
     "GATHER": _gather_loops,

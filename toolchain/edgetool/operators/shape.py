@@ -8,7 +8,7 @@ copy bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 
 from edgetool.model.types import DType
@@ -18,19 +18,18 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
     demand,
-    dims_copy,
     input_rank,
     input_type,
     inputs_alike,
     integers,
     looks_at,
+    nothing,
     output_alike,
     output_rank,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Work, WorkRule, copied_evenly, together
+from edgetool.operators.loops import LoopCounts, LoopRule, copied_evenly, together
 
 SQUEEZED_RANK = 8
 # TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT (builtin_op_data.h)
@@ -47,23 +46,13 @@ def _reshape(call: Call) -> Iterator[Request]:
     demand(
         call, rank <= PARSED_DIMENSIONS, f"supports at most {PARSED_DIMENSIONS} dimensions in its options, not {rank}"
     )
-    inputs = len(call.operator.inputs)
-    demand(call, inputs in (1, 2), f"requires 1 or 2 inputs, not {inputs}")
-    counts(inputs)(call)
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
     # Old files give a scalar the shape (0).
-    shape = () if inputs == 1 and result.shape == (0,) else result.shape
-    open_dimensions = shape.count(-1)
-    demand(call, open_dimensions <= 1, "supports only one dimension of -1")
-    known = prod(size for size in shape if size != -1)
-    if open_dimensions:
-        yield dims_copy(result)
-        demand(call, known != 0, f"cannot infer a dimension of {shape}")
+    shape = () if len(call.operator.inputs) == 1 and result.shape == (0,) else result.shape
     output_alike(call)
-    fits = source.element_count % known == 0 if open_dimensions else source.element_count == known
-    demand(call, fits, f"cannot produce {shape} from {source.shape}")
+    demand(call, source.element_count == prod(shape), f"cannot produce {shape} from {source.shape}")
 
 
 def _squeezed(call: Call) -> None:
@@ -100,16 +89,10 @@ def _expanded(call: Call) -> None:
     demand(call, result == expected, f"at axis {axis} cannot produce {result} from {source}")
 
 
-def _prepare_shape(call: Call) -> Iterable[Request]:
-    counts(1)(call)
-    return ()
-
-
 PREPARE: dict[str, PrepareRule] = {
     "BROADCAST_ARGS": looks_at(
         (0, 1),
         (0,),
-        counts(2),
         input_type(0, DType.INT32, DType.INT64),
         inputs_alike,
         output_alike,
@@ -118,35 +101,35 @@ PREPARE: dict[str, PrepareRule] = {
         output_rank(0, 1),
     ),
     "EXPAND_DIMS": looks_at(
-        (0, 1), (0,), counts(2), constant_input(1, "axis"), input_rank(1, 0, 1), input_type(1, DType.INT32), _expanded
+        (0, 1), (0,), constant_input(1, "axis"), input_rank(1, 0, 1), input_type(1, DType.INT32), _expanded
     ),
     "RESHAPE": _reshape,
-    "SHAPE": _prepare_shape,
-    "SQUEEZE": looks_at((0,), (0,), counts(1), _squeezed),
+    "SHAPE": nothing,
+    "SQUEEZE": looks_at((0,), (0,), _squeezed),
 }
 
 
-def _copy(call: Call) -> Work:
+def _copy(call: Call) -> LoopCounts:
     """Dimensions are multiplied to the bytes: those of the input, and by SQUEEZE those of the output too."""
     source, result = call.required_input(0), call.required_output()
     axes = {"axis": len(source.shape), "axis of the output": len(result.shape)}
-    return Work("copy", together(axes, copied_evenly(source.size_bytes, 1)))
+    return LoopCounts("copy", together(axes, copied_evenly(source.size_bytes, 1)))
 
 
-def _elements(call: Call) -> Work:
+def _elements(call: Call) -> LoopCounts:
     source = call.required_input(0)
-    return Work(source.dtype.name.lower(), {"element": source.element_count, "axis": len(source.shape)})
+    return LoopCounts(source.dtype.name.lower(), {"element": source.element_count, "axis": len(source.shape)})
 
 
-def _shape_loops(call: Call) -> Work:
-    return Work("int32", {"axis": len(call.required_input(0).shape)})
+def _shape_loops(call: Call) -> LoopCounts:
+    return LoopCounts("int32", {"axis": len(call.required_input(0).shape)})
 
 
-def _broadcast_args(call: Call) -> Work:
-    return Work(call.required_output().dtype.name.lower(), {"axis": call.required_output().element_count})
+def _broadcast_args(call: Call) -> LoopCounts:
+    return LoopCounts(call.required_output().dtype.name.lower(), {"axis": call.required_output().element_count})
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "BROADCAST_ARGS": _broadcast_args,
     "EXPAND_DIMS": _elements,
     "RESHAPE": _copy,

@@ -35,9 +35,9 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
     Loops,
-    Work,
-    WorkRule,
     copied,
     copied_evenly,
     filled,
@@ -370,28 +370,28 @@ INT16_BYTES = 2
 RADICES = (2, 3, 4, 5)  # kiss_fft has code of its own for these; others take memory from the heap, and were not counted
 
 
-def _samples(call: Call) -> Work:
+def _samples(call: Call) -> LoopCounts:
     source = call.required_input(0)
     rows = prod(source.shape[:-1])
-    return Work(source.dtype.name.lower(), {"row": rows, "sample": source.element_count})
+    return LoopCounts(source.dtype.name.lower(), {"row": rows, "sample": source.element_count})
 
 
-def _channels(call: Call) -> Work:
+def _channels(call: Call) -> LoopCounts:
     source = call.required_input(0)
-    return Work(source.dtype.name.lower(), {"channel": source.element_count})
+    return LoopCounts(source.dtype.name.lower(), {"channel": source.element_count})
 
 
-def _energy_loops(call: Call) -> Work:
+def _energy_loops(call: Call) -> LoopCounts:
     """The bins from start_index to end_index; options are sorted by name."""
-    return Work("int16", {"bin": max(flex_size(call, 0) - flex_size(call, 1), 0)})
+    return LoopCounts("int16", {"bin": max(flex_size(call, 0) - flex_size(call, 1), 0)})
 
 
-def _filter_bank_loops(call: Call) -> Work:
+def _filter_bank_loops(call: Call) -> LoopCounts:
     """Each channel sums the bins that it is wide; one more channel than there are is summed."""
     widths, result = call.required_input(5), call.required_output()
     weights = sum(integers(widths)) if widths.is_constant else 0
     loops = {"channel": widths.element_count, "weight": weights, "axis": len(result.shape)}
-    return Work("uint64", together(loops, copied_evenly(result.size_bytes, 1)))
+    return LoopCounts("uint64", together(loops, copied_evenly(result.size_bytes, 1)))
 
 
 def _stages(length: int) -> list[tuple[int, int]]:
@@ -429,21 +429,21 @@ def _real_fft(length: int) -> Loops:
     return together({"row": 1, "bin": half // 2}, _complex_fft(half))
 
 
-def _rfft_loops(call: Call) -> Work:
+def _rfft_loops(call: Call) -> LoopCounts:
     """Each row is copied and filled up with zeros."""
     demand(call, len(call.required_input(0).shape) > 0, "does not support an input without dimensions")
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
     size = source.shape[-1] * SAMPLE_BYTES[source.dtype]
     padding = filled(length * SAMPLE_BYTES[source.dtype] - size, size)
     row = together(copied_evenly(size, 1), padding, _real_fft(length))
-    return Work(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
+    return LoopCounts(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
 
 
-def _irfft_loops(call: Call) -> Work:
+def _irfft_loops(call: Call) -> LoopCounts:
     """Floats are divided by the length afterwards."""
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
     row = together(_real_fft(length), {"sample": length if source.dtype == DType.FLOAT32 else 0})
-    return Work(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
+    return LoopCounts(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
 
 
 def _copied(samples: int, target: int, source: int) -> Loops:
@@ -462,7 +462,7 @@ def _written(samples: int, at: int, capacity: int, source: int) -> Loops:
     )
 
 
-def _delay_loops(call: Call) -> Work:
+def _delay_loops(call: Call) -> LoopCounts:
     """A frame is written behind the zeros that it waits for, and as much read from the front."""
     source, delay = call.required_input(0), flex_size(call, 0)
     frame = source.shape[-1]
@@ -477,10 +477,10 @@ def _delay_loops(call: Call) -> Work:
         )
         for row, number in repeating(prod(source.shape[:-1]))
     )
-    return Work("int16", together(*rows))
+    return LoopCounts("int16", together(*rows))
 
 
-def _framer_loops(call: Call) -> Work:
+def _framer_loops(call: Call) -> LoopCounts:
     """Each step of samples is written, and a frame read; what reaches over the end of the buffer, in two parts."""
     source, size, step = call.required_input(0), flex_size(call, 0), flex_size(call, 1)
     capacity, frames = -(-size // step) * step, source.shape[-1] // step
@@ -497,10 +497,10 @@ def _framer_loops(call: Call) -> Work:
                 _copied(size - whole, turn * size + whole, 0),
             )
             parts.append(repeated(number, loops))
-    return Work("int16", together(*parts))
+    return LoopCounts("int16", together(*parts))
 
 
-def _overlap_add_loops(call: Call) -> Work:
+def _overlap_add_loops(call: Call) -> LoopCounts:
     """A frame is added to what was left of those before; what is done is copied out, and the rest moved forward."""
     source, step = call.required_input(0), flex_options(call).integer("frame_step")
     size, element = source.shape[-1], SAMPLE_BYTES[source.dtype]
@@ -514,19 +514,19 @@ def _overlap_add_loops(call: Call) -> Work:
     rows = prod(source.shape[:-2])
     # The first frame meets zeros only, to which software adds sooner.
     met = {"row": rows, "sample on another": rows * (frames - 1) * (size - step)}
-    return Work(source.dtype.name.lower(), together(met, repeated(rows * frames, frame)))
+    return LoopCounts(source.dtype.name.lower(), together(met, repeated(rows * frames, frame)))
 
 
-def _stacker_loops(call: Call) -> Work:
+def _stacker_loops(call: Call) -> LoopCounts:
     """The channels are written as often as frames lie left of the first one; read is what is complete."""
     channels, left, right = (flex_size(call, position) for position in range(3))
     capacity = channels * (left + right + 1)
     written = [_written(channels, at * channels, capacity, 0) for at in range(1 + left)]
     read = together({"read": 1}, _copied(capacity, 0, 0)) if right == 0 else {}
-    return Work("int16", together({"frame": 1 + left, "extended": int(left > 0)}, *written, read))
+    return LoopCounts("int16", together({"frame": 1 + left, "extended": int(left > 0)}, *written, read))
 
 
-LOOPS: dict[str, WorkRule] = {
+LOOPS: dict[str, LoopRule] = {
     "SignalDelay": _delay_loops,
     "SignalEnergy": _energy_loops,
     "SignalFftAutoScale": _samples,

@@ -15,6 +15,8 @@ from math import prod
 from edgetool.model.types import DType, Graph, Operator
 from edgetool.operators import cmsis_nn
 from edgetool.operators.call import (
+    INT32_BYTES,
+    QUANTIZED_TYPES,
     Call,
     PrepareRule,
     Request,
@@ -27,14 +29,11 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.cmsis_nn import copied_windows, copies, fills
 from edgetool.operators.convolution import (
-    INT32_BYTES,
     INT64_BYTES,
-    QUANTIZED,
     TYPES,
     Operands,
     buffer_sizes,
     check_filter_scales,
-    check_operand_count,
     check_rank_4,
     check_same_type,
     check_type_pair,
@@ -48,10 +47,10 @@ from edgetool.operators.convolution import (
 from edgetool.operators.entry import MacRule, entries
 from edgetool.operators.loops import (
     Axis,
+    LoopCounts,
+    LoopRule,
     Loops,
     Windows,
-    Work,
-    WorkRule,
     named,
     nested,
     products,
@@ -82,12 +81,11 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
         yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, mve=call.platform.mve))
         # Requested, and counted, even when it is empty.
         yield scratch("reversed filter", cmsis_nn.transpose_reversed_filter_s8(sizes))
-    elif source.dtype in QUANTIZED:
+    elif source.dtype in QUANTIZED_TYPES:
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
         yield scratch("accumulators", width * result.element_count)
-    if source.dtype in QUANTIZED:
+    if source.dtype in QUANTIZED_TYPES:
         check_filter_scales(call, weights, TRANSPOSE)
-    check_operand_count(call, TRANSPOSE)
     if source.dtype == DType.FLOAT32:
         return
     yield from request_parameters(call, TRANSPOSE)
@@ -107,7 +105,7 @@ REVERSED_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD: more input channels 
 REVERSED_STRIDE = 2
 
 
-def _transpose_conv_loops(call: Call) -> Work:
+def _transpose_conv_loops(call: Call) -> LoopCounts:
     """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
     for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
         fits(call)
@@ -122,9 +120,9 @@ def _transpose_conv_loops(call: Call) -> Work:
         small = rows.stride <= REVERSED_STRIDE and columns.stride <= REVERSED_STRIDE
         if small and w.in_channels > REVERSED_CHANNELS:
             stretched = rows.stride > 1 or columns.stride > 1
-            return Work("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
-        return Work("int8 rows", _by_rows(w, call.platform))
-    return Work(f"reference {source.dtype.name.lower()}", _reference(call, w))
+            return LoopCounts("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
+        return LoopCounts("int8 rows", _by_rows(w, call.platform))
+    return LoopCounts(f"reference {source.dtype.name.lower()}", _reference(call, w))
 
 
 def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
@@ -231,7 +229,7 @@ def _depth(channels: int, platform: Platform) -> Loops:
     return {"by 2": channels // 2, "by 1": channels % 2}
 
 
-LOOPS: dict[str, WorkRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
+LOOPS: dict[str, LoopRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
 
 
 def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import signature
 from math import erf, pi, sqrt
 from typing import Any
 
@@ -123,15 +122,7 @@ def _fused(operator: Operator) -> str:
 
 def is_function(operator: Operator) -> bool:
     """Whether `apply` can compute the operator's result for each element."""
-    if operator.code in FUNCTIONS:
-        supported = len(operator.inputs) == _arguments(FUNCTIONS[operator.code])
-    else:
-        supported = operator.code in _WITH_OPTIONS and len(operator.inputs) == 1
-    return supported and len(operator.outputs) == 1 and _fused(operator) in FUSED
-
-
-def _arguments(function: Callable[..., Any]) -> int:
-    return function.nin if isinstance(function, np.ufunc) else len(signature(function).parameters)
+    return (operator.code in FUNCTIONS or operator.code in _WITH_OPTIONS) and _fused(operator) in FUSED
 
 
 def is_real(tensor: Tensor) -> bool:

@@ -103,7 +103,7 @@ def _input_end(draft: Draft, index: int) -> GraphEnd | None:
 
 
 def _converts(operator: Operator) -> bool:
-    return operator.code in CONVERSIONS and len(operator.inputs) == len(operator.outputs) == 1
+    return operator.code in CONVERSIONS
 
 
 def _output_ends(draft: Draft) -> list[GraphEnd]:

@@ -59,7 +59,7 @@ class _Island:
         if values is not None:
             return self.draft.constant(tensor.name, dequantized(values, tensor).astype(np.float32))
         producer = self.draft.producer(index)
-        if producer is not None and producer.code == "QUANTIZE" and producer.inputs and producer.inputs[0] >= 0:
+        if producer is not None and producer.code == "QUANTIZE":
             before = producer.inputs[0]
             if self.draft.tensors[before].dtype is DType.FLOAT32:  # an island ends where this one starts
                 return before

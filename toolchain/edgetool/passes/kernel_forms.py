@@ -25,8 +25,6 @@ SLOPE_TOLERANCE = 1e-5
 
 def _requantize(draft: Draft, operator: Operator, context: Context) -> Applied | None:
     """Use QUANTIZE, which gives the nearest codes and takes fewer instructions per element."""
-    if len(operator.inputs) != 1 or len(operator.outputs) != 1 or operator.inputs[0] < 0:
-        return None
     source, result = (draft.tensors[index] for index in (*operator.inputs, *operator.outputs))
     slope = operator.options["alpha"] if operator.options else 0.0
     if not isinstance(slope, int | float) or not abs(slope - 1) <= SLOPE_TOLERANCE:

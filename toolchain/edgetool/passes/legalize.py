@@ -17,7 +17,7 @@ from edgetool.model.scopes import layer_of
 from edgetool.model.types import DType, Model, Operator
 from edgetool.passes import expansions, folding, islands, kernel_forms, lookup, movement, selection, slices
 from edgetool.passes.rewrite import Applied, Context, Rewrite
-from edgetool.passes.validation import is_in_order, is_sound
+from edgetool.passes.validation import is_consistent, is_in_order
 from edgetool.target.types import Runtime
 
 # Operators with side effects.
@@ -159,8 +159,8 @@ def _rewrite(draft: Draft, rules: tuple[Rewrite, ...], context: Context) -> list
 
 
 def _rewrite_one(draft: Draft, operator: Operator, rules: tuple[Rewrite, ...], context: Context) -> list[Applied]:
-    """What the first rule that applies does to an operator. One that is not sound is left to runtimes."""
-    if not is_sound(draft, operator):
+    """What the first rule that applies does to an operator. An inconsistent one stays as it is."""
+    if not is_consistent(draft, operator):
         return []
     is_supported: bool | None = None
     for rule in rules:

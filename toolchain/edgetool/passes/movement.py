@@ -20,7 +20,7 @@ import numpy.typing as npt
 from edgetool.model.draft import Draft
 from edgetool.model.types import DType, Operator, Tensor
 from edgetool.passes.rewrite import Applied, Context, OperatorBuilder, Rewrite, applied
-from edgetool.passes.validation import is_sound
+from edgetool.passes.validation import is_consistent
 
 
 def same_values(first: Tensor, second: Tensor) -> bool:
@@ -36,7 +36,7 @@ def same_values(first: Tensor, second: Tensor) -> bool:
 def _merge(draft: Draft, operator: Operator, context: Context) -> Applied | None:
     """Let a RESHAPE of a RESHAPE read the input of the first one."""
     before = draft.producer(operator.inputs[0])
-    if before is None or before.code != "RESHAPE" or not is_sound(draft, before):
+    if before is None or before.code != "RESHAPE" or not is_consistent(draft, before):
         return None
     if not draft.is_before(before, operator):
         return None
@@ -107,7 +107,7 @@ def _upsample(draft: Draft, operator: Operator, context: Context) -> Applied | N
     """
     source = operator.inputs[0]
     before = draft.producer(source)
-    if before is not None and before.code == "RESHAPE" and is_sound(draft, before):
+    if before is not None and before.code == "RESHAPE" and is_consistent(draft, before):
         source = before.inputs[0]
     image = draft.tensors[source]
     if len(image.shape) != 4 or not 0 < image.element_count <= MAX_ELEMENTS:
@@ -138,7 +138,10 @@ def _upsample(draft: Draft, operator: Operator, context: Context) -> Applied | N
 
 def _moved(draft: Draft, operator: Operator, index: Index) -> Index | None:
     """Return the indices as the operator moves them; None if it does not just move elements."""
-    if not is_sound(draft, operator) or (output := draft.tensors[operator.outputs[0]]).element_count > MAX_ELEMENTS:
+    if (
+        not is_consistent(draft, operator)
+        or (output := draft.tensors[operator.outputs[0]]).element_count > MAX_ELEMENTS
+    ):
         return None
     if operator.code in {"RESHAPE", "EXPAND_DIMS", "SQUEEZE"}:
         return index.reshape(output.shape)

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetool.model.draft import Draft
+from edgetool.model.rules import common_shape
 from edgetool.model.types import DType, Model, Operator, Tensor
 from edgetool.passes.elementwise import Reals
-from edgetool.passes.validation import common_shape
+from edgetool.passes.validation import is_consistent
 
 ScaleAndZeroPoint = tuple[float, int]
 
@@ -128,7 +129,7 @@ def _constants(draft: Draft, operator: Operator) -> list[Reals | None]:
     operators.
     """
     options = operator.options
-    if operator.code not in ARITHMETIC or options is None or len(operator.inputs) != 2:
+    if operator.code not in ARITHMETIC or options is None or not is_consistent(draft, operator):
         return []
     if options.text("fused_activation_function") != "NONE":
         return []

@@ -150,11 +150,11 @@ class OperatorBuilder:
         if draft.tensors[tensor].is_variable:
             return None
         before = draft.producer(tensor)
-        source = before.inputs[0] if before is not None and before.code == "RESHAPE" and before.inputs else -1
+        source = before.inputs[0] if before is not None and before.code == "RESHAPE" else -1
         if source >= 0 and self._is_reshaped(source, tensor, shape):
             return source
         for reader in draft.consumers(tensor):
-            is_reshape = reader.code == "RESHAPE" and reader.inputs[0] == tensor and len(reader.outputs) == 1
+            is_reshape = reader.code == "RESHAPE" and reader.inputs[0] == tensor
             if (
                 is_reshape
                 and self._is_reshaped(reader.outputs[0], tensor, shape)

@@ -130,7 +130,7 @@ def _as_int32(builder: OperatorBuilder, indices: int) -> int:
     """Return the indices before a cast to int64; those that int32 cannot represent are too large for a class anyway."""
     draft = builder.draft
     cast = draft.producer(indices)
-    if draft.tensors[indices].dtype is not DType.INT64 or cast is None or cast.code != "CAST" or len(cast.inputs) != 1:
+    if draft.tensors[indices].dtype is not DType.INT64 or cast is None or cast.code != "CAST":
         return indices
     (source,) = cast.inputs
     return source if draft.tensors[source].dtype is DType.INT32 else builder.cast(source, DType.INT32)

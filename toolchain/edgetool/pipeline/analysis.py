@@ -12,7 +12,7 @@ from edgetool.gate.judge import Fit, judge_fit
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import Plan, PlanRequest, plan_memory
 from edgetool.memory.problem import Effort
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.loops import subgraph_runs
 from edgetool.model.types import Model, Operator
 from edgetool.operators.cost import OperatorCost, operator_costs
@@ -26,7 +26,7 @@ from edgetool.target.types import Target
 if TYPE_CHECKING:
     from edgetool.estimate.latency import CountedOperator
     from edgetool.estimate.types import Estimate
-    from edgetool.operators.legality import Illegal, IllegalKind
+    from edgetool.operators.legality import UnsupportedKind, UnsupportedOperator
 
 NAMES_SHOWN = 6
 MOST_BYTES = 2**31 - 1  # offsets and sizes in TFLM's planner are int (greedy_memory_planner.cc)
@@ -106,7 +106,7 @@ def _visible(name: str) -> str:
 NAMED = 6  # operators that a message names
 
 # What happens to the model on the device, by kind; missing operators are reported by _runtime_findings.
-RULES: dict[IllegalKind, tuple[str, str]] = {
+RULES: dict[UnsupportedKind, tuple[str, str]] = {
     "type": ("operator-type-not-in-runtime", "the device will reject the model"),
     "limit": ("operator-limit-in-runtime", "the device will reject the model, or compute nothing"),
     "scales": ("operator-scales-in-runtime", "the outputs will be wrong on the device"),
@@ -120,15 +120,15 @@ def legality_findings(
 
     Limits for which AllocateTensors fails are left to arena_findings.
     """
-    from edgetool.operators.legality import illegal_operators
+    from edgetool.operators.legality import unsupported_operators
 
     refused = {
         (item.subgraph, item.operator)
         for item in (account.unaccounted if account is not None else ())
         if item.refusal is not None
     }
-    groups: dict[tuple[IllegalKind, str], list[Illegal]] = {}
-    for item in illegal_operators(model, target.runtime, custom, kernels=target.kernels):
+    groups: dict[tuple[UnsupportedKind, str], list[UnsupportedOperator]] = {}
+    for item in unsupported_operators(model, target.runtime, custom, kernels=target.kernels):
         in_account = item.kind == "limit" and (item.subgraph, item.operator.index) in refused
         if item.kind in RULES and not in_account:
             groups.setdefault((item.kind, item.why), []).append(item)
@@ -146,7 +146,7 @@ def legality_findings(
     return findings, typed
 
 
-def _places(items: Sequence[Illegal]) -> str:
+def _places(items: Sequence[UnsupportedOperator]) -> str:
     """Return text such as "operators 3, 7 and 2 more", with operators of other subgraphs as "1:4"."""
     names = [f"{item.subgraph}:{item.operator.index}" if item.subgraph else str(item.operator.index) for item in items]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

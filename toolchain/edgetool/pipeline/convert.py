@@ -29,7 +29,7 @@ from edgetool.model.scopes import layer_of
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
 from edgetool.operators.entry import OperatorEntry
-from edgetool.operators.legality import Illegal, illegal_operators
+from edgetool.operators.legality import UnsupportedOperator, unsupported_operators
 from edgetool.passes.ends import conversions_at_ends, readable_inputs, trim_ends
 from edgetool.passes.legalize import legalize
 from edgetool.passes.rescaling import fold_rescaling
@@ -86,7 +86,7 @@ def convert_for(
     converted = read_model(conversion.tflite, name=name)
     conversion, ended = _with_own_ends(conversion, converted, request)
     legal = legalize(ended, runtime, allow_approximation=request.allow_approximation)
-    illegal = illegal_operators(legal.model, runtime, custom, kernels=kernels)
+    illegal = unsupported_operators(legal.model, runtime, custom, kernels=kernels)
     left = [item for item in illegal if item.operator.code != "CUSTOM"]
     if left and request.scheme not in UNRUNNABLE:
         raise _refusal(left, legal.model, conversion, runtime, str(request.path))
@@ -118,7 +118,7 @@ def _with_own_ends(conversion: Conversion, model: Model, request: ConvertRequest
 
 
 def _refusal(
-    left: list[Illegal], model: Model, conversion: Conversion, runtime: Runtime, where: str
+    left: list[UnsupportedOperator], model: Model, conversion: Conversion, runtime: Runtime, where: str
 ) -> ConversionError:
     """One line per layer and operator; the first is the error itself, the others are its details."""
     lines: dict[str, str] = {}
@@ -136,7 +136,7 @@ def _refusal(
     )
 
 
-def layer_that_made(item: Illegal, model: Model, conversion: Conversion) -> str | None:
+def layer_that_made(item: UnsupportedOperator, model: Model, conversion: Conversion) -> str | None:
     """The Keras layer that an operator belongs to, by the names of its tensors; None where they do not tell."""
     graph = model.subgraphs[item.subgraph]
     for indices in (item.operator.outputs, item.operator.inputs):

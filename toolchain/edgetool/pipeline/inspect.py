@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool import __version__
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.types import Graph, Model, Operator, Options, Quantization, Tensor
 from edgetool.operators.cost import OperatorCost, operator_costs
 from edgetool.pipeline.reporting import finding_infos, model_info

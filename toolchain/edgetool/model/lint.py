@@ -1,4 +1,4 @@
-"""What is odd in a model that was read, but not wrong: one finding for each kind of oddity."""
+"""Findings about a model that was read and is well-formed, but unusual: one for each rule that it breaks."""
 
 from __future__ import annotations
 

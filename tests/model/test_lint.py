@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetool.model.findings import model_findings
+from edgetool.model.lint import model_findings
 from edgetool.model.types import DType, Graph, Metadata, Model, Quantization, Tensor
 from tests.model.builders import ALL, Builder, conv_model, if_model, options, residual_model
 
