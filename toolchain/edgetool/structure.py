@@ -23,6 +23,7 @@ MAX_PROBLEMS = 50  # of one file that are listed
 MAX_KEY = 80  # characters of a key in a message
 MAX_SHOWN = 40  # characters of a value in a message
 LARGEST = 2**63  # integers above it are not shown
+REFUSED = (msgspec.ValidationError, UnicodeEncodeError)  # the latter for text with lone surrogates
 WORDS: dict[Any, str] = {
     bool: "true or false",
     int: "an integer",
@@ -44,12 +45,15 @@ class Problem:
     what: str
     fix: str | None = None
 
+    def __str__(self) -> str:
+        return f"{self.key} {self.what}" if self.key else self.what
 
-class StructureError(Exception):
+
+class StructureError(ValueError):
     """A document that is not of its type, with every problem."""
 
     def __init__(self, *problems: Problem) -> None:
-        super().__init__(*problems)
+        super().__init__("; ".join(map(str, problems[:MAX_PROBLEMS])))
         self.problems = problems
 
 
@@ -62,6 +66,8 @@ def strict_json(text: str, *, max_values: int) -> Any:
         raise StructureError(Problem("", f"has more than {max_values:,} values"))
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number)
+    except StructureError:
+        raise
     except json.JSONDecodeError as error:
         place, what = f"line {error.lineno}", f"is not valid JSON at column {error.colno}: {error.msg}"
     except RecursionError:
@@ -90,7 +96,7 @@ def structured(document: object, kind: type[T], key: str = "") -> T:
     """
     try:
         return msgspec.convert(document, kind)
-    except (msgspec.ValidationError, UsageError):
+    except (*REFUSED, UsageError):
         raise StructureError(*_problems(document, kind, key)) from None
 
 
@@ -100,7 +106,7 @@ def _problems(value: object, kind: Any, key: str) -> Iterator[Problem]:
         msgspec.convert(value, kind)
     except UsageError as error:  # raised by the __post_init__ of a type
         problem = Problem(joined(key, error.where or ""), error.what, error.fix)
-    except msgspec.ValidationError:
+    except REFUSED:
         words = get_args(kind) if get_origin(kind) is Literal and isinstance(value, str) else ()
         problem = Problem(key, f"is {shown(value)}, not {_expected(kind)}", did_you_mean(str(value), words))
     else:
@@ -123,9 +129,11 @@ def _inner(value: object, kind: Any, key: str) -> Iterator[Problem]:
                 yield from _problems(value[field.encode_name], hints[field.name], joined(key, field.encode_name))
             elif field.required:
                 yield Problem(joined(key, field.encode_name), "is missing")
-        if issubclass(kind, Table):
-            for name in value.keys() - names:
+        for name in [name for name in value if name not in names]:
+            if issubclass(kind, Table):
                 yield Problem(joined(key, name), "unknown key", did_you_mean(name, names))
+            elif any("\ud800" <= character <= "\udfff" for character in name):
+                yield Problem(joined(key, name), "is not Unicode text")
     elif isinstance(value, list) and origin in (list, tuple):
         kinds = arguments[:1] * len(value) if arguments[1:] in ((), (Ellipsis,)) else arguments
         for place, (item, item_kind) in enumerate(zip(value, kinds, strict=False)):

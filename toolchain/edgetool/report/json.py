@@ -76,7 +76,7 @@ def parse_reports(text: str) -> tuple[Report, ...]:
     try:
         document = strict_json(text, max_values=MAX_VALUES)
     except StructureError as error:
-        raise UsageError(_told(error), fix=WRITE_ANEW) from None
+        raise UsageError(str(error.problems[0]), fix=WRITE_ANEW) from None
     try:
         return read_reports(document)
     except RecursionError:
@@ -106,7 +106,7 @@ def _report(document: object, key: str) -> Report:
     try:
         report = structured(document, Report, key)
     except StructureError as error:
-        raise UsageError(_told(error), fix=WRITE_ANEW) from None
+        raise UsageError(str(error.problems[0]), fix=WRITE_ANEW) from None
     _check(report, key)
     return report
 
@@ -131,11 +131,6 @@ def _check(value: object, key: str) -> None:
             _check(inner, f"{key}[{position}]")
     elif isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # nor is 1e999, which is infinity
         raise _wrong(key, value, "a realistic number")
-
-
-def _told(error: StructureError) -> str:
-    problem = error.problems[0]
-    return f"{problem.key} {problem.what}" if problem.key else problem.what
 
 
 def _wrong(key: str, value: object, expected: str) -> UsageError:
