@@ -1,6 +1,6 @@
 """JSON and TOML as typed values: msgspec checks and builds them, and every problem is reported with its key.
 
-The type of a document is a dataclass, which ignores unknown keys, or a `Table`, which rejects them. Limits are
+The type of a document is a dataclass, which ignores unknown keys, or a `Object`, which rejects them. Limits are
 annotations of msgspec.Meta, whose description replaces the words of a message.
 """
 
@@ -33,8 +33,8 @@ WORDS: dict[Any, str] = {
 }
 
 
-class Table(msgspec.Struct, forbid_unknown_fields=True):
-    """A table of a file whose keys are all known."""
+class Object(msgspec.Struct, forbid_unknown_fields=True):
+    """An object of a document whose keys must all be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def _inner(value: object, kind: Any, key: str) -> Iterator[Problem]:
             elif field.required:
                 yield Problem(joined(key, field.encode_name), "is missing")
         for name in [name for name in value if name not in names]:
-            if issubclass(kind, Table):
-                yield Problem(joined(key, name), "unknown key", did_you_mean(name, names))
+            if issubclass(kind, Object):
+                yield Problem(joined(key, name), "is an unknown key", _nearest(name, names))
             elif any("\ud800" <= character <= "\udfff" for character in name):
                 yield Problem(joined(key, name), "is not Unicode text")
     elif isinstance(value, list) and origin in (list, tuple):
@@ -182,7 +182,7 @@ def _limited(kind: Any, limits: list[msgspec.Meta]) -> str:
         if limit.ge is not None:
             words = f"{words} from {limit.ge:g} to {limit.le:g}" if limit.le is not None else f"{limit.ge:g} or more"
         if limit.max_length is not None:
-            words = f"{words} of at most {limit.max_length:,}"
+            words = f"{words} of at most {limit.max_length:,} entries"
     return words
 
 
@@ -206,6 +206,10 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
+def _nearest(name: str, names: list[str]) -> str:
+    return did_you_mean(name, names) or f"the keys are {', '.join(names)}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """ "did you mean 'x'?" for the nearest known word, or None."""
     from difflib import get_close_matches
@@ -219,7 +223,7 @@ def problems_as_error(
 ) -> UsageError:
     """The first problem as an error, the others as its details; of very many the first, and how many more.
 
-    fix: if the first problem has none of its own.
+    fix: instead of the first problem's.
     """
     first, *others = problems
     rest = len(others) - MAX_PROBLEMS
@@ -227,7 +231,7 @@ def problems_as_error(
     return kind(
         first.what,
         where=f"{where}: {first.key}" if first.key else where,
-        fix=first.fix or fix,
+        fix=fix or first.fix,
         details=(*(_line(problem) for problem in others[:MAX_PROBLEMS]), *more),
     )
 

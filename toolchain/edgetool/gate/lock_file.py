@@ -20,10 +20,9 @@ from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.report.document import Report
 from edgetool.report.json import plain
 from edgetool.structure import (
+    Object,
     Problem,
     StructureError,
-    Table,
-    did_you_mean,
     joined,
     problems_as_error,
     shown,
@@ -160,7 +159,7 @@ def parse_lock(text: str, *, where: str) -> Lock:
     try:
         document = strict_json(text, max_values=MOST_VALUES)
         _check_schema(document, where)
-        entries = structured(document, _LockTable).entries
+        entries = structured(document, _LockObject).entries
         return {
             path: {name: _entry(entry, joined(joined("entries", path), name)) for name, entry in targets.items()}
             for path, targets in entries.items()
@@ -229,14 +228,14 @@ Figure = Annotated[
 ]
 
 
-class _VersionsTable(Table):
+class _VersionsObject(Object):
     edgetool: str
     converter: str | None
     runtime: str
     profile: str
 
 
-class _PeakTable(Table):
+class _PeakObject(Object):
     moment: str
     during: str | None
     busiest: str | None
@@ -247,7 +246,7 @@ class _PeakTable(Table):
     whole_tail_bytes: Size
 
 
-class _CostsTable(Table):
+class _CostsObject(Object):
     constants: Size = 0
     live: Size = 0
     ns: Size = 0
@@ -255,20 +254,20 @@ class _CostsTable(Table):
     tail: Size = 0
 
 
-class _EntryTable(Table):
+class _EntryObject(Object):
     sha256: str
     kernels: str
-    versions: _VersionsTable
+    versions: _VersionsObject
     figures: dict[str, Figure]
-    peak: _PeakTable | None = None
+    peak: _PeakObject | None = None
     head: dict[str, Size] | None = None
     tail: dict[str, Size] | None = None
-    operators: dict[str, _CostsTable] | None = None
+    operators: dict[str, _CostsObject] | None = None
 
 
-class _LockTable(Table):
+class _LockObject(Object):
     schema: str
-    entries: dict[str, dict[str, _EntryTable]]
+    entries: dict[str, dict[str, _EntryObject]]
 
 
 def _check_schema(document: object, where: str) -> None:
@@ -282,25 +281,25 @@ def _check_schema(document: object, where: str) -> None:
         raise StructureError(Problem("schema", f"is not an edgetool lock file: its schema is {shown(schema)}"))
 
 
-def _entry(table: _EntryTable, key: str) -> Entry:
-    for name, value in table.figures.items():
+def _entry(entry: _EntryObject, key: str) -> Entry:
+    for name, value in entry.figures.items():
         place = joined(f"{key}.figures", name)
         if name not in FIGURES:
-            raise StructureError(Problem(place, "is not a figure that edgetool knows", did_you_mean(name, FIGURES)))
+            raise StructureError(Problem(place, "is not a figure that edgetool knows"))
         if name.endswith("_bytes") and isinstance(value, float):
             raise StructureError(Problem(place, f"is {value}, not an integer number of bytes"))
-    if missing := sorted(ALWAYS - set(table.figures)):
+    if missing := sorted(ALWAYS - set(entry.figures)):
         raise StructureError(Problem(f"{key}.figures.{missing[0]}", "is missing"))
-    versions = {name: getattr(table.versions, name) for name in table.versions.__struct_fields__}
-    return Entry(table.sha256, table.kernels, versions, table.figures, _anatomy(table, key))
+    versions = {name: getattr(entry.versions, name) for name in entry.versions.__struct_fields__}
+    return Entry(entry.sha256, entry.kernels, versions, entry.figures, _anatomy(entry, key))
 
 
-def _anatomy(table: _EntryTable, key: str) -> Anatomy | None:
-    peak, head, tail, costs = table.peak, table.head, table.tail, table.operators
+def _anatomy(entry: _EntryObject, key: str) -> Anatomy | None:
+    peak, head, tail, costs = entry.peak, entry.head, entry.tail, entry.operators
     if peak is None and head is None and tail is None and costs is None:
         return None
     if peak is None or head is None or tail is None or costs is None:
-        missing = next(name for name in ("peak", "head", "tail", "operators") if getattr(table, name) is None)
+        missing = next(name for name in ("peak", "head", "tail", "operators") if getattr(entry, name) is None)
         raise StructureError(Problem(f"{key}.{missing}", "is missing"))
     alive = [_alive(name, size, joined(f"{key}.head", name)) for name, size in head.items()]
     parts = [_part(name, item, joined(f"{key}.operators", name)) for name, item in costs.items()]
@@ -335,7 +334,7 @@ def _alive(name: str, size: int, key: str) -> Alive:
     return Alive(rest, size)
 
 
-def _part(name: str, costs: _CostsTable, key: str) -> OperatorPart:
+def _part(name: str, costs: _CostsObject, key: str) -> OperatorPart:
     return OperatorPart(_operator(name, key), **{cost: getattr(costs, cost) for cost in COSTS})
 
 
