@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from edgetool.errors import UsageError
+from edgetool.errors import MAX_PROBLEMS, Problem, UsageError, did_you_mean
 
 T = TypeVar("T")
 
-MAX_PROBLEMS = 50  # of one file that are listed
 MAX_KEY = 80  # characters of a key in a message
 MAX_SHOWN = 40  # characters of a value in a message
 LARGEST = 2**63  # integers above it are not shown
@@ -35,18 +34,6 @@ WORDS: dict[Any, str] = {
 
 class Object(msgspec.Struct, forbid_unknown_fields=True):
     """An object of a document whose keys must all be known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong at a key ("region[1].size"), and what to do about it."""
-
-    key: str
-    what: str
-    fix: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.key} {self.what}" if self.key else self.what
 
 
 class StructureError(ValueError):
@@ -208,34 +195,3 @@ def shown(value: object) -> str:
 
 def _nearest(name: str, names: list[str]) -> str:
     return did_you_mean(name, names) or f"the keys are {', '.join(names)}"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """ "did you mean 'x'?" for the nearest known word, or None."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else None
-
-
-def problems_as_error(
-    problems: Iterable[Problem], where: str, kind: type[UsageError] = UsageError, *, fix: str | None = None
-) -> UsageError:
-    """The first problem as an error, the others as its details; of very many the first, and how many more.
-
-    fix: instead of the first problem's.
-    """
-    first, *others = problems
-    rest = len(others) - MAX_PROBLEMS
-    more = (f"and {rest:,} more problems",) if rest > 0 else ()
-    return kind(
-        first.what,
-        where=f"{where}: {first.key}" if first.key else where,
-        fix=fix or first.fix,
-        details=(*(_line(problem) for problem in others[:MAX_PROBLEMS]), *more),
-    )
-
-
-def _line(problem: Problem) -> str:
-    fix = f"; {problem.fix}" if problem.fix else ""
-    return f"{problem.key}: {problem.what}{fix}"

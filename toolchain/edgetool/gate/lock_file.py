@@ -15,16 +15,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from edgetool.errors import UsageError
+from edgetool.errors import Problem, UsageError, problems_as_error
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.report.document import Report
 from edgetool.report.json import plain
 from edgetool.structure import (
     Object,
-    Problem,
     StructureError,
     joined,
-    problems_as_error,
     shown,
     strict_json,
     structured,

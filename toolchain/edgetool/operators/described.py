@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from edgetool.errors import Problem
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import SCRATCH_REQUESTS_PER_OPERATOR, Call, KernelRefusal, Request, persistent, scratch
 from edgetool.operators.entry import OperatorEntry
-from edgetool.target.toml import Problem, Section
+from edgetool.target.toml import Section
 
 # Beyond these a figure is a slip of the pen: no device has so much.
 MAX_BUFFER_BYTES = 2**30

@@ -19,7 +19,7 @@ from typing import Any
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
 from edgetool.codegen.profile_program import word
-from edgetool.errors import InternalError, TargetError, UsageError
+from edgetool.errors import InternalError, Problem, TargetError, UsageError
 from edgetool.estimate.calibrate import Calibration, Measurement, calibrate
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
@@ -44,7 +44,7 @@ from edgetool.report.document import Provenance, TargetInfo
 from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_target, parse_target
 from edgetool.target.platform import platform_of
 from edgetool.target.quantity import format_clock, format_size
-from edgetool.target.toml import MAX_TEXT, Problem, Section
+from edgetool.target.toml import MAX_TEXT, Section
 from edgetool.target.types import MemoryRegion, Target, Timing
 from edgetool.target.types import Source as Document
 from edgetool.target.types import Source as ProfileSource

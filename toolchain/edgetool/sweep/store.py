@@ -33,10 +33,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from edgetool.errors import EdgetoolError, InternalError, OutputError, UsageError
+from edgetool.errors import EdgetoolError, InternalError, OutputError, Problem, UsageError
 from edgetool.report.document import OutputInfo, QuantizationInfo
 from edgetool.report.json import plain
-from edgetool.structure import Problem, StructureError, structured
+from edgetool.structure import StructureError, structured
 from edgetool.sweep.jobs import Job, Outcome
 from edgetool.sweep.metrics import Cost, Quality, Variant
 from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec

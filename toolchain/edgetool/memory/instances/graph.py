@@ -18,6 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from edgetool.errors import MAX_PROBLEMS
 from edgetool.memory.instances.types import (
     MAX_ALIGNMENT,
     MAX_NAME_SHOWN,
@@ -30,7 +31,7 @@ from edgetool.memory.instances.types import (
     invalid,
 )
 from edgetool.memory.types import Buffer, LayoutProblem, Lifetime
-from edgetool.structure import MAX_PROBLEMS, Object, StructureError, shown, strict_json, structured
+from edgetool.structure import Object, StructureError, shown, strict_json, structured
 
 MAX_CYCLE_SHOWN = 20
 
