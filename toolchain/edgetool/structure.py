@@ -94,8 +94,9 @@ def _problems(value: object, kind: Any, key: str) -> Iterator[Problem]:
     except UsageError as error:  # raised by the __post_init__ of a type
         problem = Problem(joined(key, error.where or ""), error.what, error.fix)
     except REFUSED:
-        words = get_args(kind) if get_origin(kind) is Literal and isinstance(value, str) else ()
-        problem = Problem(key, f"is {shown(value)}, not {_expected(kind)}", did_you_mean(str(value), words))
+        choice = isinstance(value, str) and get_origin(kind) is Literal
+        guess = did_you_mean(str(value), get_args(kind)) if choice else None
+        problem = Problem(key, f"is {shown(value)}, not {_expected(kind)}", guess)
     else:
         return
     inner = list(_inner(value, _alternative(value, kind), key))
