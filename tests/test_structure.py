@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from edgetool.errors import MAX_PROBLEMS, UsageError, problems_as_error
+from edgetool.errors import MAX_PROBLEMS, Problem, problems_as_error
 from edgetool.structure import Object, StructureError, shown, strict_json, structured
 
 
@@ -24,7 +24,7 @@ class Band:
 
     def __post_init__(self) -> None:
         if self.low > self.high:
-            raise UsageError("is greater than high", where="low", fix="swap them")
+            raise StructureError(Problem("low", "is greater than high", "swap them"))
 
 
 class Part(Object):
@@ -83,7 +83,7 @@ def test_a_document_becomes_a_value() -> None:
         ({"band": {"low": 1}}, "band.high", "is missing", None),
         ({"band": {"low": 2, "high": 1}}, "band.low", "is greater than high", "swap them"),
         ({"band": {"low": 1, "high": 2, "\ud800": 1}}, "band.'\\ud800'", "is not Unicode text", None),
-        ({"parts": {}}, "parts", "is an object, not a list of at most 3 entries", None),
+        ({"parts": {}}, "parts", "is {...}, not a list of at most 3 entries", None),
         ({"parts": [{"size": 1}] * 4}, "parts", "is a list of 4, not a list of at most 3 entries", None),
         ({"parts": [{"size": 1}, {"size": 5}]}, "parts[1].size", "is 5, not an integer from 1 to 4", None),
         ({"parts": [{"size": 2**70}]}, "parts[0].size", "is a number with many digits, not an integer", None),
@@ -203,7 +203,7 @@ def test_any_text_is_json_or_refused(text: str) -> None:
         ("é", '"\\u00e9"'),
         ("x" * 90, '"' + "x" * 36 + "..."),
         ([1, 2], "a list of 2"),
-        ({}, "an object"),
+        ({}, "{...}"),
         (10**4000, "a number with many digits"),
         (math.inf, "Infinity"),
     ],

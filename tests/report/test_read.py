@@ -88,7 +88,7 @@ def test_a_later_edgetool_may_add_keys_and_an_earlier_one_lack_some() -> None:
         ('{"schema": ["edgetool/1"]}', "a list of 1"),
         ('{"schema": "edgetool/1"}', "provenance is missing"),
         ('{"schema": "edgetool/1", "reports": []}', "reports is a list of 0"),
-        ('{"schema": "edgetool/1", "reports": {}}', "reports is an object"),
+        ('{"schema": "edgetool/1", "reports": {}}', "reports is {...}, not a list of documents"),
         ('{"schema": "edgetool/1", "reports": [1]}', "reports[0] is 1, not an object"),
         ('{"schema": "edgetool/1", "schema": "edgetool/1"}', '"schema" twice'),
         ('{"schema": "edgetool/1", "instance": {}}', "edgetool layout"),

@@ -1,7 +1,8 @@
 """JSON and TOML as typed values: msgspec checks and builds them, and every problem is reported with its key.
 
-The type of a document is a dataclass, which ignores unknown keys, or a `Object`, which rejects them. Limits are
-annotations of msgspec.Meta, whose description replaces the words of a message.
+The type of a document is a dataclass, which ignores unknown keys, or an `Object`, which rejects them. Limits are
+annotations of msgspec.Meta, whose description replaces the words of a message. What depends on several fields is
+checked by the __post_init__ of a type, which raises StructureError.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 
 import msgspec
 
-from edgetool.errors import MAX_PROBLEMS, Problem, UsageError, did_you_mean
+from edgetool.errors import MAX_PROBLEMS, Problem, did_you_mean
 
 T = TypeVar("T")
 
@@ -34,6 +35,10 @@ WORDS: dict[Any, str] = {
 
 class Object(msgspec.Struct, forbid_unknown_fields=True):
     """An object of a document whose keys must all be known."""
+
+
+class Table(Object):
+    """An object of a TOML document."""
 
 
 class StructureError(ValueError):
@@ -83,7 +88,7 @@ def structured(document: object, kind: type[T], key: str = "") -> T:
     """
     try:
         return msgspec.convert(document, kind)
-    except (*REFUSED, UsageError):
+    except REFUSED:
         raise StructureError(*_problems(document, kind, key)) from None
 
 
@@ -91,16 +96,16 @@ def _problems(value: object, kind: Any, key: str) -> Iterator[Problem]:
     """The parts of the value that are not of their types: msgspec reports only the first, without keys of mappings."""
     try:
         msgspec.convert(value, kind)
-    except UsageError as error:  # raised by the __post_init__ of a type
-        problem = Problem(joined(key, error.where or ""), error.what, error.fix)
-    except REFUSED:
+    except REFUSED as error:
         choice = isinstance(value, str) and get_origin(kind) is Literal
         guess = did_you_mean(str(value), get_args(kind)) if choice else None
-        problem = Problem(key, f"is {shown(value)}, not {_expected(kind)}", guess)
+        problems = [Problem(key, f"is {shown(value)}, not {_expected(kind)}", guess)]
+        if isinstance(error.__cause__, StructureError):  # raised by the __post_init__ of a type
+            problems = [Problem(joined(key, item.key), item.what, item.fix) for item in error.__cause__.problems]
     else:
         return
     inner = list(_inner(value, _alternative(value, kind), key))
-    yield from inner or [problem]
+    yield from inner or problems
 
 
 def _inner(value: object, kind: Any, key: str) -> Iterator[Problem]:
@@ -159,6 +164,8 @@ def _expected(kind: Any) -> str:
     if origin in (list, tuple):
         fixed = origin is tuple and arguments[1:] != (Ellipsis,)
         return f"a list of {len(arguments)}" if fixed else "a list"
+    if isinstance(kind, type) and issubclass(kind, Table):
+        return "a table"
     return WORDS.get(origin or kind, "an object")
 
 
@@ -167,8 +174,9 @@ def _limited(kind: Any, limits: list[msgspec.Meta]) -> str:
     for limit in limits:
         if limit.description is not None:
             return str(limit.description)
-        if limit.ge is not None:
-            words = f"{words} from {limit.ge:g} to {limit.le:g}" if limit.le is not None else f"{limit.ge:g} or more"
+        if limit.ge is not None and limit.le is not None:
+            low, high = (str(edge) if isinstance(edge, int) else f"{edge:g}" for edge in (limit.ge, limit.le))
+            words = f"{words} from {low} to {high}"
         if limit.max_length is not None:
             words = f"{words} of at most {limit.max_length:,} entries"
     return words
@@ -184,7 +192,7 @@ def joined(key: str, name: object) -> str:
 def shown(value: object) -> str:
     """A value of a document for a message, in a few characters of ASCII."""
     if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
+        return "{...}" if isinstance(value, dict) else f"a list of {len(value)}"
     if isinstance(value, int) and abs(value) > LARGEST:
         return "a number with many digits"
     try:

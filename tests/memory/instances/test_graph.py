@@ -129,7 +129,7 @@ REFUSED: list[tuple[object, list[str]]] = [
     ({"tensors": []}, ["operators is missing"]),
     (changed(nodes=[]), ["nodes is an unknown key"]),
     (changed(tensors=3), ["tensors is 3, not a list"]),
-    (changed(operators={}), ["operators is an object, not a list"]),
+    (changed(operators={}), ["operators is {...}, not a list"]),
     (changed(alignment=0), ["alignment is 0"]),
     (tensor(1, dtype="int8"), ["tensors[1].dtype is an unknown key", "the keys are size, name"]),
     (tensor(1, name="x"), ["tensors 0 and 1", "'x'"]),
