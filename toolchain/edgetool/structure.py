@@ -12,6 +12,8 @@ import types
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
+from functools import cache
+from itertools import chain, islice
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -20,6 +22,7 @@ from edgetool.errors import MAX_PROBLEMS, Problem, did_you_mean
 
 T = TypeVar("T")
 
+MAX_FOUND = 1000  # problems of one document: a hostile one may have millions
 MAX_KEY = 80  # characters of a key in a message
 MAX_SHOWN = 40  # characters of a value in a message
 LARGEST = 2**63  # integers above it are not shown
@@ -82,14 +85,14 @@ def _not_a_number(name: str) -> NoReturn:
 
 
 def structured(document: object, kind: type[T], key: str = "") -> T:
-    """Return a parsed document as a value of its type. Raises StructureError with every problem.
+    """Return a parsed document as a value of its type. Raises StructureError with its problems, at most MAX_FOUND.
 
     key: the place of the document in its file, if it is a part of one.
     """
     try:
         return msgspec.convert(document, kind)
     except REFUSED:
-        raise StructureError(*_problems(document, kind, key)) from None
+        raise StructureError(*islice(_problems(document, kind, key), MAX_FOUND)) from None
 
 
 def _problems(value: object, kind: Any, key: str) -> Iterator[Problem]:
@@ -104,8 +107,9 @@ def _problems(value: object, kind: Any, key: str) -> Iterator[Problem]:
             problems = [Problem(joined(key, item.key), item.what, item.fix) for item in error.__cause__.problems]
     else:
         return
-    inner = list(_inner(value, _alternative(value, kind), key))
-    yield from inner or problems
+    inner = _inner(value, _alternative(value, kind), key)
+    first = next(inner, None)
+    yield from problems if first is None else chain([first], inner)
 
 
 def _inner(value: object, kind: Any, key: str) -> Iterator[Problem]:
@@ -114,23 +118,30 @@ def _inner(value: object, kind: Any, key: str) -> Iterator[Problem]:
         for name, item in value.items():
             yield from _problems(item, arguments[1], joined(key, name))
     elif isinstance(value, dict) and _is_record(kind):
-        info, hints = msgspec.inspect.type_info(kind), get_type_hints(kind, include_extras=True)
-        assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
-        names = [field.encode_name for field in info.fields]
-        for field in info.fields:
-            if field.encode_name in value:
-                yield from _problems(value[field.encode_name], hints[field.name], joined(key, field.encode_name))
-            elif field.required:
-                yield Problem(joined(key, field.encode_name), "is missing")
-        for name in [name for name in value if name not in names]:
+        fields = _fields(kind)
+        for name, (field_kind, is_required) in fields.items():
+            if name in value:
+                yield from _problems(value[name], field_kind, joined(key, name))
+            elif is_required:
+                yield Problem(joined(key, name), "is missing")
+        for name in [name for name in value if name not in fields]:
             if issubclass(kind, Object):
-                yield Problem(joined(key, name), "is an unknown key", _nearest(name, names))
+                fix = did_you_mean(name, fields) or f"the keys are {', '.join(fields)}"
+                yield Problem(joined(key, name), "is an unknown key", fix)
             elif any("\ud800" <= character <= "\udfff" for character in name):
                 yield Problem(joined(key, name), "is not Unicode text")
     elif isinstance(value, list) and origin in (list, tuple):
         kinds = arguments[:1] * len(value) if arguments[1:] in ((), (Ellipsis,)) else arguments
         for place, (item, item_kind) in enumerate(zip(value, kinds, strict=False)):
             yield from _problems(item, item_kind, f"{key}[{place}]")
+
+
+@cache
+def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
+    """The type of each field, and whether it is required."""
+    info, hints = msgspec.inspect.type_info(kind), get_type_hints(kind, include_extras=True)
+    assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
+    return {field.encode_name: (hints[field.name], field.required) for field in info.fields}
 
 
 def _is_record(kind: Any) -> bool:
@@ -200,7 +211,3 @@ def shown(value: object) -> str:
     except TypeError:  # a date of TOML's
         text = str(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    return did_you_mean(name, names) or f"the keys are {', '.join(names)}"

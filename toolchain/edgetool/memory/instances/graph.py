@@ -254,7 +254,11 @@ def read_graph(text: str) -> Graph:
         stated = structured(document, GraphObject)
     except StructureError as error:
         first, *others = error.problems
-        raise invalid(str(first), first.fix or EXAMPLE, tuple(map(str, others[:MAX_PROBLEMS]))) from None
+        raise invalid(
+            str(first),
+            first.fix or EXAMPLE,
+            tuple(f"{item}; {item.fix}" if item.fix else str(item) for item in others[:MAX_PROBLEMS]),
+        ) from None
     tensors = _tensors(stated)
     names = _indices([tensor.name for tensor in tensors], "tensor")
     operators = _operators(stated, names)
