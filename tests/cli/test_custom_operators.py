@@ -62,8 +62,8 @@ def test_a_wrong_description_names_file_and_key(folder: Path, command: tuple[str
     result = edgetool(name, "m.tflite", "-t", "cortex-m7", "--custom-operators", "bad.toml", *rest, cwd=folder)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
-        "edgetool: error: bad.toml: operator[0].init[0]: -1 is outside the range 0 to 1073741824",
-        "  | operator[0].scrach: unknown key; did you mean 'scratch'?",
+        "edgetool: error: bad.toml: operator[0].init[0]: is -1, not an integer from 0 to 1073741824",
+        "  | operator[0].scrach: is an unknown key; did you mean 'scratch'?",
     ]
     assert not (folder / "out").exists()
 

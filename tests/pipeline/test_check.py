@@ -249,7 +249,7 @@ def test_what_cannot_be_asked_together(folder: Path) -> None:
     with pytest.raises(UsageError, match="nothing to check"):
         check()
     Path("edgetool.lock").write_text("{", encoding="ascii")
-    with pytest.raises(UsageError, match="not JSON"):
+    with pytest.raises(UsageError, match="not valid JSON"):
         check(path, update=True)
     with pytest.raises(OutputError):
         check(path, lock=Path("no folder/edgetool.lock"), update=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from edgetool.errors import TargetError
+from edgetool.errors import Problem, TargetError
 from edgetool.target.load import (
     DEFAULT_RUNTIME,
     extended,
@@ -31,7 +31,6 @@ from edgetool.target.load import (
     parse_target,
 )
 from edgetool.target.profile import CORE_FIGURES, RUNTIME_FIGURES, region_figures
-from edgetool.target.toml import Problem
 from edgetool.target.types import Target
 
 HEAD = 'extends = "nucleo-l4r5zi"\nname = "mine"\n'

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.errors import TargetError
+from edgetool.errors import Problem, TargetError
 from edgetool.target.load import DEFAULT_RUNTIME, load_core, load_runtime, load_target, parse_target, validate_target
 from edgetool.target.profile import fields_problem, read_abis, read_board, read_runtime, read_structs, require_abi
-from edgetool.target.toml import Problem, Section
+from edgetool.target.toml import Section
 from edgetool.target.types import Abi, StructSize, struct_size
 
 GOOD = """\

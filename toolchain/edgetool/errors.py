@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 
@@ -102,3 +103,49 @@ class InternalError(EdgetoolError):
     """An invariant of edgetool's own does not hold."""
 
     exit_code = 5
+
+
+MAX_PROBLEMS = 50  # of one file that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at a key of a file ("region[1].size"), and what to do about it."""
+
+    key: str
+    what: str
+    fix: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.what}" if self.key else self.what
+
+
+def problems_as_error(
+    problems: Iterable[Problem], where: str, kind: type[UsageError] = UsageError, *, fix: str | None = None
+) -> UsageError:
+    """The first problem as an error, the others as its details; of very many the first, and how many more.
+
+    fix: instead of the first problem's.
+    """
+    first, *others = problems
+    rest = len(others) - MAX_PROBLEMS
+    more = (f"and {rest:,} more problems",) if rest > 0 else ()
+    return kind(
+        first.what,
+        where=f"{where}: {first.key}" if first.key else where,
+        fix=fix or first.fix,
+        details=(*(_line(problem) for problem in others[:MAX_PROBLEMS]), *more),
+    )
+
+
+def _line(problem: Problem) -> str:
+    fix = f"; {problem.fix}" if problem.fix else ""
+    return f"{problem.key}: {problem.what}{fix}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """ "did you mean 'x'?" for the nearest known word, or None."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else None

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError, UsageError
 from edgetool.memory.checker import check_layout
-from edgetool.memory.instances.graph import OPERATOR, TENSOR, TOP
+from edgetool.memory.instances.graph import GraphObject, OperatorObject, TensorObject
 from edgetool.memory.instances.read import OPTIONAL, REQUIRED, check_pins, read_instance, write_answer
 from edgetool.memory.instances.types import InstanceFile
 from edgetool.memory.layout.solve import solve
@@ -240,6 +240,9 @@ def test_the_program_runs(block: str) -> None:
     assert "30 True" in result.stdout
 
 
-@pytest.mark.parametrize("key", [*REQUIRED, *OPTIONAL, *TOP, *TENSOR, *OPERATOR])
+GRAPH_KEYS = [key for kind in (GraphObject, TensorObject, OperatorObject) for key in kind.__struct_fields__]
+
+
+@pytest.mark.parametrize("key", [*REQUIRED, *OPTIONAL, *GRAPH_KEYS])
 def test_every_column_and_key_is_explained(key: str) -> None:
     assert re.search(rf'`"?{key}"?`|"{key}"', TEXT)

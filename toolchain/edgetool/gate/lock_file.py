@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Annotated, Any
 
-from edgetool.errors import UsageError
+from msgspec import Meta
+
+from edgetool.errors import Problem, UsageError, problems_as_error
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.report.document import Report
 from edgetool.report.json import plain
+from edgetool.structure import (
+    Object,
+    StructureError,
+    joined,
+    shown,
+    strict_json,
+    structured,
+)
 from edgetool.target.types import Target
 
 Value = int | float | None
@@ -125,9 +134,8 @@ def _with_costs(anatomy: Anatomy, report: Report) -> Anatomy:
 
 SCHEMA = "edgetool-lock/1"
 INLINE_DEPTH = 5  # an operator's figures stand in one line
-LONGEST_KEY = 200
 MOST_CHARACTERS = 32 * 2**20
-MOST_VALUES = 2_000_000  # Python's objects take twenty times the room of an empty list's two characters
+MOST_VALUES = 2_000_000
 ANEW = "restore the committed file, or delete it and recreate it with 'edgetool check --update'"
 
 # By path of the model relative to the lock's folder, then by name of the target.
@@ -144,35 +152,20 @@ def lock_text(lock: Lock) -> str:
 
 def parse_lock(text: str, *, where: str) -> Lock:
     """The lock of a text. Raises UsageError naming the line or the key of what is not as edgetool writes it."""
-    if len(text) > MOST_CHARACTERS or sum(map(text.count, ",[{")) > MOST_VALUES:
+    if len(text) > MOST_CHARACTERS:
         raise UsageError("is too large for a lock file", where=where, fix=ANEW)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
+        document = strict_json(text, max_values=MOST_VALUES)
+        _check_schema(document, where)
+        entries = structured(document, _LockObject).entries
+        return {
+            path: {name: _entry(entry, joined(joined("entries", path), name)) for name, entry in targets.items()}
+            for path, targets in entries.items()
+        }
+    except StructureError as error:
         merge = any(line.startswith(("<<<<<<<", "=======", ">>>>>>>")) for line in text.splitlines())
         fix = "accept either side of the merge, then run 'edgetool check --update'" if merge else ANEW
-        raise UsageError(f"is not JSON: {error.msg}", where=f"{where}: line {error.lineno}", fix=fix) from None
-    except _NotALockError as error:
-        raise UsageError(str(error), where=where, fix=ANEW) from None
-    except (ValueError, RecursionError):
-        raise UsageError("is not JSON written by edgetool", where=where, fix=ANEW) from None
-    return _Reader(where).lock(value)
-
-
-class _NotALockError(ValueError):
-    """What Python's JSON takes and a lock file never has."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise _NotALockError(f"has the key {twice[:100]!r} twice")
-    return found
-
-
-def _no_number(text: str) -> NoReturn:
-    raise _NotALockError(f"{text} is not a valid number")
+        raise problems_as_error(error.problems, where, fix=fix) from None
 
 
 def _json(value: Any, depth: int) -> str:
@@ -226,143 +219,127 @@ def _key(operator: OperatorId | None) -> str | None:
     return f"{place}{operator.index:04} {operator.label}"
 
 
-class _Reader:
-    """One pass over the values of a file."""
+Size = Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer number of bytes or nanoseconds")]
+Figure = Annotated[
+    Annotated[int, Meta(ge=0, lt=10**18)] | Annotated[float, Meta(ge=0, lt=1e18)] | None,
+    Meta(description="a valid number"),
+]
 
-    def __init__(self, where: str) -> None:
-        self.where = where
 
-    def fail(self, key: str, what: str) -> NoReturn:
-        raise UsageError(what, where=f"{self.where}: {key[:LONGEST_KEY]}" if key else self.where, fix=ANEW)
+class _VersionsObject(Object):
+    edgetool: str
+    converter: str | None
+    runtime: str
+    profile: str
 
-    def lock(self, value: Any) -> Lock:
-        if not isinstance(value, dict) or "schema" not in value:
-            self.fail("", "is not an edgetool lock file: it has no schema")
-        schema = value["schema"]
-        if schema != SCHEMA:
-            if isinstance(schema, str) and schema.startswith("edgetool-lock/"):
-                fix = "use the edgetool that wrote it, or delete it and recreate it with 'edgetool check --update'"
-                raise UsageError(
-                    f"has schema {schema[:40]!r}; this version supports {SCHEMA}", where=self.where, fix=fix
-                )
-            self.fail("schema", f"is not an edgetool lock file: its schema is {str(schema)[:40]!r}")
-        found = self.object(value, "", {"schema", "entries"})
-        entries = self.object(found["entries"], "entries")
-        return {
-            path: {
-                name: self.entry(item, f"entries.{path}.{name}")
-                for name, item in self.object(targets, f"entries.{path}").items()
-            }
-            for path, targets in entries.items()
-        }
 
-    def entry(self, value: Any, key: str) -> Entry:
-        base = {"sha256", "kernels", "versions", "figures"}
-        parts = {"peak", "head", "tail", "operators"}
-        whole = isinstance(value, dict) and not parts.isdisjoint(value)
-        found = self.object(value, key, base | parts if whole else base)
-        names = {"edgetool", "converter", "runtime", "profile"}
-        versions = self.object(found["versions"], f"{key}.versions", names)
-        figures = self.object(found["figures"], f"{key}.figures")
-        if unknown := sorted(set(figures) - set(FIGURES)):
-            self.fail(f"{key}.figures.{unknown[0]}", "is not a figure that edgetool knows")
-        if missing := sorted(ALWAYS - set(figures)):
-            self.fail(f"{key}.figures", f"does not contain {missing[0]!r}")
-        return Entry(
-            sha256=self.text(found["sha256"], f"{key}.sha256"),
-            kernels=self.text(found["kernels"], f"{key}.kernels"),
-            versions={
-                name: None if item is None and name == "converter" else self.text(item, f"{key}.versions.{name}")
-                for name, item in versions.items()
-            },
-            figures={name: self.figure(item, f"{key}.figures.{name}") for name, item in figures.items()},
-            anatomy=self.anatomy(found, key) if whole else None,
-        )
+class _PeakObject(Object):
+    moment: str
+    during: str | None
+    busiest: str | None
+    bytes: Size
+    head_bytes: Size
+    tail_bytes: Size
+    planned_head_bytes: Size
+    whole_tail_bytes: Size
 
-    def anatomy(self, found: dict[str, Any], key: str) -> Anatomy:
-        sizes = ("bytes", "head_bytes", "tail_bytes", "planned_head_bytes", "whole_tail_bytes")
-        at = f"{key}.peak"
-        peak = self.object(found["peak"], at, {"moment", "during", "busiest", *sizes})
-        size = {name: self.size(peak[name], f"{at}.{name}") for name in sizes}
-        operators = self.object(found["operators"], f"{key}.operators")
-        tail = self.object(found["tail"], f"{key}.tail")
-        head = self.object(found["head"], f"{key}.head")
-        alive = [self.alive(name, item, f"{key}.head") for name, item in head.items()]
-        parts = [self.part(name, item, f"{key}.operators.{name}") for name, item in operators.items()]
-        for part, ids in (
-            ("head", [item.scratch_of or item.name for item in alive]),
-            ("operators", [part.operator for part in parts]),
-        ):
-            if len(set(ids)) < len(ids):
-                self.fail(f"{key}.{part}", "names an operator twice")
-        return Anatomy(
-            bytes=size["bytes"],
-            moment=self.text(peak["moment"], f"{at}.moment"),
-            during=self.operator(peak["during"], f"{at}.during"),
-            peak_head=size["head_bytes"],
-            peak_tail=size["tail_bytes"],
-            head_bytes=size["planned_head_bytes"],
-            tail_bytes=size["whole_tail_bytes"],
-            busiest=self.operator(peak["busiest"], f"{at}.busiest"),
-            alive=tuple(sorted(alive, key=lambda item: (-item.bytes, item.name))),
-            own=tuple(sorted((name, self.size(item, f"{key}.tail.{name}")) for name, item in tail.items())),
-            operators=tuple(sorted(parts, key=lambda part: part.operator)),
-        )
 
-    def alive(self, name: str, value: Any, key: str) -> Alive:
-        kind, _, rest = name.partition(" ")
-        size = self.size(value, f"{key}.{name}")
-        if kind == "scratch":
-            operator = self.operator(rest, f"{key}.{name}")
-            return Alive(str(operator), size, operator)
-        if kind != "tensor":
-            self.fail(f"{key}.{name}", "is neither a tensor nor scratch")
-        return Alive(rest, size)
+class _CostsObject(Object):
+    constants: Size = 0
+    live: Size = 0
+    ns: Size = 0
+    scratch: Size = 0
+    tail: Size = 0
 
-    def part(self, name: str, value: Any, key: str) -> OperatorPart:
-        operator = self.operator(name, key)
-        assert operator is not None
-        costs = self.object(value, key)
-        if unknown := sorted(set(costs) - set(COSTS)):
-            self.fail(f"{key}.{unknown[0]}", "unknown key")
-        return OperatorPart(operator, **{cost: self.size(costs.get(cost, 0), f"{key}.{cost}") for cost in COSTS})
 
-    def operator(self, value: Any, key: str) -> OperatorId | None:
-        if value is None:
-            return None
-        place, _, label = self.text(value, key).partition(" ")
-        subgraph, colon, index = place.rpartition(":")
-        numbers = [subgraph, index] if colon else ["0", index]
-        if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
-            self.fail(key, 'is not an operator such as "0007 CONV_2D"')
-        return OperatorId(int(numbers[0]), int(numbers[1]), label)
+class _EntryObject(Object):
+    sha256: str
+    kernels: str
+    versions: _VersionsObject
+    figures: dict[str, Figure]
+    peak: _PeakObject | None = None
+    head: dict[str, Size] | None = None
+    tail: dict[str, Size] | None = None
+    operators: dict[str, _CostsObject] | None = None
 
-    def object(self, value: Any, key: str, names: set[str] | None = None) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            self.fail(key, "is not an object")
-        if names is not None:
-            if missing := sorted(names - set(value)):
-                self.fail(key, f"does not contain the key {missing[0]!r}")
-            if unknown := sorted(set(value) - names):
-                self.fail(f"{key}.{unknown[0]}".lstrip("."), "unknown key")
-        return value
 
-    def text(self, value: Any, key: str) -> str:
-        if not isinstance(value, str):
-            self.fail(key, "is not a string")
-        return value
+class _LockObject(Object):
+    schema: str
+    entries: dict[str, dict[str, _EntryObject]]
 
-    def size(self, value: Any, key: str) -> int:
-        if type(value) is not int or not 0 <= value < 2**63:
-            self.fail(key, "is not an integer number of bytes or nanoseconds")
-        return value
 
-    def figure(self, value: Any, key: str) -> Value:
-        if value is None:
-            return None
-        if type(value) not in (int, float) or not 0 <= value < 1e18:
-            self.fail(key, "is not a valid number")
-        if key.endswith("_bytes"):
-            return self.size(value, key)
-        number: int | float = value
-        return number
+def _check_schema(document: object, where: str) -> None:
+    if not isinstance(document, dict) or "schema" not in document:
+        raise StructureError(Problem("", "is not an edgetool lock file: it has no schema"))
+    schema = document["schema"]
+    if isinstance(schema, str) and schema.startswith("edgetool-lock/") and schema != SCHEMA:
+        fix = "use the edgetool that wrote it, or delete it and recreate it with 'edgetool check --update'"
+        raise UsageError(f"has schema {shown(schema)}; this version supports {SCHEMA}", where=where, fix=fix)
+    if schema != SCHEMA:
+        raise StructureError(Problem("schema", f"is not an edgetool lock file: its schema is {shown(schema)}"))
+
+
+def _entry(entry: _EntryObject, key: str) -> Entry:
+    for name, value in entry.figures.items():
+        place = joined(f"{key}.figures", name)
+        if name not in FIGURES:
+            raise StructureError(Problem(place, "is not a figure that edgetool knows"))
+        if name.endswith("_bytes") and isinstance(value, float):
+            raise StructureError(Problem(place, f"is {value}, not an integer number of bytes"))
+    if missing := sorted(ALWAYS - set(entry.figures)):
+        raise StructureError(Problem(f"{key}.figures.{missing[0]}", "is missing"))
+    versions = {name: getattr(entry.versions, name) for name in entry.versions.__struct_fields__}
+    return Entry(entry.sha256, entry.kernels, versions, entry.figures, _anatomy(entry, key))
+
+
+def _anatomy(entry: _EntryObject, key: str) -> Anatomy | None:
+    peak, head, tail, costs = entry.peak, entry.head, entry.tail, entry.operators
+    if peak is None and head is None and tail is None and costs is None:
+        return None
+    if peak is None or head is None or tail is None or costs is None:
+        missing = next(name for name in ("peak", "head", "tail", "operators") if getattr(entry, name) is None)
+        raise StructureError(Problem(f"{key}.{missing}", "is missing"))
+    alive = [_alive(name, size, joined(f"{key}.head", name)) for name, size in head.items()]
+    parts = [_part(name, item, joined(f"{key}.operators", name)) for name, item in costs.items()]
+    for part, ids in (
+        ("head", [item.scratch_of or item.name for item in alive]),
+        ("operators", [part.operator for part in parts]),
+    ):
+        if len(set(ids)) < len(ids):
+            raise StructureError(Problem(f"{key}.{part}", "names an operator twice"))
+    return Anatomy(
+        bytes=peak.bytes,
+        moment=peak.moment,
+        during=None if peak.during is None else _operator(peak.during, f"{key}.peak.during"),
+        peak_head=peak.head_bytes,
+        peak_tail=peak.tail_bytes,
+        head_bytes=peak.planned_head_bytes,
+        tail_bytes=peak.whole_tail_bytes,
+        busiest=None if peak.busiest is None else _operator(peak.busiest, f"{key}.peak.busiest"),
+        alive=tuple(sorted(alive, key=lambda item: (-item.bytes, item.name))),
+        own=tuple(sorted(tail.items())),
+        operators=tuple(sorted(parts, key=lambda part: part.operator)),
+    )
+
+
+def _alive(name: str, size: int, key: str) -> Alive:
+    kind, _, rest = name.partition(" ")
+    if kind == "scratch":
+        operator = _operator(rest, key)
+        return Alive(str(operator), size, operator)
+    if kind != "tensor":
+        raise StructureError(Problem(key, "is neither a tensor nor scratch"))
+    return Alive(rest, size)
+
+
+def _part(name: str, costs: _CostsObject, key: str) -> OperatorPart:
+    return OperatorPart(_operator(name, key), **{cost: getattr(costs, cost) for cost in COSTS})
+
+
+def _operator(text: str, key: str) -> OperatorId:
+    place, _, label = text.partition(" ")
+    subgraph, colon, index = place.rpartition(":")
+    numbers = [subgraph, index] if colon else ["0", index]
+    if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+        raise StructureError(Problem(key, 'is not an operator such as "0007 CONV_2D"'))
+    return OperatorId(int(numbers[0]), int(numbers[1]), label)

@@ -17,16 +17,18 @@ an arena with it is a lower bound.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from edgetool.errors import Problem
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import SCRATCH_REQUESTS_PER_OPERATOR, Call, KernelRefusal, Request, persistent, scratch
 from edgetool.operators.entry import OperatorEntry
-from edgetool.target.toml import Problem, Section
+from edgetool.structure import StructureError, Table, shown, structured
+from edgetool.target.toml import MAX_TABLES, MAX_TEXT
 
 # Beyond these a figure is a slip of the pen: no device has so much.
 MAX_BUFFER_BYTES = 2**30
@@ -35,44 +37,61 @@ MAX_MACS_PER_OUTPUT = 1e9
 MAX_POSITION = 1023
 MAX_LIST = 1024
 MAX_METHOD = 200
+TEXT = f"one line of 1 to {MAX_TEXT} printable characters"
+METHOD = 'a C++ method name such as "AddMyOp"'
+TABLES = f"at most {MAX_TABLES} [[operator]] tables"
 
 ALLOCATION_KEYS = ("init", "persistent", "scratch", "temporary_inputs", "temporary_outputs")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIZE_FORM = "specify bytes, or for example { output = 0, bytes_per_element = 4, plus = 16 }"
+SIZE_FORM = "{ output = 0, bytes_per_element = 4, plus = 16 }"
 
-Side = Literal["input", "output"]
-
-
-@dataclass(frozen=True, slots=True)
-class BufferSize:
-    """A size in bytes: fixed, or so many for each element of an input or output and `fixed_bytes` besides."""
-
-    fixed_bytes: int
-    bytes_per_element: int = 0
-    side: Side | None = None
-    position: int = 0
-
-    def of(self, call: Call) -> int:
-        """The bytes for one operator. Raises KernelRefusal when it has no such input or output."""
-        if self.side is None:
-            return self.fixed_bytes
-        tensor = call.input(self.position) if self.side == "input" else call.output(self.position)
-        if tensor is None:
-            raise KernelRefusal(
-                f"{call.operator.label} has no {self.side} {self.position}, but its description uses it to size "
-                "a buffer"
-            )
-        return self.fixed_bytes + self.bytes_per_element * tensor.element_count
+Bytes = Annotated[int, Meta(ge=0, le=MAX_BUFFER_BYTES)]
+Position = Annotated[int, Meta(ge=0, le=MAX_POSITION)]
+Method = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_length=MAX_METHOD, description=METHOD)]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedPrepare:
-    """What a described kernel asks for in Prepare."""
+class SizeOfTensor(Table):
+    """A size in bytes: so many for each element of an input or output, and `plus` besides."""
 
-    persistent: tuple[BufferSize, ...] = ()
-    scratch: tuple[BufferSize, ...] = ()
-    temporary_inputs: tuple[int, ...] = ()
-    temporary_outputs: tuple[int, ...] = ()
+    bytes_per_element: Annotated[int, Meta(ge=1, le=MAX_BYTES_PER_ELEMENT)] = 0  # if it is missing
+    input: Position | None = None
+    output: Position | None = None
+    plus: Bytes = 0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if (self.input is None) == (self.output is None):
+            problems.append(Problem("", "must name either an input or an output", f"for example {SIZE_FORM}"))
+        if not self.bytes_per_element:
+            problems.append(Problem("bytes_per_element", "is missing"))
+        if problems:
+            raise StructureError(*problems)
+
+
+SIZE = f"an integer from 0 to {MAX_BUFFER_BYTES} or a table such as {SIZE_FORM}"
+Size = Annotated[Bytes | SizeOfTensor, Meta(description=SIZE)]
+
+
+class DescribedOperator(Table):
+    """One [[operator]] table."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description=TEXT)]
+    resolver_method: Method | None = None
+    macs_per_output: Annotated[float, Meta(ge=0, le=MAX_MACS_PER_OUTPUT)] | None = None
+    init: Annotated[tuple[Bytes, ...], Meta(max_length=MAX_LIST)] | None = None
+    persistent: Annotated[tuple[Size, ...], Meta(max_length=MAX_LIST)] | None = None
+    scratch: Annotated[tuple[Size, ...], Meta(max_length=SCRATCH_REQUESTS_PER_OPERATOR)] | None = None
+    temporary_inputs: Annotated[tuple[Position, ...], Meta(max_length=MAX_LIST)] | None = None
+    temporary_outputs: Annotated[tuple[Position, ...], Meta(max_length=MAX_LIST)] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable():
+            raise StructureError(Problem("name", f"is {shown(self.name)}, not {TEXT}"))
+
+
+class Descriptions(Table):
+    """The document."""
+
+    operator: Annotated[tuple[DescribedOperator, ...], Meta(max_length=MAX_TABLES, description=TABLES)]
 
 
 def describe_operators(document: Mapping[str, Any]) -> tuple[dict[str, OperatorEntry], list[Problem]]:
@@ -80,82 +99,35 @@ def describe_operators(document: Mapping[str, Any]) -> tuple[dict[str, OperatorE
 
     The entries must not be used when there are problems.
     """
-    section = Section(document, [])
-    entries: dict[str, OperatorEntry] = {}
-    for item in section.sections("operator"):
-        entry = _entry(item)
-        if entry.code and entry.code in entries:
-            item.note("name", f"there are two descriptions of {entry.code[:80]!r}", "describe each operator once")
-        entries[entry.code] = entry
-    if not section.has("operator") or section.table["operator"] == []:
-        section.note("operator", "is missing", "describe each custom operator in an [[operator]] table")
-    section.finish()
-    return entries, section.problems
+    if document.get("operator", []) == []:
+        return {}, [Problem("operator", "is missing", "describe each custom operator in an [[operator]] table")]
+    try:
+        described = structured(document, Descriptions).operator
+    except StructureError as error:
+        return {}, list(error.problems)
+    names = [item.name for item in described]
+    problems = [
+        Problem(f"operator[{i}].name", f"there are two descriptions of {name[:80]!r}", "describe each operator once")
+        for i, name in enumerate(names)
+        if name in names[:i]
+    ]
+    return {item.name: _entry(item) for item in described}, problems
 
 
-def _entry(section: Section) -> OperatorEntry:
-    name = section.text("name")
-    macs = section.rate("macs_per_output", 0, MAX_MACS_PER_OUTPUT) if section.has("macs_per_output") else None
-    init = _integers(section, "init", MAX_BUFFER_BYTES)
-    prepare = DescribedPrepare(
-        persistent=_sizes(section, "persistent", MAX_LIST),
-        scratch=_sizes(section, "scratch", SCRATCH_REQUESTS_PER_OPERATOR),
-        temporary_inputs=_integers(section, "temporary_inputs", MAX_POSITION),
-        temporary_outputs=_integers(section, "temporary_outputs", MAX_POSITION),
-    )
-    entry = OperatorEntry(
-        code=name,
+def _entry(described: DescribedOperator) -> OperatorEntry:
+    macs = described.macs_per_output
+    is_known = any(getattr(described, key) is not None for key in ALLOCATION_KEYS)
+    return OperatorEntry(
+        code=described.name,
         macs=None if macs is None else partial(_macs, macs),
-        prepare=partial(_prepare, prepare) if any(section.has(key) for key in ALLOCATION_KEYS) else None,
-        init=partial(_init, init),
-        resolver_method=_method(section),
+        prepare=partial(_prepare, described) if is_known else None,
+        init=partial(_init, described.init or ()),
+        resolver_method=described.resolver_method,
     )
-    section.finish()
-    return entry
 
 
 def _init(sizes: tuple[int, ...], _: Call) -> tuple[Request, ...]:
     return tuple(persistent("OpData", size) for size in sizes)
-
-
-def _method(section: Section) -> str | None:
-    name = section.text("resolver_method", required=False)
-    if name and (len(name) > MAX_METHOD or not _IDENTIFIER.fullmatch(name)):
-        section.note("resolver_method", f"{name[:80]!r} is not a valid C++ method name", 'use a name such as "AddMyOp"')
-    return name or None
-
-
-def _integers(section: Section, name: str, high: int) -> tuple[int, ...]:
-    items = section.items(name, MAX_LIST)
-    return tuple(items.integer(key, 0, high) for key in items.table)
-
-
-def _sizes(section: Section, name: str, most: int) -> tuple[BufferSize, ...]:
-    items = section.items(name, most)
-    return tuple(_size(items, key) for key in items.table)
-
-
-def _size(items: Section, key: str) -> BufferSize:
-    value = items.table[key]
-    if type(value) is int:  # to Python a bool is an int
-        return BufferSize(items.integer(key, 0, MAX_BUFFER_BYTES))
-    if not isinstance(value, dict):
-        items.note(key, "must be an integer or a table", _SIZE_FORM)
-        return BufferSize(0)
-    section = items.section(key)
-    sides: list[Side] = [side for side in ("input", "output") if section.has(side)]
-    section.taken.update(("input", "output"))
-    if len(sides) != 1:
-        items.note(key, "must name either an input or an output", _SIZE_FORM)
-    side: Side = sides[0] if sides else "output"
-    size = BufferSize(
-        fixed_bytes=section.integer("plus", 0, MAX_BUFFER_BYTES) if section.has("plus") else 0,
-        bytes_per_element=section.integer("bytes_per_element", 1, MAX_BYTES_PER_ELEMENT),
-        side=side,
-        position=section.integer(side, 0, MAX_POSITION) if sides else 0,
-    )
-    section.finish()
-    return size
 
 
 def _macs(per_output: float, operator: Operator, graph: Graph) -> int:
@@ -164,11 +136,27 @@ def _macs(per_output: float, operator: Operator, graph: Graph) -> int:
     return round(per_output * graph.tensors[operator.outputs[0]].element_count)
 
 
-def _prepare(described: DescribedPrepare, call: Call) -> Iterator[Request]:
+def _prepare(described: DescribedOperator, call: Call) -> Iterator[Request]:
     """Temporaries last, so that none is taken to lie under a persistent buffer: what the kernel reads is not known."""
-    for number, size in enumerate(described.persistent):
-        yield persistent(f"persistent buffer {number}", size.of(call))
-    for number, size in enumerate(described.scratch):
-        yield scratch(f"buffer {number}", size.of(call))
-    yield from call.temporary_inputs(*described.temporary_inputs)
-    yield from call.temporary_outputs(*described.temporary_outputs)
+    for number, size in enumerate(described.persistent or ()):
+        yield persistent(f"persistent buffer {number}", _bytes(size, call))
+    for number, size in enumerate(described.scratch or ()):
+        yield scratch(f"buffer {number}", _bytes(size, call))
+    yield from call.temporary_inputs(*(described.temporary_inputs or ()))
+    yield from call.temporary_outputs(*(described.temporary_outputs or ()))
+
+
+def _bytes(size: int | SizeOfTensor, call: Call) -> int:
+    """The bytes for one operator. Raises KernelRefusal when it has no such input or output."""
+    if isinstance(size, int):
+        return size
+    if size.input is not None:
+        side, position, tensor = "input", size.input, call.input(size.input)
+    else:
+        assert size.output is not None  # as __post_init__ has checked
+        side, position, tensor = "output", size.output, call.output(size.output)
+    if tensor is None:
+        raise KernelRefusal(
+            f"{call.operator.label} has no {side} {position}, but its description uses it to size a buffer"
+        )
+    return size.plus + size.bytes_per_element * tensor.element_count

@@ -19,7 +19,7 @@ from typing import Any
 from edgetool import __version__
 from edgetool.codegen.c_names import model_macro
 from edgetool.codegen.tflm.profile import word
-from edgetool.errors import InternalError, TargetError, UsageError
+from edgetool.errors import InternalError, Problem, TargetError, UsageError
 from edgetool.estimate.calibrate import Calibration, Measurement, calibrate
 from edgetool.estimate.latency import estimate_model
 from edgetool.estimate.memory_speed import speeds_of
@@ -44,10 +44,8 @@ from edgetool.report.document import Provenance, TargetInfo
 from edgetool.target.load import DEFAULT_RUNTIME, dependent_on, load_target, parse_target
 from edgetool.target.platform import platform_of
 from edgetool.target.quantity import format_clock, format_size
-from edgetool.target.toml import MAX_TEXT, Problem, Section
-from edgetool.target.types import FigureSource as Document
-from edgetool.target.types import FigureSource as ProfileSource
-from edgetool.target.types import MemoryRegion, Target, Timing
+from edgetool.target.toml import MAX_TEXT, Section
+from edgetool.target.types import FigureSource, MemoryRegion, Target, Timing
 
 Table = dict[str, Any]
 COMMENT_COLUMNS = 118
@@ -160,7 +158,7 @@ def _power(target: Target) -> Table | None:
     return {"active_mw": power.active_mw, "range_mw": [power.low_mw, power.high_mw], "basis": power.basis}
 
 
-def _source(source: ProfileSource) -> Table:
+def _source(source: FigureSource) -> Table:
     note = {"note": source.note} if source.note else {}
     return {"covers": list(source.covers), "document": source.document, "verified": source.verified, **note}
 
@@ -455,11 +453,11 @@ def _calibrated(target: Target, found: Calibration, name: str) -> Target:
     return replace(
         own,
         regions=tuple(stalled if item.name == region.name else item for item in own.regions),
-        sources=(*_not_covering(own.sources, figure), Document((figure,), timing.basis, verified=True)),
+        sources=(*_not_covering(own.sources, figure), FigureSource((figure,), timing.basis, verified=True)),
     )
 
 
-def _not_covering(sources: Sequence[Document], figure: str) -> tuple[Document, ...]:
+def _not_covering(sources: Sequence[FigureSource], figure: str) -> tuple[FigureSource, ...]:
     """The sources without what they say of the figure."""
     others = (replace(item, covers=tuple(word for word in item.covers if word != figure)) for item in sources)
     return tuple(item for item in others if item.covers)

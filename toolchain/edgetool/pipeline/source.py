@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetool.errors import InvalidModelError, UsageError
+from edgetool.errors import InvalidModelError, UsageError, problems_as_error
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.operators.entry import OperatorEntry
@@ -73,11 +73,10 @@ def read_custom_operators(path: Path | None) -> dict[str, OperatorEntry]:
         return {}
     # Imported on use: few users describe operators.
     from edgetool.operators.described import describe_operators
-    from edgetool.target.profile import problems_as_error
 
     entries, problems = describe_operators(_document(path))
     if problems:
-        raise problems_as_error(problems, str(path), UsageError)
+        raise problems_as_error(problems, str(path))
     return entries
 
 

@@ -1,25 +1,20 @@
-"""Reports as JSON text, and back: every value is checked against the type of its field, nothing is guessed.
+"""Reports as JSON text, and back: every value is checked against the type of its field.
 
-The document as JSON text.
-
-A report from its JSON document: every value is checked against the type of its field, nothing is guessed.
-
-Keys that this version does not know are passed over, so a later edgetool may add some; a field with a default may be
-absent, so may what a later edgetool added. Anything else that is not as the types say is refused with its place.
+Unknown keys are ignored, and a field with a default may be absent, so that a later edgetool can add some. Anything else
+that is not as the types say is rejected with its key.
 """
 
 from __future__ import annotations
 
 import json
-import types
 from collections.abc import Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
-from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from edgetool.errors import UsageError
 from edgetool.report.document import SCHEMA, Band, FindingInfo, Report, SharedArenaInfo
+from edgetool.structure import StructureError, joined, shown, strict_json, structured
 
 
 def plain(value: Any) -> Any:
@@ -56,13 +51,11 @@ def to_json(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2, allow_nan=False).replace("##", r"#\u0023") + "\n"
 
 
-T = TypeVar("T")
-
 WRITE_ANEW = "use an unmodified document that 'edgetool plan --json' or a similar command wrote"
 LEVELS = ("error", "warning", "note")
 # The largest number that a document can mean anything by: sizes, counts and times are far below.
 MAX_NUMBER = 2**63
-MAX_VALUES = 4_000_000  # Python's objects take twenty times the room of an empty list's two characters
+MAX_VALUES = 4_000_000
 # Documents of commands whose answer is about something else than a model on a target: the key that each alone has.
 OTHER_COMMANDS = {
     "calibration": "calibrate",
@@ -71,8 +64,7 @@ OTHER_COMMANDS = {
     "subgraphs": "inspect",
     "targets": "targets",
 }
-KINDS: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}
-CALLED = {bool: "true or false", int: "an integer", float: "a number", str: "a string", type(None): "null"}
+SIZES = ("bytes", "macs", "parameters", "operators", "tensors", "instructions", "cycles")
 
 
 def parse_reports(text: str) -> tuple[Report, ...]:
@@ -82,7 +74,11 @@ def parse_reports(text: str) -> tuple[Report, ...]:
     document that edgetool did not write or that was changed.
     """
     try:
-        return read_reports(_json(text))
+        document = strict_json(text, max_values=MAX_VALUES)
+    except StructureError as error:
+        raise UsageError(str(error.problems[0]), fix=WRITE_ANEW) from None
+    try:
+        return read_reports(document)
     except RecursionError:
         raise UsageError("is nested too deeply", fix=WRITE_ANEW) from None
 
@@ -93,153 +89,49 @@ def read_reports(document: object) -> tuple[Report, ...]:
         raise UsageError("is not an edgetool document", fix=WRITE_ANEW)
     schema = document.get("schema")
     if schema != SCHEMA:
-        what = f"has the schema {_shown(schema)}" if "schema" in document else 'has no "schema"'
-        raise UsageError(f"{what}; this version of edgetool reads {_shown(SCHEMA)}", fix=WRITE_ANEW)
+        what = f"has the schema {shown(schema)}" if "schema" in document else 'has no "schema"'
+        raise UsageError(f"{what}; this version of edgetool reads {shown(SCHEMA)}", fix=WRITE_ANEW)
     for key, command in OTHER_COMMANDS.items():
         if key in document:
             raise UsageError(f"was written by 'edgetool {command}' and contains no report", fix=WRITE_ANEW)
     if "reports" not in document:
-        return (_value(document, Report, ""),)
-    found = document["reports"]
-    if not isinstance(found, list) or not found:
-        raise _wrong("reports", found, "a list of documents")
-    return tuple(_value(item, Report, f"reports[{place}]") for place, item in enumerate(found))
+        return (_report(document, ""),)
+    reports = document["reports"]
+    if not isinstance(reports, list) or not reports:
+        raise _wrong("reports", reports, "a list of documents")
+    return tuple(_report(item, f"reports[{place}]") for place, item in enumerate(reports))
 
 
-def _json(text: str) -> object:
-    if sum(map(text.count, ",[{")) > MAX_VALUES:
-        raise UsageError(f"has more than {MAX_VALUES:,} values", fix=WRITE_ANEW)
+def _report(document: object, key: str) -> Report:
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise UsageError(
-            f"line {error.lineno} is not valid JSON: {error.msg} at column {error.colno}", fix=WRITE_ANEW
-        ) from None
-    except ValueError:  # int() takes so many digits and no more
-        raise UsageError("contains a number with thousands of digits", fix=WRITE_ANEW) from None
+        report = structured(document, Report, key)
+    except StructureError as error:
+        raise UsageError(str(error.problems[0]), fix=WRITE_ANEW) from None
+    _check(report, key)
+    return report
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise UsageError(f"has the key {_shown(key)} twice in one object", fix=WRITE_ANEW)
-        found[key] = value
-    return found
+def _check(value: object, key: str) -> None:
+    """What the types alone do not say: no size below 0, bands around their value, known levels, realistic numbers."""
+    if is_dataclass(value):
+        for item in fields(value):
+            place, inner = joined(key, item.name), getattr(value, item.name)
+            if isinstance(inner, int) and inner < 0 and item.name.endswith(SIZES):
+                raise _wrong(place, inner, "0 or more")
+            _check(inner, place)
+        if isinstance(value, Band) and not 0 <= value.low <= value.value <= value.high:
+            raise UsageError(f"{key} has a value outside its band", fix=WRITE_ANEW)
+        if isinstance(value, FindingInfo) and value.level not in LEVELS:
+            raise _wrong(f"{key}.level", value.level, f"one of {', '.join(LEVELS)}")
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            _check(inner, joined(key, name))
+    elif isinstance(value, tuple | list):
+        for position, inner in enumerate(value):
+            _check(inner, f"{key}[{position}]")
+    elif isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # nor is 1e999, which is infinity
+        raise _wrong(key, value, "a realistic number")
 
 
-def _no_number(name: str) -> NoReturn:
-    raise UsageError(f"contains {name}, which is not a valid JSON number", fix=WRITE_ANEW)
-
-
-def _value(value: object, kind: Any, where: str) -> Any:
-    """The value as its type; where is its place in the document."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        return _alternative(value, [item for item in arguments if item is not type(None)], where)
-    if origin is tuple:
-        return _tuple(value, arguments, where)
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise _wrong(where, value, "an object")
-        return {key: _value(item, arguments[1], f"{where}.{_key(key)}") for key, item in value.items()}
-    if kind is object:
-        return _anything(value, where)
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _record(value, kind, where)
-    return _scalar(value, kind, where)
-
-
-def _alternative(value: object, kinds: list[Any], where: str) -> Any:
-    """The value as one of several types: the narrowest that takes it (5 is a whole number before a number)."""
-    if len(kinds) == 1:
-        return _value(value, kinds[0], where)
-    for kind in sorted(kinds, key=lambda item: item is float):
-        if isinstance(value, KINDS[kind]) and (kind is bool or not isinstance(value, bool)):
-            return _scalar(value, kind, where)
-    raise _wrong(where, value, " or ".join(CALLED[kind] for kind in kinds))
-
-
-def _tuple(value: object, kinds: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise _wrong(where, value, "a list")
-    if kinds[-1] is Ellipsis:
-        kinds = (kinds[0],) * len(value)
-    if len(value) != len(kinds):
-        raise _wrong(where, value, f"a list of {len(kinds)}")
-    return tuple(
-        _value(item, kind, f"{where}[{place}]") for place, (item, kind) in enumerate(zip(value, kinds, strict=True))
-    )
-
-
-def _record(value: object, kind: type[T], where: str) -> T:
-    if not isinstance(value, dict):
-        raise _wrong(where, value, "an object")
-    hints = _hints(kind)  # type: ignore[arg-type]  # a class is hashable
-    found = {}
-    for item in fields(kind):  # type: ignore[arg-type]  # asked by the caller: a dataclass
-        place = f"{where}.{item.name}" if where else item.name
-        if item.name in value:
-            found[item.name] = _value(value[item.name], hints[item.name], place)
-        elif item.default is MISSING and item.default_factory is MISSING:
-            raise UsageError(f"{place} is missing", fix=WRITE_ANEW)
-    made = kind(**found)
-    _check(made, where)
-    return made
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _check(made: object, where: str) -> None:
-    """What the types alone do not say: no size below 0, bands around their value, levels that there are."""
-    if isinstance(made, Band) and not 0 <= made.low <= made.value <= made.high:
-        raise UsageError(f"{where} has a value outside its band", fix=WRITE_ANEW)
-    if isinstance(made, FindingInfo) and made.level not in LEVELS:
-        raise _wrong(f"{where}.level", made.level, f"one of {', '.join(LEVELS)}")
-    for item in fields(made):  # type: ignore[arg-type]  # as above
-        if item.name.endswith(("bytes", "macs", "parameters", "operators", "tensors", "instructions", "cycles")):
-            size = getattr(made, item.name)
-            if isinstance(size, int) and size < 0:
-                raise _wrong(f"{where}.{item.name}" if where else item.name, size, "0 or more")
-
-
-def _scalar(value: object, kind: Any, where: str) -> Any:
-    if not isinstance(value, KINDS[kind]) or (isinstance(value, bool) and kind is not bool):
-        raise _wrong(where, value, CALLED[kind])
-    if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # nor is 1e999, which is infinity
-        raise _wrong(where, value, "a realistic number")
-    return float(value) if kind is float else value  # type: ignore[arg-type]  # a number, as just seen
-
-
-def _anything(value: object, where: str) -> object:
-    """Any JSON value, its numbers within limits, lists as they are."""
-    if isinstance(value, dict):
-        return {key: _anything(item, f"{where}.{_key(key)}") for key, item in value.items()}
-    if isinstance(value, list):
-        return [_anything(item, f"{where}[{place}]") for place, item in enumerate(value)]
-    if isinstance(value, int | float):
-        return _scalar(value, type(value), where)
-    return value
-
-
-def _wrong(where: str, value: object, expected: str) -> UsageError:
-    return UsageError(f"{where} is {_shown(value)}, not {expected}", fix=WRITE_ANEW)
-
-
-def _key(key: str) -> str:
-    return key if len(key) <= 40 else f"{key[:37]}..."
-
-
-def _shown(value: object) -> str:
-    """The value as JSON in a few characters."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_NUMBER:
-        return "a number with many digits"
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+def _wrong(key: str, value: object, expected: str) -> UsageError:
+    return UsageError(f"{key} is {shown(value)}, not {expected}", fix=WRITE_ANEW)

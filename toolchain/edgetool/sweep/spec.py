@@ -27,14 +27,13 @@ from edgetool.convert.request import (
     ConvertRequest,
     PruningMethod,
 )
-from edgetool.errors import EdgetoolError, SettingsError, UsageError
+from edgetool.errors import EdgetoolError, SettingsError, UsageError, did_you_mean, problems_as_error
 from edgetool.gate.limits import Budget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
 from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import PRECISIONS
 from edgetool.target.load import load_target, parse_target
-from edgetool.target.profile import problems_as_error
 from edgetool.target.quantity import (
     CLOCK_EXPECTED,
     ENERGY_EXPECTED,
@@ -47,7 +46,7 @@ from edgetool.target.quantity import (
     parse_size,
     parse_time,
 )
-from edgetool.target.toml import MAX_FILE_BYTES, Section, did_you_mean, toml_table, toml_text
+from edgetool.target.toml import MAX_FILE_BYTES, Section, toml_table, toml_text
 from edgetool.target.types import Target
 
 

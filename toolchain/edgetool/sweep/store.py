@@ -7,8 +7,6 @@ One running sweep per store: a lock that the system takes back when its process 
 
 The tables of a store, and the marks by which a SQLite file is known for one.
 
-Whether a value from a store is what its type says: JSON gives any type anywhere.
-
 What a store keeps of its sweep, beside the variants: what tables, judgements and plots need without a sweep.toml.
 
 What SQLite says, in words that tell the user what happened to the sweep and what to do.
@@ -18,7 +16,7 @@ Opening a store's file: what is there is looked at before anything is written.
 What jobs gave, as a store keeps it, back as types.
 
 Keys that this version does not know are passed over; a field with a default may be absent. Anything else that is not as
-the types say is refused with its place.
+the types say is refused with its key.
 """
 
 from __future__ import annotations
@@ -28,21 +26,22 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import TracebackType, UnionType
-from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
-from edgetool.errors import EdgetoolError, InternalError, OutputError, UsageError
-from edgetool.gate.limits import Budget
-from edgetool.report.document import Accuracy, Band, Histogram, LayerLoss, OutputInfo, OutputQuality, QuantizationInfo
+from edgetool.errors import EdgetoolError, InternalError, OutputError, Problem, UsageError
+from edgetool.report.document import OutputInfo, QuantizationInfo
 from edgetool.report.json import plain
+from edgetool.structure import StructureError, structured
 from edgetool.sweep.jobs import Job, Outcome
 from edgetool.sweep.metrics import Cost, Quality, Variant
 from edgetool.sweep.spec import Strategy, SweepLimits, SweepSpec, TargetSpec
+
+T = TypeVar("T")
 
 SUFFIX = ".lock"
 LONGEST_NOTE = 4096
@@ -152,37 +151,6 @@ TABLES: Mapping[str, str] = {
 }
 
 
-def require_types(made: object) -> None:
-    """Raise TypeError unless every field of a dataclass, and of those within it, is of its type."""
-    hints = get_type_hints(type(made))
-    for item in fields(made):  # type: ignore[arg-type]  # a dataclass, as the caller says
-        value = getattr(made, item.name)
-        if not _fits(value, hints[item.name]):
-            raise TypeError(f"{item.name} is {type(value).__name__}, not {item.type}")
-
-
-def _fits(value: object, kind: Any) -> bool:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, item) for item in arguments)
-    if origin is Literal:
-        return isinstance(value, str) and value in arguments
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
-        return len(kinds) == len(value) and all(map(_fits, value, kinds))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return isinstance(value, Mapping)
-    if is_dataclass(kind):
-        if not isinstance(value, kind):  # type: ignore[arg-type]  # as just seen
-            return False
-        require_types(value)
-        return True
-    accepted = (int, float) if kind is float else kind
-    return isinstance(value, accepted) and (kind is bool or not isinstance(value, bool))
-
-
 @dataclass(frozen=True, slots=True)
 class SweepRecord:
     """model: the name of the model's file, or "module:function" of a builder. options: JSON, all that was asked for,
@@ -221,26 +189,8 @@ def record_to_json(record: SweepRecord) -> dict[str, Any]:
 
 
 def record_from_json(value: Mapping[str, Any]) -> SweepRecord:
-    """The record of what record_to_json gave. Raises KeyError, TypeError or ValueError for anything else."""
-    limits = dict(value["limits"])
-    active = limits["active_budget"]
-    limits["budgets"] = tuple(Budget(**budget) for budget in limits["budgets"])
-    limits["active_budget"] = None if active is None else Budget(**active)
-    record = SweepRecord(
-        name=value["name"],
-        model=value["model"],
-        parameter_names=tuple(value["parameter_names"]),
-        targets=tuple(
-            TargetSpec(**{**target, "overrides": tuple((name, given) for name, given in target["overrides"])})
-            for target in value["targets"]
-        ),
-        limits=SweepLimits(**limits),
-        strategy=value["strategy"],
-        objectives=tuple(value["objectives"]),
-        options=value["options"],
-    )
-    require_types(record)
-    return record
+    """The record of what record_to_json gave. Raises StructureError for anything else."""
+    return structured(value, SweepRecord)
 
 
 def _model_name(spec: SweepSpec) -> str:
@@ -470,199 +420,56 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
         connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone()
 
 
-# From a JSON value to a field's; raises _RefusedError.
-Reader = Callable[[Any], Any]
-
-
-class _RefusedError(Exception):
-    """What is wrong with a value, and the fields that lead to it."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.path: tuple[str, ...] = ()
-
-
 def read_cost(value: Mapping[str, Any], where: str) -> Cost:
     """The Cost of an analysis. Raises UsageError naming `where`."""
-    cost: Cost = _read(value, "cost", _record(Cost), where)
+    cost = _read(value, "cost", Cost, where)
+    for name, band in (("latency_ms", cost.latency_ms), ("energy_uj", cost.energy_uj)):
+        if band is not None and not band.low <= band.value <= band.high:
+            raise _unreadable(Problem(f"cost.{name}", "has a value outside its band"), where)
     return cost
 
 
 def read_quality(value: Mapping[str, Any], where: str) -> Quality:
     """The Quality of a conversion. Raises UsageError."""
-    quality: Quality = _read(value, "quality", _record(Quality), where)
-    return quality
+    return _read(value, "quality", Quality, where)
 
 
 def read_quantization(value: Mapping[str, Any], where: str) -> QuantizationInfo:
     """The report's part of a conversion. Raises UsageError."""
-    info: QuantizationInfo = _read(value, "quantization", _record(QuantizationInfo), where)
-    return info
+    return _read(value, "quantization", QuantizationInfo, where)
 
 
 def read_notes(value: Mapping[str, Any], where: str) -> tuple[str, ...]:
     """What is to be said of a job. Raises UsageError."""
-    notes: tuple[str, ...] = _read(value, "notes", _texts, where) if "notes" in value else ()
-    return notes
+    return _read(value, "notes", tuple[str, ...], where) if "notes" in value else ()
 
 
 def read_left_alone(value: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
     """The layers that were not pruned, each with the reason. Raises UsageError."""
-    layers: tuple[tuple[str, str], ...] = _read(value, "left_alone", _pairs, where) if "left_alone" in value else ()
-    return layers
+    return _read(value, "left_alone", tuple[tuple[str, str], ...], where) if "left_alone" in value else ()
 
 
 def read_versions(value: Mapping[str, Any], where: str) -> dict[str, str]:
     """The versions of the packages that did a job. Raises UsageError."""
-    versions: dict[str, str] = _read(value, "versions", _versions, where) if "versions" in value else {}
-    return versions
+    return _read(value, "versions", dict[str, str], where) if "versions" in value else {}
 
 
 def read_original(value: Mapping[str, Any], where: str) -> OutputInfo | None:
     """Hash and bytes of the file that was converted, None where nothing is said. Raises UsageError."""
-    told: OutputInfo | None = _read(value, "original", _record(OutputInfo), where) if "original" in value else None
-    return told
+    return _read(value, "original", OutputInfo, where) if "original" in value else None
 
 
-def _read(value: Mapping[str, Any], key: str, reader: Reader, where: str) -> Any:
+def _read(value: Mapping[str, Any], key: str, kind: type[T], where: str) -> T:
+    if key not in value:
+        raise _unreadable(Problem(key, "is missing"), where)
     try:
-        if key not in value:
-            raise _RefusedError("is missing")
-        return reader(value[key])
-    except _RefusedError as refused:
-        raise UsageError(
-            f"{'.'.join((key, *refused.path))} {refused.what}",
-            where=where,
-            fix="run the sweep again with a new store (--store)",
-        ) from None
+        return structured(value[key], kind, key)
+    except StructureError as error:
+        raise _unreadable(error.problems[0], where) from None
 
 
-@cache
-def _record(kind: type) -> Reader:
-    """What reads a dataclass."""
-    hints = get_type_hints(kind)
-    known = [
-        (item.name, SCALARS.get(hints[item.name], _NONE), READERS.get(hints[item.name]) or _no(hints[item.name]), item)
-        for item in fields(kind)
-    ]
-
-    def read(value: Any) -> Any:
-        if type(value) is not dict:
-            raise _unlike(value, "an object")
-        found = {}
-        for name, types, reader, item in known:
-            given = value.get(name, MISSING)
-            # A store has tens of thousands of these: what is as it should be is not looked at twice.
-            found[name] = given if type(given) in types else _field(given, item, reader)
-        return kind(**found)
-
-    return read
-
-
-def _field(given: Any, item: Field[Any], reader: Reader) -> Any:
-    """A field that is no scalar of its type: another value, its default, or refused."""
-    try:
-        if given is not MISSING:
-            return reader(given)
-        if item.default is not MISSING:
-            return item.default
-        raise _RefusedError("is missing")
-    except _RefusedError as refused:
-        refused.path = (item.name, *refused.path)
-        raise
-
-
-def _no(hint: Any) -> Reader:
-    """For a value that is none of a scalar type's."""
-
-    def refuse(value: Any) -> Any:
-        raise _unlike(value, CALLED[hint])
-
-    return refuse
-
-
-def _or_null(reader: Reader) -> Reader:
-    return lambda value: None if value is None else reader(value)
-
-
-def _list(reader: Reader) -> Reader:
-    def read(value: Any) -> Any:
-        if type(value) is not list:
-            raise _unlike(value, "a list")
-        return tuple(map(reader, value))
-
-    return read
-
-
-def _band(value: Any) -> Band:
-    band: Band = _record(Band)(value)
-    if not band.low <= band.value <= band.high:
-        raise _unlike(value, "a value within its band")
-    return band
-
-
-def _pair(value: Any) -> tuple[str, str]:
-    if type(value) is not list or len(value) != 2:
-        raise _unlike(value, "a list of two items")
-    return _text(value[0]), _text(value[1])
-
-
-def _versions(value: Any) -> dict[str, str]:
-    if type(value) is not dict:
-        raise _unlike(value, "an object")
-    return {key: _text(item) for key, item in value.items()}
-
-
-def _unlike(value: Any, expected: str) -> _RefusedError:
-    text = repr(value)
-    return _RefusedError(f"is {text if len(text) <= 40 else f'{text[:37]}...'}, not {expected}")
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise _unlike(value, CALLED[str])
-    return value
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise _unlike(value, CALLED[int])
-    return value
-
-
-_texts = _list(_text)
-_pairs = _list(_pair)
-
-# Every type that a field of the records above has: what a JSON value of it may be, or what reads it.
-_NONE: frozenset[type] = frozenset()
-SCALARS: Mapping[Any, frozenset[type]] = {
-    int: frozenset([int]),
-    int | None: frozenset([int, type(None)]),
-    float: frozenset([int, float]),
-    float | None: frozenset([int, float, type(None)]),
-    str: frozenset([str]),
-    str | None: frozenset([str, type(None)]),
-    bool: frozenset([bool]),
-}
-CALLED: Mapping[Any, str] = {
-    int: "an integer",
-    int | None: "an integer or null",
-    float: "a number",
-    float | None: "a number or null",
-    str: "a string",
-    str | None: "a string or null",
-    bool: "true or false",
-}
-READERS: Mapping[Any, Reader] = {
-    tuple[str, ...]: _texts,
-    Band | None: _or_null(_band),
-    Accuracy | None: _or_null(lambda value: _record(Accuracy)(value)),
-    tuple[OutputQuality, ...]: _list(lambda value: _record(OutputQuality)(value)),
-    tuple[LayerLoss, ...]: _list(lambda value: _record(LayerLoss)(value)),
-    Histogram: lambda value: _record(Histogram)(value),
-    tuple[int, ...]: _list(_whole),
-}
+def _unreadable(problem: Problem, where: str) -> UsageError:
+    return UsageError(str(problem), where=where, fix="run the sweep again with a new store (--store)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -790,10 +597,10 @@ class Store:
         """The variants by number."""
         rows = self._rows("SELECT number, variant, keys FROM variants ORDER BY number")
         with self._understanding():
-            variants, keys = _parsed([row[1] for row in rows]), _parsed([row[2] for row in rows])
+            variants = structured(_parsed([row[1] for row in rows]), tuple[Variant, ...])
+            keys = structured(_parsed([row[2] for row in rows]), tuple[tuple[tuple[str, str], ...], ...])
             return tuple(
-                Entry(row[0], _variant(value), _keys(pairs))
-                for row, value, pairs in zip(rows, variants, keys, strict=True)
+                Entry(row[0], variant, pairs) for row, variant, pairs in zip(rows, variants, keys, strict=True)
             )
 
     # What the above is made of.
@@ -876,20 +683,3 @@ def _variant_text(variant: Variant) -> str:
             "target": variant.target,
         }
     )
-
-
-def _variant(value: dict[str, Any]) -> Variant:
-    parameters = tuple((name, given) for name, given in value["parameters"])
-    level, precision, target = value["level"], value["precision"], value["target"]
-    if not isinstance(level, int | float) or not isinstance(precision, str) or not isinstance(target, str):
-        raise TypeError("an entry is not a variant")
-    if not all(isinstance(name, str) and isinstance(given, int | float | str) for name, given in parameters):
-        raise TypeError("an entry is not a parameter")
-    return Variant(parameters, level, precision, target)
-
-
-def _keys(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:
-    keys = tuple((kind, key) for kind, key in pairs)
-    if not all(isinstance(kind, str) and isinstance(key, str) for kind, key in keys):
-        raise TypeError("an entry is not a job")
-    return keys

@@ -11,16 +11,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from edgetool.errors import TargetError
+from edgetool.errors import MAX_PROBLEMS, Problem, TargetError, did_you_mean, problems_as_error
 from edgetool.finding import Finding
 from edgetool.target.profile import (
     CLOCK_RANGE_HZ,
     KERNELS,
-    MAX_PROBLEMS,
     NO_TARGET,
     SIZE_RANGE_BYTES,
     bare_core,
-    problems_as_error,
     read_board,
     read_core,
     read_runtime,
@@ -29,7 +27,7 @@ from edgetool.target.profile import (
 )
 from edgetool.target.quantity import format_clock, format_size
 from edgetool.target.tables import document, load_factors, names
-from edgetool.target.toml import Problem, Section, did_you_mean, toml_table
+from edgetool.target.toml import Section, toml_table
 from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, Runtime, Target
 
 Document = dict[str, Any]
@@ -305,7 +303,7 @@ def load_core(name: str) -> Core:
     section = Section(document("cores", canonical), [])
     core = read_core(section)
     if section.problems:
-        raise problems_as_error(section.problems, f"targets/cores/{canonical}.toml")
+        raise problems_as_error(section.problems, f"targets/cores/{canonical}.toml", TargetError)
     return core
 
 
@@ -318,7 +316,7 @@ def load_runtime(name: str) -> Runtime:
     section = Section(document("runtimes", canonical), [])
     runtime = read_runtime(section)
     if section.problems:
-        raise problems_as_error(section.problems, f"targets/runtimes/{canonical}.toml")
+        raise problems_as_error(section.problems, f"targets/runtimes/{canonical}.toml", TargetError)
     return runtime
 
 
@@ -348,7 +346,7 @@ def list_runtimes() -> tuple[str, ...]:
 def _board(profile: dict[str, Any], where: str) -> Target:
     target, problems = _read_board(profile)
     if problems:
-        raise problems_as_error(problems, where)
+        raise problems_as_error(problems, where, TargetError)
     return target
 
 

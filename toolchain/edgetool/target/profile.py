@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar, get_args
 
-from edgetool.errors import TargetError, UsageError
+from edgetool.errors import TargetError, did_you_mean
 from edgetool.target.quantity import format_clock, format_size, parse_clock, parse_size
 from edgetool.target.signatures import DTYPES, read_kernel_types
-from edgetool.target.toml import Problem, Section, did_you_mean
+from edgetool.target.toml import Section
 from edgetool.target.types import (
     ARENA_KINDS,
     SCALARS,
@@ -312,7 +312,6 @@ FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a l
 
 CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
 BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and those of every region
-MAX_PROBLEMS = 50  # of one file that are told
 
 STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
 RUNTIME_FIGURES = (
@@ -538,21 +537,3 @@ def _sources(section: Section, figures: Collection[str]) -> tuple[FigureSource, 
         )
         item.finish()
     return tuple(sources)
-
-
-def problems_as_error(problems: list[Problem], where: str, kind: type[UsageError] = TargetError) -> UsageError:
-    """The first problem as an error, the others as its details; of very many the first, and how many more."""
-    first, *others = problems
-    left = len(others) - MAX_PROBLEMS
-    more = (f"and {left:,} more problems",) if left > 0 else ()
-    return kind(
-        first.what,
-        where=f"{where}: {first.key}" if first.key else where,
-        fix=first.fix,
-        details=(*(_line(problem) for problem in others[:MAX_PROBLEMS]), *more),
-    )
-
-
-def _line(problem: Problem) -> str:
-    fix = f"; {problem.fix}" if problem.fix else ""
-    return f"{problem.key}: {problem.what}{fix}"

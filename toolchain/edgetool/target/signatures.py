@@ -7,8 +7,9 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from edgetool.errors import did_you_mean
 from edgetool.model.types import DType
-from edgetool.target.toml import Section, did_you_mean
+from edgetool.target.toml import Section
 
 SAME_AS = re.compile(r"=(\d?)")
 REPEATED = "..."

@@ -8,11 +8,11 @@ Strict reading of a TOML table: every problem is noted with its key, and reading
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgetool.errors import UsageError
+from edgetool.errors import Problem, UsageError, did_you_mean
 
 MAX_FILE_BYTES = 2**20
 MAX_DEPTH = 32  # of tables and lists within each other; what reads or prints them may be recursive
@@ -94,15 +94,6 @@ _KINDS = {
     dict: "a table",
     list: "a list",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong at a key ("region[1].size"), and what to do about it."""
-
-    key: str
-    what: str
-    fix: str | None = None
 
 
 @dataclass(slots=True)
@@ -326,14 +317,6 @@ class Section:
             return value
         self.note(name, f"must be {_KINDS[kind]}, not {_KINDS.get(type(value), 'a date')}")
         return None
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """ "did you mean 'x'?" for the nearest known word, or None."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else None
 
 
 def _short(value: float) -> str:

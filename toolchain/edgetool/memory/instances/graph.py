@@ -13,11 +13,13 @@ The lifetimes follow from the execution order: that of "order", or else of the l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta
+
+from edgetool.errors import MAX_PROBLEMS
 from edgetool.memory.instances.types import (
     MAX_ALIGNMENT,
     MAX_NAME_SHOWN,
@@ -30,6 +32,7 @@ from edgetool.memory.instances.types import (
     invalid,
 )
 from edgetool.memory.problem import Buffer, LayoutProblem, Lifetime
+from edgetool.structure import Object, StructureError, shown, strict_json, structured
 
 MAX_CYCLE_SHOWN = 20
 
@@ -206,12 +209,43 @@ def _quoted_name(tensor: GraphTensor) -> str:
     return f"{tensor.name[:MAX_NAME_SHOWN]!a}"
 
 
-TOP = ("tensors", "operators", "inputs", "outputs", "order", "alignment")
-TENSOR = ("name", "size", "alignment", "offset", "constant", "alias")
-OPERATOR = ("name", "inputs", "outputs")
-# A Python object needs twenty times the memory of the two characters of an empty list.
 MAX_VALUES = 16 * MAX_ROWS
 EXAMPLE = 'start with {"tensors": [{"name": "x", "size": 784}], "operators": [{"inputs": ["x"], "outputs": []}]}'
+
+Size = Annotated[int, Meta(ge=0, le=MAX_NUMBER, description="an integer from 0 to 2**62")]
+Alignment = Annotated[int, Meta(ge=1, le=MAX_ALIGNMENT, description="an integer from 1 to 2**32")]
+Name = Annotated[str, Meta(min_length=1, description="a string that is not empty")]
+References = Annotated[tuple[int | str, ...], Meta(max_length=MAX_ROWS)]
+
+
+class TensorObject(Object):
+    """A tensor of the document."""
+
+    size: Size
+    name: Name | None = None
+    alignment: Alignment | None = None
+    offset: Size | tuple[Size, ...] | None = None
+    constant: bool = False
+    alias: Name | None = None
+
+
+class OperatorObject(Object):
+    """An operator of the document."""
+
+    name: Name | None = None
+    inputs: References = ()
+    outputs: References = ()
+
+
+class GraphObject(Object):
+    """The document."""
+
+    tensors: Annotated[tuple[TensorObject, ...], Meta(max_length=MAX_ROWS)] | dict[str, Size | TensorObject]
+    operators: Annotated[tuple[OperatorObject, ...], Meta(max_length=MAX_ROWS)]
+    inputs: References | None = None
+    outputs: References | None = None
+    order: References | None = None
+    alignment: Alignment = 1
 
 
 def read_graph(text: str) -> TensorGraph:
@@ -221,122 +255,80 @@ def read_graph(text: str) -> TensorGraph:
     one of its inputs runs later. Without "inputs", inputs are the tensors that no operator writes; without "outputs",
     outputs are those that are written but not read. Raises InvalidModelError naming the tensor or operator.
     """
-    document = _object(_json(text), "the graph", TOP)
-    if "tensors" not in document or "operators" not in document:
-        raise invalid("the graph has no tensors or no operators", EXAMPLE)
-    default = _integer(document.get("alignment", 1), "alignment", 1, MAX_ALIGNMENT)
-    tensors = _tensors(document["tensors"], default)
+    try:
+        document = strict_json(text, max_values=MAX_VALUES)
+        stated = structured(document, GraphObject)
+    except StructureError as error:
+        first, *others = error.problems
+        raise invalid(
+            str(first),
+            first.fix or EXAMPLE,
+            tuple(f"{item}; {item.fix}" if item.fix else str(item) for item in others[:MAX_PROBLEMS]),
+        ) from None
+    tensors = _tensors(stated)
     names = _indices([tensor.name for tensor in tensors], "tensor")
-    operators = _operators(document["operators"], names)
+    operators = _operators(stated, names)
     constants = {i for i, tensor in enumerate(tensors) if tensor.constant}
     written = {i for operator in operators for i in operator.writes}
     read = {i for operator in operators for i in operator.reads}
     inputs = tuple(sorted(read - written - constants))
-    if "inputs" in document:
-        inputs = _references(document["inputs"], "inputs", "tensor", names)
+    if stated.inputs is not None:
+        inputs = _references(stated.inputs, "inputs", "tensor", names)
     outputs = tuple(sorted(written - read))
-    if "outputs" in document:
-        outputs = _references(document["outputs"], "outputs", "tensor", names)
+    if stated.outputs is not None:
+        outputs = _references(stated.outputs, "outputs", "tensor", names)
     check_dataflow(tensors, operators, inputs, outputs)
     places = _indices([operator.name for operator in operators], "operator")
     given = None
-    if "order" in document:
-        given = _references(document["order"], "order", "operator", places)
+    if stated.order is not None:
+        given = _references(stated.order, "order", "operator", places)
     order = execution_order(tensors, operators, inputs, given)
     return TensorGraph(tensors, tuple(operators[i] for i in order), inputs, outputs, document)
 
 
-def _json(text: str) -> Any:
-    if sum(map(text.count, ",[{")) > MAX_VALUES:
-        raise invalid(f"has more than {MAX_VALUES:,} values", "split it and lay out the parts separately")
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise invalid(f"line {error.lineno} is not valid JSON: {error.msg} at column {error.colno}", EXAMPLE) from None
-    except RecursionError:
-        raise invalid("is nested too deeply", EXAMPLE) from None
-    except ValueError:  # int() limits the number of digits
-        raise invalid("contains a number with thousands of digits", "specify sizes in bytes") from None
+def _tensors(graph: GraphObject) -> tuple[GraphTensor, ...]:
+    if isinstance(graph.tensors, tuple):
+        return tuple(_tensor(item, item.name, i, graph.alignment) for i, item in enumerate(graph.tensors))
+    tensors = []
+    for i, (name, stated) in enumerate(graph.tensors.items()):
+        item = TensorObject(stated) if isinstance(stated, int) else stated
+        if item.name is not None:
+            raise invalid(f"tensor {_short(name)} has two names", 'remove its key "name"')
+        tensors.append(_tensor(item, name, i, graph.alignment))
+    return tuple(tensors)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in values:
-            raise invalid(f"has the key {_shown(key)} twice in one object", "remove one")
-        values[key] = value
-    return values
+def _tensor(tensor: TensorObject, name: str | None, index: int, alignment: int) -> GraphTensor:
+    if not name:
+        raise invalid(f"tensor {index} has no name", "use a string that no other tensor has")
+    if isinstance(tensor.offset, tuple) and not tensor.constant:
+        raise invalid(f"tensor {index} ({_short(name)}): offset is a list", "use one offset: it is not constant")
+    offsets = (tensor.offset,) if isinstance(tensor.offset, int) else tensor.offset or ()
+    return GraphTensor(name, tensor.size, tensor.alignment or alignment, offsets, tensor.constant, tensor.alias)
 
 
-def _no_number(name: str) -> Any:
-    raise invalid(f"contains {name}, which is not a valid JSON number", "use integers")
-
-
-def _tensors(value: Any, default: int) -> tuple[GraphTensor, ...]:
-    if isinstance(value, dict):
-        entries = []
-        for name, entry in value.items():
-            entry_value = entry if isinstance(entry, dict) else {"size": entry}
-            if "name" in entry_value:
-                raise invalid(f"tensor {_shown(name)} has two names", 'remove its key "name"')
-            entries.append({"name": name, **entry_value})
-    else:
-        entries = _list(value, "tensors")
-    return tuple(_tensor(entry, i, default) for i, entry in enumerate(entries))
-
-
-def _tensor(value: Any, index: int, default: int) -> GraphTensor:
-    where = f"tensor {index}"
-    entry = _object(value, where, TENSOR)
-    name = entry.get("name")
-    if not isinstance(name, str) or not name:
-        raise invalid(f"{where} has no name", "use a string that no other tensor has")
-    where = f"tensor {index} ({_shown(name)})"
-    if "size" not in entry:
-        raise invalid(f"{where} has no size", "specify its size in bytes")
-    constant = entry.get("constant", False)
-    if not isinstance(constant, bool):
-        raise invalid(f"{where}: constant is {_shown(constant)}", "use true or false")
-    alias = entry.get("alias")
-    if alias is not None and (not isinstance(alias, str) or not alias):
-        raise invalid(f"{where}: alias is {_shown(alias)}", "use a string that the tensors in the same memory share")
-    offset = entry.get("offset")
-    offsets = [] if offset is None else [offset]
-    if constant and isinstance(offset, list):
-        offsets = offset
-    return GraphTensor(
-        name=name,
-        size=_integer(entry["size"], f"{where}: size", 0, MAX_NUMBER),
-        alignment=_integer(entry.get("alignment", default), f"{where}: alignment", 1, MAX_ALIGNMENT),
-        offsets=tuple(_integer(item, f"{where}: offset", 0, MAX_NUMBER) for item in offsets),
-        constant=constant,
-        alias=alias,
-    )
-
-
-def _operators(value: Any, names: dict[str, int]) -> tuple[GraphOperator, ...]:
+def _operators(graph: GraphObject, names: dict[str, int]) -> tuple[GraphOperator, ...]:
     operators = []
-    for i, item in enumerate(_list(value, "operators")):
-        entry = _object(item, f"operator {i}", OPERATOR)
-        name = entry.get("name", f"operator {i}")
-        if not isinstance(name, str) or not name:
-            raise invalid(f"operator {i}: its name is {_shown(name)}", "use a string that no other operator has")
-        where = f"operator {i} ({_shown(name)})" if "name" in entry else name
-        reads = _references(entry.get("inputs", []), f"{where}: inputs", "tensor", names, repeated=True)
-        writes = _references(entry.get("outputs", []), f"{where}: outputs", "tensor", names)
+    for i, item in enumerate(graph.operators):
+        name = item.name or f"operator {i}"
+        where = f"operator {i} ({_short(name)})" if item.name else name
+        reads = _references(item.inputs, f"{where}: inputs", "tensor", names, repeated=True)
+        writes = _references(item.outputs, f"{where}: outputs", "tensor", names)
         operators.append(GraphOperator(name, where, reads, writes))
     return tuple(operators)
 
 
-def _references(value: Any, where: str, kind: str, names: dict[str, int], *, repeated: bool = False) -> tuple[int, ...]:
+def _references(
+    items: Sequence[int | str], where: str, kind: str, names: dict[str, int], *, repeated: bool = False
+) -> tuple[int, ...]:
     """Return tensors or operators given by name or index; duplicates are an error unless repeated is set."""
     indices: dict[int, None] = {}
-    for item in _list(value, where):
+    for item in items:
         index = names.get(item, -1) if isinstance(item, str) else item
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
-            raise invalid(f"{where}: there is no {kind} {_shown(item)}", f"name one of the {len(names):,} {kind}s")
+        if not 0 <= index < len(names):
+            raise invalid(f"{where}: there is no {kind} {_short(item)}", f"name one of the {len(names):,} {kind}s")
         if index in indices and not repeated:
-            raise invalid(f"{where}: {kind} {_shown(item)} is listed twice", "remove one")
+            raise invalid(f"{where}: {kind} {_short(item)} is listed twice", "remove one")
         indices[index] = None
     return tuple(indices)
 
@@ -345,39 +337,10 @@ def _indices(names: Sequence[str], kind: str) -> dict[str, int]:
     indices: dict[str, int] = {}
     for i, name in enumerate(names):
         if indices.setdefault(name, i) != i:
-            raise invalid(f"{kind}s {indices[name]} and {i} are both called {_shown(name)}", "use unique names")
+            raise invalid(f"{kind}s {indices[name]} and {i} are both called {_short(name)}", "use unique names")
     return indices
 
 
-def _object(value: Any, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise invalid(f"{where} is {_shown(value)}, not an object", EXAMPLE)
-    for key in value:
-        if key not in keys:
-            raise invalid(f"{where} has an unknown key {_shown(key)}", f"the keys are {', '.join(keys)}")
-    return value
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise invalid(f"{where}: {_shown(value)} is not a list", "use a list")
-    if len(value) > MAX_ROWS:
-        raise invalid(f"{where}: more than {MAX_ROWS:,} entries", "split it and lay out the parts separately")
-    return value
-
-
-def _integer(value: Any, where: str, minimum: int, maximum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        power = f"2**{maximum.bit_length() - 1}"
-        raise invalid(f"{where} is {_shown(value)}, not an integer from {minimum} to {power}")
-    return value
-
-
-def _shown(value: Any) -> str:
-    """Return a value of the file for a message, short and in ASCII."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, int) and abs(value) > MAX_NUMBER * 4:
-        return f"a {value.bit_length()}-bit number"
-    text = ascii(value) if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= MAX_NAME_SHOWN else f"{text[: MAX_NAME_SHOWN - 3]}..."
+def _short(reference: int | str) -> str:
+    """A name in quotes, or an index."""
+    return f"{reference[:MAX_NAME_SHOWN]!a}" if isinstance(reference, str) else shown(reference)
