@@ -300,7 +300,7 @@ def _disagreement(samples: Sequence[_Sample], cpi: float, stall: float) -> tuple
         f"{in_text(fitted, 4)} ms;"
         " check the unit, build, clock and memory placement of each: the band covers their spread"
     )
-    return (Finding("measurements-disagree", "warning", text, worst.name),)
+    return (Finding("measurements-disagree", text, where=worst.name),)
 
 
 def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target: Target) -> tuple[Finding, ...]:
@@ -321,7 +321,7 @@ def _other_memory(samples: Sequence[_Sample], known: float, stall: float, target
         "profile states"
         f" {in_text(known)} cycles per byte, but the measurements fit {in_text(stall)}; {advice}"
     )
-    return (Finding("constants-elsewhere", "warning", text, region.name),)
+    return (Finding("constants-elsewhere", text, where=region.name),)
 
 
 def _fitted(sample: _Sample, cpi: float, stall: float) -> Fitted:

@@ -48,19 +48,17 @@ def judge_fit(
         findings.append(
             Finding(
                 "arena-too-large",
-                "error",
                 f"the arena needs {'' if arena_bytes is not None else 'at least '}{needed:,} bytes; "
                 f"{region.name if region else 'the region'} has {sram_bytes:,}",
-                target.name,
+                where=target.name,
             )
         )
     if model_fits is False:
         findings.append(
             Finding(
                 "model-too-large",
-                "error",
                 f"the model takes {model_bytes:,} bytes; the flash has {flash_bytes:,}",
-                target.name,
+                where=target.name,
             )
         )
     return Fit(region.name if region else None, sram_bytes, flash_bytes, arena_fits, model_fits), tuple(findings)

@@ -340,18 +340,18 @@ def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
     was, now = _target_name(a.report), _target_name(b.report)
     if was != now:
         text = f"the target is {was} in A, {now} in B: arena, time and energy apply to different devices"
-        found.append(Finding("targets-differ", "warning", text))
+        found.append(Finding("targets-differ", text))
     if first.target is not None and second.target is not None:
         for what, verb in (("kernels", "are"), ("runtime", "is")):
             was, now = getattr(first.target, what), getattr(second.target, what)
             if was != now:
-                found.append(Finding("builds-differ", "warning", f"the {what} {verb} {was} in A, {now} in B"))
+                found.append(Finding("builds-differ", f"the {what} {verb} {was} in A, {now} in B"))
     if None not in (first.clock_hz, second.clock_hz) and first.clock_hz != second.clock_hz:
         text = f"the clock is {_megahertz(first.clock_hz)} in A, {_megahertz(second.clock_hz)} in B"
-        found.append(Finding("builds-differ", "warning", text))
+        found.append(Finding("builds-differ", text))
     was, now = a.report.provenance.tool, b.report.provenance.tool
     if was != now:
-        found.append(Finding("tools-differ", "note", f"A was written by {was}, B by {now}"))
+        found.append(Finding("tools-differ", f"A was written by {was}, B by {now}"))
     return tuple(found)
 
 

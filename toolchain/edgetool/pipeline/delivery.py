@@ -90,12 +90,11 @@ def default_directory(name: str) -> Path:
 
 def conversion_findings(quantization: QuantizationInfo, notes: tuple[str, ...]) -> tuple[Finding, ...]:
     """What is to be said of a conversion: its notes, and that its ranges rest on no real data where they do."""
-    findings = tuple(Finding("conversion", "note", note) for note in notes)
+    findings = tuple(Finding("conversion", note) for note in notes)
     if quantization.scheme in ("float32", "float16") or quantization.calibrated:
         return findings
     uncalibrated = Finding(
         "uncalibrated",
-        "warning",
         f"the quantization is uncalibrated: its ranges come from {quantization.samples} synthetic samples, so the "
         "accuracy on real data is unknown; specify real inputs with --calibration",
     )
@@ -170,7 +169,7 @@ def _other_arena_findings(plan: MemoryPlan, expected_bytes: int | None) -> tuple
         f"the arena {now}, but the model was selected with an arena of {expected_bytes:,} bytes: this time, the plan "
         "search found a different plan"
     )
-    return (Finding("other-arena", "warning", text),)
+    return (Finding("other-arena", text),)
 
 
 def _firmware(
@@ -188,5 +187,5 @@ def _firmware(
     except UnsupportedModelError as error:
         without = replace(request, project="header", profile=False)
         made = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
-        return made, (Finding("program-not-written", "error", f"no TFLM program was written: {error.what}"),)
+        return made, (Finding("program-not-written", f"no TFLM program was written: {error.what}"),)
     return made, own_arena_findings(name, plan) if request.has_program else ()

@@ -215,20 +215,20 @@ def _findings(found: _Found, way: str, capacity: int | None) -> tuple[Finding, .
     findings = []
     layout = found.layout
     if found.interrupted:
-        findings.append(Finding("interrupted", "warning", "Ctrl-C ended the search: this is the best layout so far"))
+        findings.append(Finding("interrupted", "Ctrl-C ended the search: this is the best layout so far"))
     remedy = _remedy(way, shares=found.shared is not None)
     if capacity is not None and layout.height > capacity:
         if layout.lower_bound > capacity:
             text = f"no layout fits within the capacity of {capacity:,} B: the lower bound is {layout.lower_bound:,} B"
         else:
             text = f"found no layout that fits within the capacity of {capacity:,} B; {remedy} may find one"
-        findings.append(Finding("over-capacity", "error", text))
+        findings.append(Finding("over-capacity", text))
     elif not layout.optimal and capacity is not None and found.shared is None and way != "tflm":
         text = "the search ended at the first layout that fits; without a capacity, it continues to the smallest"
-        findings.append(Finding("not-lowest", "note", text))
+        findings.append(Finding("not-lowest", text))
     elif not layout.optimal:
         text = f"there may be a smaller layout: {remedy} may find it, or prove that there is none"
-        findings.append(Finding("not-proven", "note", text))
+        findings.append(Finding("not-proven", text))
     return tuple(findings)
 
 
@@ -240,7 +240,7 @@ def _pin_findings(problem: LayoutProblem, layout: Layout) -> tuple[Finding, ...]
     if free >= layout.lower_bound:
         return ()
     text = f"the offsets specified in the file raise the lower bound: without them, it is {free:,} B"
-    return (Finding("pins-raise-bound", "note", text),)
+    return (Finding("pins-raise-bound", text),)
 
 
 def _remedy(way: str, *, shares: bool) -> str:
