@@ -9,7 +9,7 @@ import pytest
 
 from edgetool.gate.judge import Reasons, judge, judge_fit, subject_of, with_reasons
 from edgetool.gate.limits import Limits, parse_budget
-from edgetool.gate.plain import duration
+from edgetool.gate.text import duration
 from edgetool.report.document import Accuracy, Band, FindingInfo, JudgementInfo, QuantizationInfo, Report
 from edgetool.target.load import load_target
 from tests.cli.estimates import estimate, report

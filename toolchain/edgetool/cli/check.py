@@ -31,8 +31,8 @@ from edgetool.cli.settings import read_by_name
 from edgetool.cli.text import duration, printable, short_size, table, width, wrapped
 from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
-from edgetool.gate.plain import exact
-from edgetool.gate.said import NO_LIMIT, gate_of, unjudged, usage, usage_matrix
+from edgetool.gate.messages import NO_LIMIT, gate_of, unjudged_findings, usage, usage_matrix
+from edgetool.gate.text import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -223,7 +223,7 @@ def _passes(item: JudgementInfo) -> bool:
 
 
 def _findings(report: Report, *, everything: bool) -> list[FindingInfo]:
-    return [item for item in unjudged(report) if everything or item.level != "note"]
+    return [item for item in unjudged_findings(report) if everything or item.level != "note"]
 
 
 def _collapsed(report: Report, common: _Common) -> list[str]:

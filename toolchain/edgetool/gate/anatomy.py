@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetool.gate.judge import Reasons
-from edgetool.gate.plain import duration, percent
+from edgetool.gate.text import duration, percent
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
 from edgetool.memory.lifetimes import Timeline

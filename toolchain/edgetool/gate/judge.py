@@ -11,8 +11,8 @@ from typing import Literal
 
 from edgetool.finding import Finding
 from edgetool.gate.limits import WHAT, Limits, Of
-from edgetool.gate.plain import as_given, duration, room
-from edgetool.gate.said import JUDGED_AS
+from edgetool.gate.messages import JUDGED_AS
+from edgetool.gate.text import as_given, duration, room
 from edgetool.report.document import Band, FindingInfo, JudgementInfo, MemoryInfo, QuantizationInfo, Report
 from edgetool.target.types import Target
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import NS_PER_MS, Entry, Value
-from edgetool.gate.plain import duration
+from edgetool.gate.text import duration
 from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo
 
 MOST_CELLS = 10**6  # of the table of all alignments: about half a second

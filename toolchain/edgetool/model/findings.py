@@ -15,7 +15,10 @@ _MAX_NAME_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class _ModelRule:
-    """name: the finding's rule. message: what its places have in common and why that matters. level: if it has several."""
+    """name: the finding's rule. message: what its places have in common and why that matters.
+
+    level: that of the finding, if its rule has several.
+    """
 
     name: str
     message: str

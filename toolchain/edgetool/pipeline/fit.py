@@ -14,7 +14,7 @@ from edgetool import __version__
 from edgetool.errors import UsageError
 from edgetool.gate.judge import Figures, judge_figures
 from edgetool.gate.limits import Limits
-from edgetool.gate.plain import duration, short_size
+from edgetool.gate.text import duration, short_size
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info

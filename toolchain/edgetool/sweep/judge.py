@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from edgetool.figure import in_text
 from edgetool.gate.limits import Budget, Of, judge_budgets
-from edgetool.gate.plain import as_given, duration, room
+from edgetool.gate.text import as_given, duration, room
 from edgetool.report.document import Band, BudgetInfo
 from edgetool.sweep.metrics import Cause, Cost, Judged, Metrics, Quality
 from edgetool.sweep.spec import SweepLimits
