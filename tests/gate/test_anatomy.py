@@ -21,7 +21,7 @@ from edgetool.gate.anatomy import (
     flash_reasons,
     latency_reasons,
 )
-from edgetool.gate.judge import with_reasons
+from edgetool.gate.check import with_reasons
 from edgetool.memory.types import aligned
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model

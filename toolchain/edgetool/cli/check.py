@@ -37,7 +37,7 @@ from edgetool.gate.text import exact
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgetool.gate.limits import Allowance, Budget
+    from edgetool.gate.limits import Allowance, MemoryBudget
     from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 
@@ -474,8 +474,8 @@ def command(
     max_latency: float | None,
     max_accuracy_loss: float | None,
     report: tuple[Path, ...],
-    memory_budgets: tuple[Budget, ...],
-    active_memory_budget: Budget | None,
+    memory_budgets: tuple[MemoryBudget, ...],
+    active_memory_budget: MemoryBudget | None,
     lock: Path,
     update: bool,
     locked: bool,
@@ -496,7 +496,7 @@ def command(
     the file if there is one. Without MODEL, the models are taken from the key "models" in the table [check] of
     edgetool.toml. Exits with 1 if a model fails.
     """
-    from edgetool.gate.limits import Allowance, Limits
+    from edgetool.gate.limits import Allowance, ModelLimits
     from edgetool.pipeline.check import CheckRequest, check_models
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.targets import resolve_named
@@ -508,7 +508,7 @@ def command(
         )
     targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
     request = CheckRequest(
-        limits=Limits(
+        limits=ModelLimits(
             reserve_bytes=reserve,
             reserve_flash_bytes=reserve_flash,
             max_latency_ms=max_latency,

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from edgetool.gate.judge import Reasons
 from edgetool.gate.text import duration, percent
 from edgetool.memory.account import ArenaAccount, Peak
 from edgetool.memory.bound import live_bytes
@@ -21,6 +21,9 @@ from edgetool.memory.types import Buffer, LayoutProblem, Lifetime, aligned
 from edgetool.model.types import Model
 from edgetool.report.document import EstimateInfo, Report
 from edgetool.target.types import ARENA_KINDS, Target
+
+if TYPE_CHECKING:
+    from edgetool.memory.planner import MemoryPlan
 
 INVOKE = "Invoke"
 LONGEST_NAME = 120
@@ -291,10 +294,10 @@ WORTH = 0.02  # of the arena: what other kernels save is worth their time from h
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Other arenas of the same model. None: was not looked for, or would be no smaller.
+    """Other arenas of the same model; None if there is none, or none was computed.
 
-    planned_bytes: with a plan of ours; proven where no order and no layout needs less. kernels and kernels_bytes: with
-    the other kernels. saving: of the buffer by which most can be saved. replan: the file holds a plan already.
+    planned_bytes: with a plan by edgetool; proven: no order and no layout needs less. kernels and kernels_bytes: with
+    the other kernels. saving: the largest saving by shrinking one buffer. replan: the file contains a plan already.
     """
 
     planned_bytes: int | None = None
@@ -305,10 +308,71 @@ class Alternatives:
     saving: Saving | None = None
 
 
+def alternatives(
+    saving: Saving | None,
+    *,
+    planned: MemoryPlan | None,
+    replan: bool,
+    kernels: str | None,
+    with_kernels: ArenaAccount | None,
+) -> Alternatives:
+    """Return the alternatives for an arena.
+
+    planned: a plan by edgetool, None if the file's own plan must be kept. with_kernels: the account with the other
+    kernels, None if there are none.
+    """
+    account = None if planned is None else planned.account
+    # If the head does not set the arena, the smallest head does not prove the smallest arena.
+    in_invoke = account is not None and account.peak.when == INVOKE
+    proven = planned is not None and in_invoke and planned.layout.optimal and planned.order_proof != "none"
+    comparable = None if with_kernels is None or with_kernels.is_lower_bound else with_kernels
+    return Alternatives(
+        planned_bytes=None if account is None else account.bytes,
+        proven=proven,
+        replan=replan,
+        kernels=None if comparable is None else kernels,
+        kernels_bytes=None if comparable is None else comparable.bytes,
+        saving=saving,
+    )
+
+
+def producers(model: Model, account: ArenaAccount) -> dict[str, str]:
+    """Return what produces each tensor, by its name, as a phrase; names that several tensors have are omitted."""
+    outputs = {
+        (graph.index, index): f", output of operator {operator.index} {operator.label}"
+        for graph in model.subgraphs
+        for operator in graph.operators
+        for index in operator.outputs
+    }
+    phrases = {(graph.index, index): ", an input" for graph in model.subgraphs for index in graph.inputs} | outputs
+    tensors = [buffer for buffer in account.problem.buffers if not buffer.is_scratch]
+    count = Counter(buffer_name(buffer) for buffer in tensors)
+    return {
+        name: phrase
+        for buffer in tensors
+        if count[name := buffer_name(buffer)] == 1 and (phrase := phrases.get((buffer.subgraph, buffer.tensor)))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The causes of a figure, the largest first, and advice on how to lower it.
+
+    elsewhere: other memories that are large enough, which help if the limit is the size of a memory.
+    """
+
+    causes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+
+
 def arena_reasons(
     report: Report, target: Target, anatomy: Anatomy, others: Alternatives, *, made_by: Mapping[str, str], reserve: int
 ) -> Reasons:
-    """Of an arena. made_by: what makes a tensor, by its name; reserve: bytes to keep free in its region."""
+    """Return the reasons for the size of an arena.
+
+    made_by: what produces each tensor, as a phrase by its name. reserve: bytes to keep free in the arena's region.
+    """
     return Reasons(
         tuple(_arena_causes(anatomy, made_by)),
         tuple(_arena_advice(report, target, anatomy, others)),
@@ -317,7 +381,7 @@ def arena_reasons(
 
 
 def flash_reasons(report: Report, target: Target, *, reserve: int) -> Reasons:
-    """Of a model's bytes: the weights of operators."""
+    """Return the reasons for the size of a model: the weights of its operators."""
     advice = [
         f"convert to {row['precision']}: a model of about {row['model_bytes']:,} B"
         for row in _lower_precisions(report.estimate, "model_bytes", report.model.bytes)
@@ -337,7 +401,7 @@ def flash_reasons(report: Report, target: Target, *, reserve: int) -> Reasons:
 
 
 def latency_reasons(report: Report) -> Reasons:
-    """Of a time: the slowest operators."""
+    """Return the reasons for a latency: the slowest operators."""
     estimate = report.estimate
     if estimate is None or estimate.latency_ms is None:
         return Reasons()

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from edgetool import __version__
 from edgetool.errors import UsageError
-from edgetool.gate.judge import Figures, judge_figures
-from edgetool.gate.limits import Limits
+from edgetool.gate.judge import JudgedFigures, judge, passes
+from edgetool.gate.limits import ModelLimits
 from edgetool.gate.text import duration, short_size
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
@@ -49,7 +49,7 @@ class FitRequest:
     kernels and runtime replace those of every board. most_rows: None for all.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ModelLimits = field(default_factory=ModelLimits)
     cores: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
     boards: tuple[str, ...] = ()
@@ -133,10 +133,10 @@ def _contains(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _board_fit(
-    source: Source, analysis: Analysis, target: Target, limits: Limits, custom: Mapping[str, OperatorEntry]
+    source: Source, analysis: Analysis, target: Target, limits: ModelLimits, custom: Mapping[str, OperatorEntry]
 ) -> BoardFit:
     figures = _figures(source, analysis, target)
-    judgements = judge_figures(figures, limits)
+    judgements = judge(figures, limits)
     failed = tuple(item for item in judgements if item.passed is False)
     info = target_info(target)
     assert info is not None
@@ -146,7 +146,7 @@ def _board_fit(
         vendor=target.vendor,
         mcu=target.mcu,
         clock_hz=target.clock_hz,
-        fits=not failed,
+        fits=passes(judgements),
         reasons=_reasons(failed, figures, lacking=_lacking(source, target, custom)),
         failed=failed,
         arena_bytes=figures.arena_bytes,
@@ -162,12 +162,12 @@ def _board_fit(
     )
 
 
-def _figures(source: Source, analysis: Analysis, target: Target) -> Figures:
+def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigures:
     """The judged figures of an analysis, as its report would have them."""
     account, fit, estimate = analysis.plan.account, analysis.fit, analysis.estimate
     assert fit is not None
     latency = None if estimate is None else estimate.latency_ms
-    return Figures(
+    return JudgedFigures(
         arena_bytes=None if account is None else account.bytes,
         layout_bytes=analysis.plan.layout.height,
         arena_is_lower_bound=account is None or account.is_lower_bound,
@@ -185,7 +185,7 @@ def _lacking(source: Source, target: Target, custom: Mapping[str, OperatorEntry]
     return tuple(dict.fromkeys(operator.label for _, operator in operators))
 
 
-def _reasons(failed: Sequence[JudgementInfo], figures: Figures, *, lacking: Sequence[str]) -> tuple[str, ...]:
+def _reasons(failed: Sequence[JudgementInfo], figures: JudgedFigures, *, lacking: Sequence[str]) -> tuple[str, ...]:
     """A phrase for each failed judgement, without those that follow from a missing operator."""
     least = "at least " if figures.arena_is_lower_bound else ""
     reasons = []

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from edgetool.convert.request import DEFAULT_SAMPLES, MAX_SAMPLES, METHODS, NORMALISATION, ConvertRequest, Method, Value
 from edgetool.errors import EdgetoolError, SettingsError, UsageError
-from edgetool.gate.limits import Budget, parse_budget, parse_percent
+from edgetool.gate.limits import MemoryBudget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
 from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
@@ -129,8 +129,8 @@ class SweepLimits:
     min_accuracy: 0 to 1. max_accuracy_loss: in percentage points against the float original.
     """
 
-    budgets: tuple[Budget, ...] = ()
-    active_budget: Budget | None = None
+    budgets: tuple[MemoryBudget, ...] = ()
+    active_budget: MemoryBudget | None = None
     reserve_bytes: int = 0
     reserve_flash_bytes: int = 0
     max_latency_ms: float | None = None

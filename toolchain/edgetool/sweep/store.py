@@ -37,7 +37,7 @@ from types import TracebackType, UnionType
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from edgetool.errors import EdgetoolError, InternalError, OutputError, UsageError
-from edgetool.gate.limits import Budget
+from edgetool.gate.limits import MemoryBudget
 from edgetool.report.document import Accuracy, Band, Histogram, LayerLoss, OutputInfo, OutputQuality, QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep.jobs import Job, Outcome
@@ -224,8 +224,8 @@ def record_from_json(value: Mapping[str, Any]) -> SweepRecord:
     """The record of what record_to_json gave. Raises KeyError, TypeError or ValueError for anything else."""
     limits = dict(value["limits"])
     active = limits["active_budget"]
-    limits["budgets"] = tuple(Budget(**budget) for budget in limits["budgets"])
-    limits["active_budget"] = None if active is None else Budget(**active)
+    limits["budgets"] = tuple(MemoryBudget(**budget) for budget in limits["budgets"])
+    limits["active_budget"] = None if active is None else MemoryBudget(**active)
     record = SweepRecord(
         name=value["name"],
         model=value["model"],

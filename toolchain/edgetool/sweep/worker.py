@@ -28,7 +28,7 @@ from edgetool.convert.quality import accuracy, compare_outputs
 from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
 from edgetool.execute.run import DEFAULT_LIMITS
-from edgetool.gate.limits import Of
+from edgetool.gate.limits import Of, memory_use
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
 from edgetool.pipeline.convert import convert_for, hash_of_path
@@ -198,11 +198,9 @@ class MemoryUse:
 
     def used(self, *, reserve_bytes: int = 0, reserve_flash_bytes: int = 0) -> dict[Of, int]:
         """By what budgets are of: the arena, RAM with its reserve, flash with its reserve."""
-        return {
-            "arena": self.arena_bytes,
-            "ram": self.arena_bytes + reserve_bytes,
-            "flash": self.model_bytes + reserve_flash_bytes,
-        }
+        return memory_use(
+            self.arena_bytes, self.model_bytes, reserve_bytes=reserve_bytes, reserve_flash_bytes=reserve_flash_bytes
+        )
 
 
 def measured_memory(tflite: bytes, target: Target, *, seed: int = 0) -> MemoryUse:
