@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from edgetool.gate.anatomy import Reasons
 from edgetool.gate.check import subject_of, with_reasons
 from edgetool.gate.judge import figures_of, judge, judge_fit
 from edgetool.gate.limits import ModelLimits, parse_budget
+from edgetool.gate.reasons import Reasons
 from edgetool.gate.text import duration
 from edgetool.report.document import Accuracy, Band, FindingInfo, JudgementInfo, QuantizationInfo, Report
 from edgetool.target.load import load_target

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from edgetool.gate.anatomy import OperatorId, Reasons, flash_reasons, latency_reasons
+from edgetool.gate.anatomy import OperatorId
 from edgetool.gate.judge import budgets_of, figures_of, judge, passes
 from edgetool.gate.limits import Allowance, ModelLimits
 from edgetool.gate.lock_file import Entry
-from edgetool.gate.lock_judgement import Locked, compare, judge_lock, updated
+from edgetool.gate.lock_judgement import LockedModel, compare, judge_lock, updated
+from edgetool.gate.reasons import Reasons, flash_reasons, latency_reasons
 from edgetool.model.types import Operator
 from edgetool.report.document import GateInfo, JudgementInfo, Report
 from edgetool.target.types import Target
@@ -40,7 +41,7 @@ def judge_model(
     rules: CheckRules,
     *,
     path: str,
-    locked: Locked,
+    locked: LockedModel,
     entry: Entry,
     unsupported: Iterable[tuple[int, Operator]],
     arena_reasons: Callable[[], Reasons],

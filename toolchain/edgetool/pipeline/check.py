@@ -9,20 +9,12 @@ from pathlib import Path
 
 from edgetool import __version__
 from edgetool.errors import OutputError, TargetError, UsageError
-from edgetool.gate.anatomy import (
-    Alternatives,
-    Anatomy,
-    Reasons,
-    alternatives,
-    anatomy_of,
-    arena_reasons,
-    best_saving,
-    producers,
-)
+from edgetool.gate.anatomy import Anatomy, anatomy_of
 from edgetool.gate.check import CheckRules, judge_model
 from edgetool.gate.limits import check_reserves
 from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Entry, Lock, entry_of, lock_text, parse_lock
-from edgetool.gate.lock_judgement import found_in
+from edgetool.gate.lock_judgement import locked_model
+from edgetool.gate.reasons import Alternatives, Reasons, alternatives, arena_reasons, best_saving, producers
 from edgetool.memory.account import ArenaAccount
 from edgetool.memory.planner import plan_memory
 from edgetool.model.metadata import converter_of, keeps_own_plan
@@ -144,7 +136,7 @@ class _CheckedModel:
             target,
             self.request,
             path=_shown_path(self.path),
-            locked=found_in(store.lock, store.name_of(self.path), target.name),
+            locked=locked_model(store.lock, store.name_of(self.path), target.name),
             entry=entry,
             unsupported=lacking_operators(source.model, target, self.custom),
             arena_reasons=lambda: self._arena_reasons(unjudged),

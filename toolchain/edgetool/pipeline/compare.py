@@ -16,8 +16,7 @@ from typing import Any
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
-from edgetool.gate import lock_judgement
-from edgetool.gate.lock_judgement import Likeness
+from edgetool.gate.alignment import Likeness, align
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
 from edgetool.pipeline.output import read_file
@@ -181,12 +180,12 @@ Pair = tuple[OperatorInfo | None, OperatorInfo | None]
 def aligned(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
     """Both sequences in their order, subgraph by subgraph; an operator that the other has not stands alone.
 
-    Known again by their labels, and by what they compute and touch (gate/lock_judgement.py).
+    Known again by their labels, and by what they compute and touch (gate/alignment.py).
     """
     a, b = (sorted(side, key=lambda item: item.subgraph) for side in (a, b))
     pairs: list[Pair] = []
     done_a = done_b = 0
-    matched = lock_judgement.aligned([_likeness(item) for item in a], [_likeness(item) for item in b])
+    matched = align([_likeness(item) for item in a], [_likeness(item) for item in b])
     for i, j in matched:
         pairs += [*_alone(a[done_a:i], b[done_b:j]), (a[i], b[j])]
         done_a, done_b = i + 1, j + 1
