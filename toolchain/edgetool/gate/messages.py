@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetool.gate.text import NAME_LENGTH, visible
+from edgetool.gate.text import NAME_LENGTH, duration, short_size, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,18 @@ def requirement(rule: str) -> str:
     """Return what a rule requires, in a sentence."""
     return REQUIREMENTS.get(rule, f"edgetool finding '{rule}'; each result explains it.")
 
+
+# Short reasons for failed judgements without a figure, by rule.
+SHORT_REASONS = {
+    "arena-known": "arena not fully known",
+    "arena-too-large": "arena exceeds 32 bits",
+    "kernel-refuses": "a kernel rejects the model",
+    "kernel-gives-up": "a kernel does not write its output",
+    "operator-type-not-in-runtime": "tensor types not supported",
+    "operator-limit-in-runtime": "a limit of a kernel is exceeded",
+    "operator-scales-in-runtime": "scales not supported",
+}
+OPERATORS_NAMED = 2  # unsupported operators in a short reason
 
 LEVELS = ("error", "warning", "note")
 
@@ -115,6 +127,34 @@ def message_lines(item: JudgementInfo) -> tuple[str, ...]:
         *(f"cause: {visible(cause)}" for cause in item.causes),
         *(f"suggestion: {visible(advice)}" for advice in item.advice),
     )
+
+
+def short_reasons(
+    failed: Sequence[JudgementInfo], *, is_lower_bound: bool, unsupported: Sequence[str]
+) -> tuple[str, ...]:
+    """Return a phrase for each failed judgement, except those that follow from an unsupported operator.
+
+    is_lower_bound: the arena is one. unsupported: the names of the unsupported operators.
+    """
+    at_least = "at least " if is_lower_bound else ""
+    reasons = []
+    for item in failed:
+        if item.rule == "arena":
+            reasons.append(f"arena: {at_least}{short_size(item.over or 0)} too large")
+        elif item.rule == "flash":
+            reasons.append(f"model: {short_size(item.over or 0)} too large for the flash")
+        elif item.rule == "max-arena":
+            reasons.append(f"arena: {at_least}{short_size(item.over or 0)} over the limit")
+        elif item.rule == "max-latency":
+            over = item.over
+            reasons.append("latency: unknown" if over is None else f"latency: {duration(over)} over the limit")
+        elif item.rule == "operators":
+            rest = len(unsupported) - OPERATORS_NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            reasons.append(f"operator {', '.join(unsupported[:OPERATORS_NAMED])}{more} not in TFLM")
+        elif item.rule != "arena-known" or not unsupported:
+            reasons.append(SHORT_REASONS.get(item.rule, item.rule.replace("-", " ")))
+    return tuple(dict.fromkeys(reasons))
 
 
 def by_severity(reports: Sequence[Report]) -> tuple[tuple[Report, JudgementInfo], ...]:

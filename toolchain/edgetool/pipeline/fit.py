@@ -14,30 +14,18 @@ from edgetool import __version__
 from edgetool.errors import UsageError
 from edgetool.gate.judge import JudgedFigures, judge, passes
 from edgetool.gate.limits import ModelLimits
-from edgetool.gate.text import duration, short_size
+from edgetool.gate.messages import short_reasons
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, lacking_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.pipeline.targets import all_targets
-from edgetool.report.document import Band, JudgementInfo, MemoryInfo, Provenance
+from edgetool.report.document import Band, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
 from edgetool.target.types import Target
 
 Sort = Literal["memory", "latency", "name"]
-NAMED = 2  # unsupported operators in a reason
-
-# Short reasons for the judgements that have no figure, by rule; the judgement has the whole sentence.
-PHRASES: Mapping[str, str] = {
-    "arena-known": "arena not fully known",
-    "arena-too-large": "arena exceeds 32 bits",
-    "kernel-refuses": "a kernel rejects the model",
-    "kernel-gives-up": "a kernel does not write its output",
-    "operator-type-not-in-runtime": "tensor types not supported",
-    "operator-limit-in-runtime": "a limit of a kernel is exceeded",
-    "operator-scales-in-runtime": "scales not supported",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +135,11 @@ def _board_fit(
         mcu=target.mcu,
         clock_hz=target.clock_hz,
         fits=passes(judgements),
-        reasons=_reasons(failed, figures, lacking=_lacking(source, target, custom)),
+        reasons=short_reasons(
+            failed,
+            is_lower_bound=figures.arena_is_lower_bound,
+            unsupported=_unsupported(source, target, custom),
+        ),
         failed=failed,
         arena_bytes=figures.arena_bytes,
         arena_is_lower_bound=figures.arena_is_lower_bound,
@@ -180,31 +172,9 @@ def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigure
     )
 
 
-def _lacking(source: Source, target: Target, custom: Mapping[str, OperatorEntry]) -> tuple[str, ...]:
+def _unsupported(source: Source, target: Target, custom: Mapping[str, OperatorEntry]) -> tuple[str, ...]:
     operators = lacking_operators(source.model, target, custom)
     return tuple(dict.fromkeys(operator.label for _, operator in operators))
-
-
-def _reasons(failed: Sequence[JudgementInfo], figures: JudgedFigures, *, lacking: Sequence[str]) -> tuple[str, ...]:
-    """A phrase for each failed judgement, without those that follow from a missing operator."""
-    least = "at least " if figures.arena_is_lower_bound else ""
-    reasons = []
-    for item in failed:
-        if item.rule == "arena":
-            reasons.append(f"arena: {least}{short_size(item.over or 0)} too large")
-        elif item.rule == "flash":
-            reasons.append(f"model: {short_size(item.over or 0)} too large for the flash")
-        elif item.rule == "max-arena":
-            reasons.append(f"arena: {least}{short_size(item.over or 0)} over the limit")
-        elif item.rule == "max-latency":
-            over = item.over
-            reasons.append("latency: unknown" if over is None else f"latency: {duration(over)} over the limit")
-        elif item.rule == "operators":
-            more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
-            reasons.append(f"operator {', '.join(lacking[:NAMED])}{more} not in TFLM")
-        elif item.rule != "arena-known" or not lacking:
-            reasons.append(PHRASES.get(item.rule, item.rule.replace("-", " ")))
-    return tuple(dict.fromkeys(reasons))
 
 
 def _share(size_bytes: int | None, memory_bytes: int | None, reserve_bytes: int) -> float | None:
