@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from edgetool.gate.check import subject_of, with_reasons
 from edgetool.gate.judge import figures_of, judge, judge_fit
 from edgetool.gate.limits import ModelLimits, parse_budget
-from edgetool.gate.reasons import Reasons
 from edgetool.gate.text import duration
 from edgetool.report.document import Accuracy, Band, FindingInfo, JudgementInfo, QuantizationInfo, Report
 from edgetool.target.load import load_target
@@ -156,24 +154,6 @@ def test_operators_that_nothing_runs_are_named() -> None:
         item for item in judge(figures_of(made), ModelLimits(), unsupported=unsupported) if item.rule == "operators"
     )
     assert item.causes == ("operator 3 GELU",)
-
-
-def test_reasons_go_to_failures_of_their_subject() -> None:
-    limits = ModelLimits(max_latency_ms=1.0, active_budget=parse_budget("1kB:flash"), max_arena_bytes=1)
-    subjects = {item.rule: subject_of(item, limits) for item in judge(figures_of(report()), limits)}
-    assert subjects == {
-        "arena": "arena",
-        "flash": "flash",
-        "max-arena": "arena",
-        "active-budget": "flash",
-        "max-latency": "latency",
-        "operators": None,
-        "arena-known": None,
-    }
-    reasons = Reasons(("a cause",), ("an advice",))
-    failed, fine = one("max-arena", max_arena_bytes=1), one("arena")
-    assert with_reasons(failed, reasons).causes == ("a cause",)
-    assert with_reasons(fine, reasons) == fine
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ FLOAT32_DB = 120.0  # from a value to the rounding of what a network computes in
 
 
 @dataclass(frozen=True, slots=True)
-class OutputQuality:
+class OutputComparison:
     """One output over all samples.
 
     sqnr_db: 10 log10(sum of float^2 / sum of (float - quantized)^2) in dB; None when the outputs are equal (no
@@ -38,22 +38,22 @@ class OutputQuality:
     max_abs_error: float | None
 
 
-def compare_outputs(float_outputs: Sequence[Reals], quantized_outputs: Sequence[Reals]) -> tuple[OutputQuality, ...]:
+def compare_outputs(float_outputs: Sequence[Reals], quantized_outputs: Sequence[Reals]) -> tuple[OutputComparison, ...]:
     """Compare per output, (N, ...) each, the quantized ones dequantized. InternalError when shapes differ."""
     if [array.shape for array in float_outputs] != [array.shape for array in quantized_outputs]:
         raise InternalError("the float and the quantized model have outputs of different shapes")
     return tuple(_compare(*pair) for pair in zip(float_outputs, quantized_outputs, strict=True))
 
 
-def _compare(reference: Reals, quantized: Reals) -> OutputQuality:
+def _compare(reference: Reals, quantized: Reals) -> OutputComparison:
     expected = reference.astype(np.float64)
     actual = quantized.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         difference = np.abs(expected - actual)
     if not (np.isfinite(expected).all() and np.isfinite(difference).all()):
-        return OutputQuality(None, None, _agreement(expected, actual), None)
+        return OutputComparison(None, None, _agreement(expected, actual), None)
     signal_db, noise_db = _power_db(expected), _power_db(difference)
-    return OutputQuality(
+    return OutputComparison(
         sqnr_db=None if signal_db is None or noise_db is None else signal_db - noise_db,
         cosine=_cosine(expected.ravel(), actual.ravel()),
         top1_agreement=_agreement(expected, actual),

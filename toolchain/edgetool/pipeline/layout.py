@@ -26,7 +26,7 @@ from edgetool.pipeline.planning import watched
 from edgetool.pipeline.reporting import finding_infos
 from edgetool.pipeline.source import sha256_of
 from edgetool.report.document import Provenance
-from edgetool.report.layout import InstanceInfo, LayoutInfo, LayoutReport, PlacedBuffer, SharedBuffer
+from edgetool.report.layout import InstanceInfo, LayoutInfo, LayoutReport, PlacedBuffer, SharedLayoutBuffer
 
 MAX_INSTANCE_BYTES = 2**27
 DEFAULT_SECONDS = 60.0
@@ -185,7 +185,7 @@ def _info(instance: Instance, found: _Found, way: str, capacity: int | None) -> 
     shared = None
     if found.shared is not None:
         shared = tuple(
-            SharedBuffer(
+            SharedLayoutBuffer(
                 layout.offsets[group[0]],
                 max(buffers[i].aligned_bytes for i in group),
                 tuple(buffers[i].name for i in group),

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from edgetool import child
 from edgetool.child import Limits
 from edgetool.convert.convert import convert_model
-from edgetool.convert.quality import OutputQuality as Compared
-from edgetool.convert.quality import accuracy, compare_outputs
+from edgetool.convert.quality import OutputComparison, accuracy, compare_outputs
 from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
 from edgetool.execute.run import DEFAULT_LIMITS
@@ -322,7 +321,7 @@ def _run(tflite: bytes, model: Model, inputs: tuple[Array, ...], workdir: Path, 
         ) from error
 
 
-def _check_finite(compared: tuple[Compared, ...], names: list[str]) -> None:
+def _check_finite(compared: tuple[OutputComparison, ...], names: list[str]) -> None:
     """Nothing is known of how far such outputs are off: not equal, and not a little."""
     for name, item in zip(names, compared, strict=True):
         if item.max_abs_error is None:
@@ -333,18 +332,18 @@ def _check_finite(compared: tuple[Compared, ...], names: list[str]) -> None:
             )
 
 
-def _is_equal(item: Compared) -> bool:
+def _is_equal(item: OutputComparison) -> bool:
     return item.max_abs_error == 0
 
 
-def _worst_sqnr_db(compared: tuple[Compared, ...]) -> float | None:
+def _worst_sqnr_db(compared: tuple[OutputComparison, ...]) -> float | None:
     """Of the outputs that differ; None where none does, or where one has noise and no signal."""
     differing = [item.sqnr_db for item in compared if not _is_equal(item)]
     known = [value for value in differing if value is not None]
     return min(known, default=None) if len(known) == len(differing) else None
 
 
-def _agreements(compared: tuple[Compared, ...], classes: tuple[bool, ...]) -> tuple[float | None, ...]:
+def _agreements(compared: tuple[OutputComparison, ...], classes: tuple[bool, ...]) -> tuple[float | None, ...]:
     """The share of samples with the same class, per output that can give classes."""
     return tuple(item.top1_agreement if may else None for item, may in zip(compared, classes, strict=True))
 
