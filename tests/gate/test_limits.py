@@ -14,6 +14,7 @@ from edgetool.gate.limits import (
     MemoryBudget,
     budget_names,
     judge_budgets,
+    largest_allowance,
     parse_allowance,
     parse_budget,
     parse_percent,
@@ -155,3 +156,9 @@ def test_the_larger_of_share_and_size_holds_for_sizes_the_share_alone_for_times(
         "4,096 B",
         "0.5 %",
     ]
+
+
+def test_of_several_allowances_the_largest_applies() -> None:
+    allowances = [parse_allowance("2%"), parse_allowance("4KiB"), parse_allowance("1%")]
+    assert largest_allowance(allowances) == Allowance(2.0, 4096)
+    assert largest_allowance([]) == Allowance()

@@ -496,7 +496,7 @@ def command(
     the file if there is one. Without MODEL, the models are taken from the key "models" in the table [check] of
     edgetool.toml. Exits with 1 if a model fails.
     """
-    from edgetool.gate.limits import Allowance, ModelLimits
+    from edgetool.gate.limits import ModelLimits, largest_allowance
     from edgetool.pipeline.check import CheckRequest, check_models
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.targets import resolve_named
@@ -517,10 +517,7 @@ def command(
             budgets=memory_budgets,
             active_budget=active_memory_budget,
         ),
-        allowance=Allowance(
-            max((item.percent for item in allow_growth), default=0.0),
-            max((item.bytes for item in allow_growth), default=0),
-        ),
+        allowance=largest_allowance(allow_growth),
         lock=lock,
         update=update,
         locked=locked,

@@ -174,6 +174,14 @@ class Allowance:
         return " or ".join([*parts, *([f"{self.bytes:,} B"] if self.bytes else [])])
 
 
+def largest_allowance(allowances: Sequence[Allowance]) -> Allowance:
+    """Return the allowance that applies if several are given; without any, nothing may grow."""
+    return Allowance(
+        max((item.percent for item in allowances), default=0.0),
+        max((item.bytes for item in allowances), default=0),
+    )
+
+
 def parse_percent(text: str) -> float:
     """Parse "2%" or "0.5 %". Raises UsageError."""
     match = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?%", text.strip()) if len(text) <= MAX_CHARACTERS else None
