@@ -104,12 +104,12 @@ def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> Anatomy:
     live = _live_at(account.problem)
     position = busiest_position(account.problem)
     tails: Counter[tuple[int, int]] = Counter()
-    own: Counter[str] = Counter()
+    of_tflm: Counter[str] = Counter()
     for row in account.rows:
         if row.operator is not None and row.subgraph is not None:
             tails[row.subgraph, row.operator] += row.bytes
         else:
-            own[f"subgraph {row.subgraph}: {row.part}" if row.subgraph else row.part] += row.bytes
+            of_tflm[f"subgraph {row.subgraph}: {row.part}" if row.subgraph else row.part] += row.bytes
     scratch: Counter[tuple[int, int]] = Counter()
     for buffer in account.problem.buffers:
         if buffer.is_scratch:
@@ -125,7 +125,7 @@ def anatomy_of(model: Model, account: ArenaAccount, times: Timeline) -> Anatomy:
         tail_bytes=account.tail_bytes,
         busiest=running_at(position, times, ids),
         alive=_alive(account.problem, position, ids),
-        own=tuple(sorted((name, size) for name, size in own.items())),
+        own=tuple(sorted((name, size) for name, size in of_tflm.items())),
         operators=tuple(
             OperatorPart(ids[key], tails[key], scratch[key], live(times.operators.get(key))) for key in sorted(ids)
         ),
@@ -199,9 +199,9 @@ def buffer_name(buffer: Buffer) -> str:
     return place + (_short(buffer.name) or f"{buffer.tensor} without a name")
 
 
-def _unused(name: str, taken: dict[str, int]) -> str:
+def _unused(name: str, names: dict[str, int]) -> str:
     number, unused = 1, name
-    while unused in taken:
+    while unused in names:
         number += 1
         unused = f"{name} ({number})"
     return unused

@@ -18,7 +18,12 @@ from edgetool.target.types import Target
 
 OPERATORS_NAMED = 8  # unsupported operators of a kind
 Subject = Literal["arena", "flash", "latency"]
-SUBJECTS: dict[str, Subject] = {"arena": "arena", "max-arena": "arena", "flash": "flash", "max-latency": "latency"}
+SUBJECT_BY_RULE: dict[str, Subject] = {
+    "arena": "arena",
+    "max-arena": "arena",
+    "flash": "flash",
+    "max-latency": "latency",
+}
 RULES_OF_MEMORIES = ("arena", "flash")  # of which another memory may be large enough
 
 
@@ -119,7 +124,7 @@ def subject_of(item: JudgementInfo, limits: ModelLimits) -> Subject | None:
     """Return the subject whose reasons explain a judgement; None if it is about no size or time."""
     if item.rule == "active-budget" and limits.active_budget is not None:
         return "flash" if limits.active_budget.of == "flash" else "arena"
-    return SUBJECTS.get(item.rule)
+    return SUBJECT_BY_RULE.get(item.rule)
 
 
 def with_reasons(item: JudgementInfo, reasons: Reasons) -> JudgementInfo:

@@ -147,7 +147,7 @@ def _arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
         used(figures, limits)["arena"],
         memory.sram_bytes - limits.reserve_bytes,
         room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
-        known=not figures.arena_is_lower_bound,
+        exact=not figures.arena_is_lower_bound,
     )
 
 
@@ -164,21 +164,21 @@ def _max_arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | N
     limit = limits.max_arena_bytes
     if limit is None:
         return None
-    value, known = used(figures, limits)["arena"], not figures.arena_is_lower_bound
+    value, exact = used(figures, limits)["arena"], not figures.arena_is_lower_bound
     what = f"the arena needs {_at_least(figures)}{value:,} B"
-    return _size("max-arena", what, value, limit, f"--max-arena allows {limit:,} B", known=known)
+    return _size("max-arena", what, value, limit, f"--max-arena allows {limit:,} B", exact=exact)
 
 
 def _active(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
     budget = limits.active_budget
     if budget is None:
         return None
-    value, known = used(figures, limits)[budget.of], budget.of == "flash" or not figures.arena_is_lower_bound
+    value, exact = used(figures, limits)[budget.of], budget.of == "flash" or not figures.arena_is_lower_bound
     reserve = {"arena": 0, "ram": limits.reserve_bytes, "flash": limits.reserve_flash_bytes}[budget.of]
     subject = SUBJECTS[budget.of] if reserve else "the model" if budget.of == "flash" else "the arena"
-    what = f"{subject} needs {'' if known else 'at least '}{value:,} B"
+    what = f"{subject} needs {'' if exact else 'at least '}{value:,} B"
     room = f"the active budget is {budget.text} ({budget.bytes:,} B)"
-    return _size("active-budget", what, value, budget.bytes, room, known=known)
+    return _size("active-budget", what, value, budget.bytes, room, exact=exact)
 
 
 def _latency(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
@@ -274,14 +274,14 @@ def _with_place(item: FindingInfo | Finding) -> str:
     return item.message if item.where is None else f"{item.where}: {item.message}"
 
 
-def _size(rule: str, what: str, value: int, limit: int, room: str, *, known: bool = True) -> JudgementInfo:
+def _size(rule: str, what: str, value: int, limit: int, room: str, *, exact: bool = True) -> JudgementInfo:
     """Compare a size with its limit; one that is only a lower bound can fail, but never pass."""
     over = value - limit
     if over > 0:
         return JudgementInfo(
             rule, False, "error", f"{what}; {room}: {over:,} B over the limit", value, limit, over, "B"
         )
-    if not known:
+    if not exact:
         return _unjudged(rule, f"{what}, but the exact size is unknown; {room}", value=value, limit=limit)
     return JudgementInfo(rule, True, "note", f"{what}; {room}", value, limit, None, "B")
 

@@ -99,10 +99,10 @@ def _likeness(part: OperatorPart) -> Likeness:
 
 def _tail_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
     contributions = _by_operator(before, after, lambda part: part.tail, "persistent data", pairs)
-    own_before, own_after = dict(before.own), dict(after.own)
+    tflm_before, tflm_after = dict(before.own), dict(after.own)
     contributions += [
-        Contribution(own_after.get(name, 0) - own_before.get(name, 0), f"TFLM's {name}")
-        for name in sorted(own_before.keys() | own_after.keys())
+        Contribution(tflm_after.get(name, 0) - tflm_before.get(name, 0), f"TFLM's {name}")
+        for name in sorted(tflm_before.keys() | tflm_after.keys())
     ]
     # In a file that edgetool writes, both sides sum to tail_bytes; in a file that was edited, they may not.
     listed = (_tail_listed(after) - after.tail_bytes) - (_tail_listed(before) - before.tail_bytes)

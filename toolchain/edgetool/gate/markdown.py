@@ -171,8 +171,10 @@ def _item(item: JudgementInfo) -> list[str]:
 def _lock_lines(lock: LockInfo) -> list[str]:
     lines = [f"- changed since the lock file was written: {escaped(line)}" for line in lock.inputs]
     for change in lock.changes[:MOST_CHANGES]:
-        known = change.before is not None and change.after is not None
-        grown = f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if known else ""
+        is_comparable = change.before is not None and change.after is not None
+        grown = (
+            f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if is_comparable else ""
+        )
         beyond = "" if change.allowed else ", **beyond the allowance**"
         lines.append(f"- {_code(change.figure)}: {grown}{_difference(change)}{beyond}")
         if change.allowed:  # otherwise, the failed judgement above lists them

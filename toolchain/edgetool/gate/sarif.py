@@ -45,7 +45,7 @@ def text(reports: Sequence[Report]) -> str:
 
 def _result(report: Report, item: JudgementInfo, rules: list[str], fingerprint: str) -> dict[str, Any]:
     figures = {"value": item.value, "limit": item.limit, "over": item.over, "unit": item.unit}
-    known = {name: value for name, value in figures.items() if value is not None}
+    numbers = {name: value for name, value in figures.items() if value is not None}
     return {
         "ruleId": visible(item.rule),
         "ruleIndex": rules.index(visible(item.rule)),
@@ -57,7 +57,7 @@ def _result(report: Report, item: JudgementInfo, rules: list[str], fingerprint: 
             {"physicalLocation": {"artifactLocation": _artifact(gate_of(report).path), "region": {"startLine": 1}}}
         ],
         "partialFingerprints": {"primaryLocationLineHash": fingerprint},
-        "properties": {"target": _target(report), **known},
+        "properties": {"target": _target(report), **numbers},
     }
 
 

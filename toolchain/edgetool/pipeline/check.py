@@ -70,27 +70,27 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
         ModelError: a file is not a model.
         UsageError: a lock file or a report is not valid, or a limit cannot apply to a target.
     """
-    asked = request or CheckRequest()
+    request = request or CheckRequest()
     paths = tuple(dict.fromkeys(paths))
-    _check_request(paths, targets, asked)
-    custom = read_custom_operators(asked.custom_operators)
-    store = read_lock(asked.lock)
+    _check_request(paths, targets, request)
+    custom = read_custom_operators(request.custom_operators)
+    store = read_lock(request.lock)
     sources = [open_tflite(path) for path in paths]
-    accuracies = quantizations(paths, sources, asked.reports)
+    accuracies = quantizations(paths, sources, request.reports)
     reports: list[Report] = []
     entries: dict[str, dict[str, Entry]] = {}
     for path, source, quantization in zip(paths, sources, accuracies, strict=True):
         shared = SharedAnalysis(source, custom)
         for target in targets:
-            checked = _CheckedModel(path, source, shared.on(target), target, asked, custom, quantization)
+            checked = _CheckedModel(path, source, shared.on(target), target, request, custom, quantization)
             judged, entry = checked.judged(store)
             reports.append(judged)
             entries.setdefault(store.name_of(path), {})[target.name] = entry
-    if not asked.update:
+    if not request.update:
         return Checked(tuple(reports))
-    inputs = (*paths, *asked.reports, *(() if asked.custom_operators is None else (asked.custom_operators,)))
+    inputs = (*paths, *request.reports, *(() if request.custom_operators is None else (request.custom_operators,)))
     written, notices = write_lock(store, entries, inputs=inputs)
-    return Checked(tuple(reports), asked.lock if written else None, notices)
+    return Checked(tuple(reports), request.lock if written else None, notices)
 
 
 def _check_request(paths: Sequence[Path], targets: Sequence[Target], request: CheckRequest) -> None:
