@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetool.convert.request import BuilderArgument
-from edgetool.gate.limits import Budget
+from edgetool.gate.limits import MemoryBudget
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep.front import front
@@ -21,8 +21,8 @@ from tests.in_process import captured
 
 TARGETS = ("pico", "nucleo")
 LIMITS = SweepLimits(
-    budgets=(Budget("16KiB", 16384), Budget("256KiB", 262144, "flash")),
-    active_budget=Budget("24KiB", 24576),
+    budgets=(MemoryBudget("16KiB", 16384), MemoryBudget("256KiB", 262144, "flash")),
+    active_budget=MemoryBudget("24KiB", 24576),
     reserve_bytes=1024,
     max_latency_ms=100.0,
 )

@@ -25,7 +25,7 @@ from edgetool.cli.view import (
 )
 from edgetool.estimate.memory_speed import rates
 from edgetool.gate import github, junit, sarif
-from edgetool.gate.said import NOT_ANNOTATED
+from edgetool.gate.messages import NOT_ANNOTATED
 from edgetool.model.lint import model_findings
 from edgetool.pipeline.layout import layout_instance
 from edgetool.pipeline.plan import plan_model

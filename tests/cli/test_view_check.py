@@ -9,7 +9,7 @@ import click
 import pytest
 
 from edgetool.cli.check import check_view
-from edgetool.gate.limits import Limits, parse_budget
+from edgetool.gate.limits import ModelLimits, parse_budget
 from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.report.document import BudgetInfo, ChangeInfo, FindingInfo, JudgementInfo, LockInfo, Report
 from edgetool.target.load import load_target
@@ -158,7 +158,7 @@ def test_names_from_files_do_no_harm() -> None:
 @over_models([path for path in model_files() if path.parent.name in ("mlperf", "tflm")])
 def test_real_models_on_small_boards(path: Path, tmp_path: Path) -> None:
     targets = [load_target(name) for name in ("nucleo-f103rb", "esp32-c3", "cortex-m4", "desktop")]
-    limits = Limits(max_arena_bytes=1024, max_latency_ms=1e-6, active_budget=parse_budget("1KiB:flash"))
+    limits = ModelLimits(max_arena_bytes=1024, max_latency_ms=1e-6, active_budget=parse_budget("1KiB:flash"))
     lock = tmp_path / "edgetool.lock"
     updated = check_models([path], targets, CheckRequest(limits=limits, lock=lock, update=True))
     again = check_models([path], targets, CheckRequest(limits=limits, lock=lock, locked=True))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import github
-from edgetool.gate.said import by_gravity
+from edgetool.gate.messages import by_severity
 from edgetool.report.document import JudgementInfo, Report
 from tests.gate.judged import FAILS, PASSES, TOO_LARGE, hostile_reports, judged
 
@@ -99,7 +99,7 @@ def test_older_commands_within_a_line_are_no_commands() -> None:
 def test_no_name_makes_a_command(reports: list[Report]) -> None:
     output = github.text(reports)
     found = commands(output)
-    items = by_gravity(reports)
+    items = by_severity(reports)
     loud = [(report, item.level) for report, item in items if item.level != "note"]
     loud += [(report, "notice") for report in reports]
     assert [item.name for item in found] == [level for _, level in loud]

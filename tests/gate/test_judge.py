@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from edgetool.gate.judge import Reasons, judge, judge_fit, subject_of, with_reasons
-from edgetool.gate.limits import Limits, parse_budget
-from edgetool.gate.plain import duration
+from edgetool.gate.judge import figures_of, judge, judge_fit
+from edgetool.gate.limits import ModelLimits, parse_budget
+from edgetool.gate.text import duration
 from edgetool.report.document import Accuracy, Band, FindingInfo, JudgementInfo, QuantizationInfo, Report
 from edgetool.target.load import load_target
 from tests.cli.estimates import estimate, report
@@ -18,7 +18,7 @@ ARENA, SRAM, MODEL, FLASH = 99_600, 655_360, 333_288, 2 * 2**20  # of the report
 
 
 def one(rule: str, made: Report | None = None, **limits: Any) -> JudgementInfo:
-    (found,) = (item for item in judge(made or report(), Limits(**limits)) if item.rule == rule)
+    (found,) = (item for item in judge(figures_of(made or report()), ModelLimits(**limits)) if item.rule == rule)
     return found
 
 
@@ -69,8 +69,13 @@ def test_limits(rule: str, limits: dict[str, Any], expected: tuple[object, ...])
 
 
 def test_no_limit_asked_is_no_judgement() -> None:
-    assert [item.rule for item in judge(report(), Limits())] == ["arena", "flash", "operators", "arena-known"]
-    assert all(item.passed for item in judge(report(), Limits()))
+    assert [item.rule for item in judge(figures_of(report()), ModelLimits())] == [
+        "arena",
+        "flash",
+        "operators",
+        "arena-known",
+    ]
+    assert all(item.passed for item in judge(figures_of(report()), ModelLimits()))
 
 
 def test_what_has_no_limit_is_told_as_not_judged() -> None:
@@ -133,38 +138,22 @@ def test_findings_that_reject(rule: str, level: str, judged_as: str) -> None:
 
 def test_what_does_not_fit_is_told_once() -> None:
     made = report(findings=(FindingInfo("arena-too-large", "error", "again", None),))
-    rules = [item.rule for item in judge(made, Limits(reserve_bytes=SRAM - 1)) if item.passed is False]
+    rules = [item.rule for item in judge(figures_of(made), ModelLimits(reserve_bytes=SRAM - 1)) if item.passed is False]
     assert rules == ["arena"]
 
 
 def test_other_findings_reject_nothing() -> None:
     made = report(findings=(FindingInfo("kernels-not-modelled", "warning", "w", None),))
-    assert all(item.passed for item in judge(made, Limits()))
+    assert all(item.passed for item in judge(figures_of(made), ModelLimits()))
 
 
 def test_operators_that_nothing_runs_are_named() -> None:
     made = report(findings=(FindingInfo("operator-not-in-runtime", "error", "no GELU", None),))
-    lacking = {"operator-not-in-runtime": ("operator 3 GELU",), "custom-operator": ("operator 4 mine",)}
-    (item,) = (item for item in judge(made, Limits(), lacking=lacking) if item.rule == "operators")
+    unsupported = {"operator-not-in-runtime": ("operator 3 GELU",), "custom-operator": ("operator 4 mine",)}
+    (item,) = (
+        item for item in judge(figures_of(made), ModelLimits(), unsupported=unsupported) if item.rule == "operators"
+    )
     assert item.causes == ("operator 3 GELU",)
-
-
-def test_reasons_go_to_failures_of_their_subject() -> None:
-    limits = Limits(max_latency_ms=1.0, active_budget=parse_budget("1kB:flash"), max_arena_bytes=1)
-    subjects = {item.rule: subject_of(item, limits) for item in judge(report(), limits)}
-    assert subjects == {
-        "arena": "arena",
-        "flash": "flash",
-        "max-arena": "arena",
-        "active-budget": "flash",
-        "max-latency": "latency",
-        "operators": None,
-        "arena-known": None,
-    }
-    reasons = Reasons(("a cause",), ("an advice",))
-    failed, fine = one("max-arena", max_arena_bytes=1), one("arena")
-    assert with_reasons(failed, reasons).causes == ("a cause",)
-    assert with_reasons(fine, reasons) == fine
 
 
 @pytest.mark.parametrize(

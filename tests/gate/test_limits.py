@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from edgetool.errors import UsageError
 from edgetool.gate.limits import (
     Allowance,
-    Budget,
+    MemoryBudget,
     budget_names,
     judge_budgets,
+    largest_allowance,
     parse_allowance,
     parse_budget,
     parse_percent,
@@ -43,14 +44,14 @@ def test_names_are_as_the_user_wrote_the_size(given_text: object, name: str) -> 
 @pytest.mark.parametrize(
     ("given_budget", "budget"),
     [
-        ("64KiB:ram", Budget("64KiB", 65_536, "ram")),
-        ("64KiB : flash", Budget("64KiB", 65_536, "flash")),
-        ("64KiB:arena", Budget("64KiB", 65_536, "arena")),
-        ({"size": "64KiB", "of": "ram"}, Budget("64KiB", 65_536, "ram")),
-        ({"size": 65536}, Budget("65536", 65_536, "arena")),
+        ("64KiB:ram", MemoryBudget("64KiB", 65_536, "ram")),
+        ("64KiB : flash", MemoryBudget("64KiB", 65_536, "flash")),
+        ("64KiB:arena", MemoryBudget("64KiB", 65_536, "arena")),
+        ({"size": "64KiB", "of": "ram"}, MemoryBudget("64KiB", 65_536, "ram")),
+        ({"size": 65536}, MemoryBudget("65536", 65_536, "arena")),
     ],
 )
-def test_what_a_budget_is_of(given_budget: Any, budget: Budget) -> None:
+def test_what_a_budget_is_of(given_budget: Any, budget: MemoryBudget) -> None:
     assert parse_budget(given_budget) == budget
 
 
@@ -81,7 +82,7 @@ def test_what_is_no_budget_is_told(given_budget: Any, said: str) -> None:
 
 
 def test_a_budget_is_violated_when_strictly_exceeded() -> None:
-    budgets = [Budget("65536", 65_536), Budget("65535", 65_535), Budget("64KiB", 65_536, "ram")]
+    budgets = [MemoryBudget("65536", 65_536), MemoryBudget("65535", 65_535), MemoryBudget("64KiB", 65_536, "ram")]
     judged = judge_budgets(budgets, USED)
     assert [(item.name, item.violated) for item in judged] == [
         ("violates_65536b", False),
@@ -92,7 +93,11 @@ def test_a_budget_is_violated_when_strictly_exceeded() -> None:
 
 
 def test_two_of_one_name_are_told_apart_by_what_they_are_of() -> None:
-    budgets = [Budget("64KiB", 65_536), Budget("64KIB", 65_536, "ram"), Budget("64 KiB", 65_536, "flash")]
+    budgets = [
+        MemoryBudget("64KiB", 65_536),
+        MemoryBudget("64KIB", 65_536, "ram"),
+        MemoryBudget("64 KiB", 65_536, "flash"),
+    ]
     assert budget_names(budgets) == ("violates_64kib", "violates_64kib_ram", "violates_64kib_flash")
     assert budget_names(budgets[1:]) == ("violates_64kib_ram", "violates_64kib_flash")
 
@@ -108,7 +113,7 @@ BUDGETS = st.builds(
 
 
 @given(st.lists(BUDGETS, max_size=12))
-def test_names_are_never_ambiguous(budgets: list[Budget]) -> None:
+def test_names_are_never_ambiguous(budgets: list[MemoryBudget]) -> None:
     judged = judge_budgets(budgets, USED)
     assert len({item.name for item in judged}) == len(judged)
     assert {(item.bytes, item.of) for item in judged} == {(budget.bytes, budget.of) for budget in budgets}
@@ -151,3 +156,9 @@ def test_the_larger_of_share_and_size_holds_for_sizes_the_share_alone_for_times(
         "4,096 B",
         "0.5 %",
     ]
+
+
+def test_of_several_allowances_the_largest_applies() -> None:
+    allowances = [parse_allowance("2%"), parse_allowance("4KiB"), parse_allowance("1%")]
+    assert largest_allowance(allowances) == Allowance(2.0, 4096)
+    assert largest_allowance([]) == Allowance()

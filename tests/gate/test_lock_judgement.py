@@ -1,16 +1,12 @@
-"""A model against its lock: what grew too much, what changed, what is missing.
+"""A model compared with its lock file: what grew too much, what changed, what is missing.
 
-An alignment has the most pairs, and of those the most that do the same: held against every one there is.
-
-The causes of a change sum to it, whatever changed; and they name what did.
+The causes of a change sum to it, whatever changed, and they name what did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -21,18 +17,16 @@ from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import Entry, Value, profile_hash
 from edgetool.gate.lock_judgement import (
     SHOWN,
-    Likeness,
-    Locked,
-    Row,
-    aligned,
+    Contribution,
+    LockedModel,
     aligned_operators,
-    arena_rows,
+    arena_contributions,
+    cause_lines,
     compare,
-    found_in,
     judge_lock,
-    latency_rows,
-    model_rows,
-    told,
+    latency_contributions,
+    locked_model,
+    model_contributions,
     updated,
 )
 from edgetool.model.types import Model
@@ -42,73 +36,44 @@ from tests.gate.anatomies import TARGET, anatomies, anatomy
 from tests.graphs import chain
 from tests.model import builders
 
-ITEMS = st.lists(st.builds(Likeness, st.just(0), st.sampled_from("CDF"), st.tuples(st.integers(1, 3))), max_size=8)
-
-
-@given(ITEMS, ITEMS)
-def test_no_alignment_is_better(a: list[Likeness], b: list[Likeness]) -> None:
-    @cache
-    def best(i: int, j: int) -> tuple[int, int]:
-        if i == len(a) or j == len(b):
-            return (0, 0)
-        found = max(best(i + 1, j), best(i, j + 1))
-        if a[i].label == b[j].label:
-            pairs, same = best(i + 1, j + 1)
-            found = max(found, (pairs + 1, same + (a[i].work == b[j].work)))
-        return found
-
-    pairs = aligned(a, b)
-    assert all(a[i].label == b[j].label for i, j in pairs)
-    assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
-    if [item.label for item in a] == [item.label for item in b]:
-        assert pairs == [(i, i) for i in range(len(a))]
-    else:
-        assert (len(pairs), sum(a[i].work == b[j].work for i, j in pairs)) == best(0, 0)
-
-
-def test_subgraphs_are_apart() -> None:
-    a = [Likeness(0, "C", (1,)), Likeness(1, "C", (2,))]
-    assert aligned(a, a[1:]) == [(1, 0)]
-    assert aligned(a, [Likeness(2, "C", (1,))]) == []
-
 
 def quantity(size: int) -> str:
     return f"{size:+}"
 
 
-def told_sum(rows: list[Row]) -> int:
-    return sum(int(text.partition(":")[0]) for text in told(rows, quantity))
+def sum_of_lines(rows: list[Contribution]) -> int:
+    return sum(int(text.partition(":")[0]) for text in cause_lines(rows, quantity))
 
 
 @given(anatomies(), anatomies())
 def test_rows_of_the_arena_sum_to_its_change(before: Anatomy, after: Anatomy) -> None:
-    rows = arena_rows(before, after)
+    rows = arena_contributions(before, after)
     assert sum(row.change for row in rows) == after.bytes - before.bytes
-    assert told_sum(rows) == after.bytes - before.bytes
+    assert sum_of_lines(rows) == after.bytes - before.bytes
     assert all(row.change for row in rows)
-    assert len(told(rows, quantity)) <= SHOWN + 1
+    assert len(cause_lines(rows, quantity)) <= SHOWN + 1
 
 
 @given(anatomies(), anatomies(), st.integers(-(10**9), 10**9))
 def test_rows_of_the_model_and_the_time_sum_to_their_changes(before: Anatomy, after: Anatomy, change: int) -> None:
-    for rows in (model_rows(before, after, change), latency_rows(before, after, change)):
+    for rows in (model_contributions(before, after, change), latency_contributions(before, after, change)):
         assert sum(row.change for row in rows) == change
-        assert told_sum(rows) == change
+        assert sum_of_lines(rows) == change
 
 
 def test_rows_below_the_least_are_told_as_one() -> None:
-    small = [Row(900, f"operator {place}") for place in range(200)]
-    assert told([Row(5000, "operator 200"), *small], quantity, 1000) == (
+    small = [Contribution(900, f"operator {place}") for place in range(200)]
+    assert cause_lines([Contribution(5000, "operator 200"), *small], quantity, 1000) == (
         "+5000: operator 200",
         "+180000: 200 smaller changes in total",
     )
-    assert told([Row(5000, "a"), Row(900, "b")], quantity, 1000) == ("+5000: a",)
+    assert cause_lines([Contribution(5000, "a"), Contribution(900, "b")], quantity, 1000) == ("+5000: a",)
 
 
 @given(anatomies())
 def test_nothing_changed_has_no_rows(same: Anatomy) -> None:
-    assert arena_rows(same, same) == []
-    assert model_rows(same, same, 0) == latency_rows(same, same, 0) == []
+    assert arena_contributions(same, same) == []
+    assert model_contributions(same, same, 0) == latency_contributions(same, same, 0) == []
 
 
 MODELS = [
@@ -122,7 +87,7 @@ MODELS = [
 @given(st.sampled_from(MODELS), st.sampled_from(MODELS))
 def test_rows_of_real_accounts_sum(before: Model, after: Model) -> None:
     old, new = anatomy(before), anatomy(after)
-    rows = arena_rows(old, new)
+    rows = arena_contributions(old, new)
     assert sum(row.change for row in rows) == new.bytes - old.bytes
     assert "other persistent data" not in {row.cause for row in rows}
 
@@ -195,13 +160,15 @@ def with_scratch(of: Anatomy, index: int, scratch: int) -> Anatomy:
 
 def test_scratch_at_the_peak_is_named() -> None:
     before = base()
-    assert told(arena_rows(before, with_scratch(before, 1, 4096)), quantity) == ("+4096: operator 1 RELU scratch",)
+    assert cause_lines(arena_contributions(before, with_scratch(before, 1, 4096)), quantity) == (
+        "+4096: operator 1 RELU scratch",
+    )
 
 
 def test_scratch_that_moves_the_peak_is_named_with_what_hid_it() -> None:
     before = base()
     after = with_scratch(before, 0, 100_000)
-    assert told(arena_rows(before, after), quantity) == (
+    assert cause_lines(arena_contributions(before, after), quantity) == (
         "+100000: operator 0 RELU scratch",
         "-63840: memory live at operator 1 RELU, the previous peak, no longer counted",
     )
@@ -210,16 +177,21 @@ def test_scratch_that_moves_the_peak_is_named_with_what_hid_it() -> None:
 def test_a_renamed_tensor_is_no_change_and_a_larger_one_is() -> None:
     before = base()
     first, second = before.alive
-    assert told(arena_rows(before, replace(before, alive=(replace(first, name="renamed"), second))), quantity) == ()
+    assert (
+        cause_lines(
+            arena_contributions(before, replace(before, alive=(replace(first, name="renamed"), second))), quantity
+        )
+        == ()
+    )
     larger = replace(before, alive=(replace(first, bytes=first.bytes + 16), second), head_bytes=before.head_bytes + 16)
     larger = replace(larger, peak_head=before.peak_head + 16, bytes=before.bytes + 16)
-    assert told(arena_rows(before, larger), quantity) == ("+16: tensor t1",)
+    assert cause_lines(arena_contributions(before, larger), quantity) == ("+16: tensor t1",)
 
 
 def test_a_growth_that_another_moment_hides_is_told_by_the_moment() -> None:
     before, after = anatomy(chain([1] * 40)), anatomy(chain([1] * 39 + [8000]))
     assert (before.moment, after.moment) == ("planning", "Invoke")
-    causes = [row.cause for row in arena_rows(before, after)]
+    causes = [row.cause for row in arena_contributions(before, after)]
     assert "now set by Invoke (previously planning)" in causes
 
 
@@ -227,12 +199,14 @@ FIGURES: Mapping[str, Value] = {"arena_bytes": 10_000, "model_bytes": 2000, "lat
 NOW = Entry("a" * 64, "cmsis-nn", {"edgetool": "1", "converter": "C", "runtime": "R", "profile": "P"}, FIGURES)
 
 
-def locked(**figures: Value) -> Locked:
+def locked(**figures: Value) -> LockedModel:
     """The lock of a time when these figures were others."""
-    return Locked(replace(NOW, figures={**FIGURES, **figures}))
+    return LockedModel(replace(NOW, figures={**FIGURES, **figures}))
 
 
-def judged(before: Locked, allowance: Allowance | None = None, *, strict: bool = False) -> tuple[JudgementInfo, ...]:
+def judged(
+    before: LockedModel, allowance: Allowance | None = None, *, strict: bool = False
+) -> tuple[JudgementInfo, ...]:
     allowed = allowance or Allowance()
     return judge_lock(before, compare(before, NOW, allowed), allowed, strict=strict)
 
@@ -257,7 +231,7 @@ def test_growth_from_what_is_not_locked_is_not_judged() -> None:
 def test_what_the_figures_are_made_of_may_not_differ_either() -> None:
     parts = anatomy(chain([16_000, 16_000]))
     edited = replace(parts, own=(("edited", 1476), *parts.own))
-    then = Locked(replace(NOW, anatomy=edited))
+    then = LockedModel(replace(NOW, anatomy=edited))
     info = compare(then, replace(NOW, anatomy=parts), Allowance())
     assert (info.state, info.changes, len(info.inputs)) == ("changed", (), 1)
     assert [item.passed for item in judge_lock(then, info, Allowance(), strict=True)] == [False]
@@ -316,13 +290,13 @@ def test_locked_takes_no_difference() -> None:
 
 def test_what_else_differs_is_told() -> None:
     other = Entry("b" * 64, "reference", {"edgetool": "0", "converter": None, "runtime": "Q", "profile": "O"}, FIGURES)
-    info = compare(Locked(other), NOW, Allowance())
+    info = compare(LockedModel(other), NOW, Allowance())
     assert info.state == "changed"
     assert [text.split(" changed")[0] for text in info.inputs] == [
         "the model file", "edgetool", "the converter", "the runtime", "the target's figures", "the kernels",
     ]  # fmt: skip
-    assert all(item.passed for item in judge_lock(Locked(other), info, Allowance(), strict=False))
-    (item,) = judge_lock(Locked(other), info, Allowance(), strict=True)
+    assert all(item.passed for item in judge_lock(LockedModel(other), info, Allowance(), strict=False))
+    (item,) = judge_lock(LockedModel(other), info, Allowance(), strict=True)
     assert (item.rule, item.passed) == ("lock", False)
     assert "the model file changed" in item.message  # a model that was trained anew may have the same figures
 
@@ -338,7 +312,7 @@ def test_what_else_differs_is_told() -> None:
     ],
 )
 def test_states(lock: Mapping[str, Mapping[str, Entry]] | None, state: str) -> None:
-    found = found_in(lock, "a.tflite", "t")
+    found = locked_model(lock, "a.tflite", "t")
     info = compare(found, NOW, Allowance())
     assert info.state == state
     assert updated(info).state == "updated"
@@ -356,7 +330,7 @@ def test_an_arena_that_grew_has_causes_that_sum() -> None:
     before, after = anatomy(chain([1600, 6400, 160])), anatomy(chain([1600, 9600, 160, 160]))
     old = replace(NOW, figures={"arena_bytes": before.bytes}, anatomy=before)
     new = replace(NOW, figures={"arena_bytes": after.bytes}, anatomy=after)
-    (change,) = compare(Locked(old), new, Allowance()).changes
+    (change,) = compare(LockedModel(old), new, Allowance()).changes
     assert "+3,200 B: tensor t1" in change.causes
     sizes = [int(cause.partition(" B: ")[0].replace(",", "")) for cause in change.causes]
     assert sum(sizes) == after.bytes - before.bytes

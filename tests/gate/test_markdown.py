@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import markdown
-from edgetool.gate.plain import NAME_LENGTH, visible
-from edgetool.gate.said import usage_matrix
+from edgetool.gate.messages import usage_matrix
+from edgetool.gate.text import NAME_LENGTH, visible
 from edgetool.report.document import LockInfo, Report
 from tests.gate.judged import FAILS, FITS, LOCK, PASSES, TOO_LARGE, hostile, hostile_reports, judged, without_target
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import sarif
-from edgetool.gate.said import RULES, by_gravity
+from edgetool.gate.messages import REQUIREMENTS, by_severity
 from edgetool.report.document import Report
 from tests.gate.judged import FAILS, PASSES, TOO_LARGE, hostile_reports, judged, without_target
 
@@ -36,7 +36,7 @@ def test_a_result_is_what_code_scanning_shows() -> None:
     driver = made["tool"]["driver"]
     assert driver["rules"][arena["ruleIndex"]]["id"] == "arena"
     assert all(driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"] for result in made["results"])
-    assert driver["rules"][arena["ruleIndex"]]["help"]["text"] == RULES["arena"]
+    assert driver["rules"][arena["ruleIndex"]]["help"]["text"] == REQUIREMENTS["arena"]
 
 
 def test_an_alert_stays_the_same_one_while_its_model_grows() -> None:
@@ -70,7 +70,7 @@ def test_a_model_that_passes_has_no_errors() -> None:
 @given(st.lists(hostile_reports(), max_size=3))
 def test_hostile_names_stay_within_their_strings(reports: list[Report]) -> None:
     made = run(*reports)
-    items = by_gravity(reports)
+    items = by_severity(reports)
     assert len(made["results"]) == len(items)
     for result, (report, item) in zip(made["results"], items, strict=True):
         assert report.check is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetool.errors import InvalidModelError, ModelError, OutputError, TargetError, UsageError
-from edgetool.gate.limits import Allowance, Limits, parse_budget
+from edgetool.gate.limits import Allowance, ModelLimits, parse_budget
 from edgetool.gate.lock_file import parse_lock
 from edgetool.model.types import Model
 from edgetool.model.writer import write_model
@@ -53,7 +53,7 @@ def test_a_model_above_the_current_directory_is_called_as_the_user_did(
 
 
 def test_causes_and_advice_of_an_arena_that_is_too_large(folder: Path) -> None:
-    checked = check(write(branches_model()), limits=Limits(max_arena_bytes=4096))
+    checked = check(write(branches_model()), limits=ModelLimits(max_arena_bytes=4096))
     (item,) = (item for item in gate(checked).judgements if item.rule == "max-arena")
     assert item.passed is False
     assert item.over == item.value - 4096  # type: ignore[operator]
@@ -68,7 +68,7 @@ def test_the_file_is_judged_as_it_is_with_its_plan_or_without(folder: Path) -> N
     path = write(branches_model())
     stock = check(path).reports[0].arena
     plan_model(path, BOARD, output=Path("planned.tflite"))
-    checked = check(Path("planned.tflite"), limits=Limits(max_arena_bytes=16))
+    checked = check(Path("planned.tflite"), limits=ModelLimits(max_arena_bytes=16))
     planned = checked.reports[0].arena
     assert stock is not None
     assert planned is not None
@@ -81,7 +81,7 @@ def test_larger_regions_are_named(folder: Path) -> None:
     board = load_target("stm32f769i-disco")
     outside = [region.name for region in board.regions if region.kind == "external-ram"]
     small = board.with_overrides(sram_bytes=16 * 1024)
-    checked = check(write(branches_model()), targets=(small,), limits=Limits(reserve_bytes=15 * 1024))
+    checked = check(write(branches_model()), targets=(small,), limits=ModelLimits(reserve_bytes=15 * 1024))
     (item,) = (item for item in gate(checked).judgements if item.rule == "arena")
     assert item.passed is False
     assert [advice for advice in item.advice if "--arena-region" in advice] == [
@@ -111,7 +111,7 @@ def test_budgets_are_reported_and_the_active_one_rejects(folder: Path) -> None:
     size = arena.bytes
     assert size is not None
     budgets = (parse_budget(str(size)), parse_budget(str(size - 1)), parse_budget(f"{size}:ram"), parse_budget("1MiB"))
-    limits = Limits(reserve_bytes=1, budgets=budgets)
+    limits = ModelLimits(reserve_bytes=1, budgets=budgets)
     tracked = check(path, limits=limits)
     assert tracked.passed
     assert gate(tracked).violations == {
@@ -132,19 +132,21 @@ def test_budgets_are_reported_and_the_active_one_rejects(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "target", "said"),
     [
-        (Limits(reserve_bytes=1), BARE, "--reserve reserves memory"),
-        (Limits(reserve_flash_bytes=1), BARE, "--reserve-flash reserves memory"),
-        (Limits(reserve_bytes=2**30), BOARD, "leaves nothing"),
-        (Limits(reserve_flash_bytes=2**30), BOARD, "leaves nothing"),
+        (ModelLimits(reserve_bytes=1), BARE, "--reserve reserves memory"),
+        (ModelLimits(reserve_flash_bytes=1), BARE, "--reserve-flash reserves memory"),
+        (ModelLimits(reserve_bytes=2**30), BOARD, "leaves nothing"),
+        (ModelLimits(reserve_flash_bytes=2**30), BOARD, "leaves nothing"),
     ],
 )
-def test_reserves_must_be_of_a_memory_that_holds_them(folder: Path, limits: Limits, target: Target, said: str) -> None:
+def test_reserves_must_be_of_a_memory_that_holds_them(
+    folder: Path, limits: ModelLimits, target: Target, said: str
+) -> None:
     with pytest.raises(UsageError, match=said):
         check(write(conv_model()), targets=(target,), limits=limits)
 
 
 def test_a_reserve_on_a_bare_core_may_count_towards_a_budget(folder: Path) -> None:
-    limits = Limits(reserve_bytes=1000, active_budget=parse_budget("1000:ram"))
+    limits = ModelLimits(reserve_bytes=1000, active_budget=parse_budget("1000:ram"))
     assert failed(check(write(conv_model()), targets=(BARE,), limits=limits)) == ["active-budget"]
 
 
@@ -264,7 +266,7 @@ def test_the_same_model_twice_is_judged_once(folder: Path) -> None:
 
 def test_the_document_reads_back(folder: Path) -> None:
     path = write(branches_model())
-    limits = Limits(max_arena_bytes=16, max_latency_ms=0.001, budgets=(parse_budget("1KiB"),))
+    limits = ModelLimits(max_arena_bytes=16, max_latency_ms=0.001, budgets=(parse_budget("1KiB"),))
     check(path, update=True)
     reports = check(path, targets=(BOARD, OTHER), limits=limits).reports
     text = to_json(documents(reports))
@@ -287,7 +289,7 @@ def test_nothing_is_printed_and_no_numpy_is_loaded(folder: Path) -> None:
 
 @pytest.mark.parametrize("model", [residual_model(), if_model()], ids=["residual", "if"])
 def test_damaged_models_are_refused_or_judged_and_their_changes_add_up(folder: Path, model: Model) -> None:
-    limits = Limits(max_arena_bytes=16, max_latency_ms=1e-6)
+    limits = ModelLimits(max_arena_bytes=16, max_latency_ms=1e-6)
     path, judged = write(model), 0
     check(path, update=True)
     for blob in mutants(write_model(model), 60, seed=6):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import InvalidModelError, TargetError, UsageError
-from edgetool.gate.limits import Limits
+from edgetool.gate.limits import ModelLimits
 from edgetool.model.writer import write_model
 from edgetool.pipeline.check import CheckRequest, check_models
 from edgetool.pipeline.fit import FitRequest, fit_model
@@ -34,7 +34,7 @@ def tflite(tmp_path: Path) -> Path:
     return path
 
 
-def assert_agrees(path: Path, limits: Limits, kernels: str | None = None) -> None:
+def assert_agrees(path: Path, limits: ModelLimits, kernels: str | None = None) -> None:
     """Each board is checked alone, so that nothing is shared between boards."""
     report = fit_model(path, FitRequest(limits=limits, kernels=kernels))
     rows = {row.target.name: row for row in report.fit.boards}
@@ -60,22 +60,22 @@ def assert_agrees(path: Path, limits: Limits, kernels: str | None = None) -> Non
 def test_every_board_is_judged_as_check_judges_it(shared: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes((shared / "data" / "models" / f"{name}.tflite").read_bytes())
-    assert_agrees(path, Limits())
+    assert_agrees(path, ModelLimits())
 
 
 def test_limits_mean_what_they_mean_in_check(tflite: Path) -> None:
-    limits = Limits(
+    limits = ModelLimits(
         reserve_bytes=2**14, reserve_flash_bytes=2**16, max_arena_bytes=2**11, max_latency_ms=0.01
     )  # smaller than every board's memories, which `check` requires
     assert_agrees(tflite, limits)
-    assert_agrees(tflite, Limits(), kernels="reference")
+    assert_agrees(tflite, ModelLimits(), kernels="reference")
 
 
 @pytest.mark.parametrize("model", [if_model(), unary_model("GELU"), unary_model("EXP")], ids=["IF", "GELU", "EXP"])
 def test_unusual_operators_are_judged_as_check_judges_them(tmp_path: Path, model: object) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(write_model(model))  # type: ignore[arg-type]
-    assert_agrees(path, Limits())
+    assert_agrees(path, ModelLimits())
 
 
 def test_all_boards_take_at_most_a_second_and_a_half_of_cpu(shared: Path) -> None:
@@ -126,7 +126,7 @@ def test_wrong_filters_and_files_are_named(tflite: Path) -> None:
 
 
 def test_a_reserve_beyond_a_memory_is_a_board_that_does_not_fit(tflite: Path) -> None:
-    rows = fit_model(tflite, FitRequest(limits=Limits(reserve_bytes=2**18))).fit.boards
+    rows = fit_model(tflite, FitRequest(limits=ModelLimits(reserve_bytes=2**18))).fit.boards
     (small,) = (row for row in rows if row.target.name == "nucleo-f103rb")
     assert (small.fits, small.sram_share) == (False, None)
     assert any(row.fits for row in rows)
@@ -153,7 +153,7 @@ def test_rows_are_sorted_and_counted(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "sorted.tflite"
     path.write_bytes(conv_model_bytes())
-    limits = Limits(reserve_bytes=reserve, max_arena_bytes=arena)
+    limits = ModelLimits(reserve_bytes=reserve, max_arena_bytes=arena)
     request = FitRequest(limits=limits, sort=sort, most_rows=rows, cores=("cortex-m4", "cortex-m0plus"))  # type: ignore[arg-type]
     fit = fit_model(path, request).fit
     assert len(fit.boards) == min(fit.judged, rows or fit.judged)

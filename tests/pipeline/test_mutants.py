@@ -38,7 +38,7 @@ def test_ways_differ() -> None:
     ways = {way_of(number) for number in range(500)}
     assert len({way.target for way in ways}) == len(judging.TARGETS)
     assert {way.request.project for way in ways} == {"header", "cmake"}
-    assert {way.options.sharing for way in ways} == {None, "greedy", "dynamic-programming"}
+    assert {way.plan.sharing for way in ways} == {None, "greedy", "dynamic-programming"}
     assert all(any(getattr(way, name) for way in ways) for name in ("anew", "buffers", "again"))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.gate.limits import Limits
+from edgetool.gate.limits import ModelLimits
 from edgetool.pipeline import report_file
 from edgetool.pipeline.report_file import chosen, quantizations, read_reports, reports_in
 from edgetool.pipeline.source import open_tflite
@@ -83,7 +83,7 @@ def save(path: str, *reports: Report) -> Path:
 
 
 def test_the_accuracy_comes_from_the_report_beside_the_model(folder: Path) -> None:
-    path, limits = write(conv_model()), Limits(max_accuracy_loss=1.0)
+    path, limits = write(conv_model()), ModelLimits(max_accuracy_loss=1.0)
     assert failed(check(path, limits=limits)) == ["accuracy"]
     made = converted(path, Accuracy(0.9, 0.895))
     save("m.json", made)
@@ -98,7 +98,7 @@ def test_the_accuracy_comes_from_the_report_beside_the_model(folder: Path) -> No
 
 
 def test_a_report_that_is_given_must_be_one_of_the_models(folder: Path) -> None:
-    path, limits = write(conv_model()), Limits(max_accuracy_loss=1.0)
+    path, limits = write(conv_model()), ModelLimits(max_accuracy_loss=1.0)
     right = save("right.json", converted(path, Accuracy(0.9, 0.9)))
     assert check(path, limits=limits, reports=(right,)).passed
     wrong = save("wrong.json", converted(path, Accuracy(0.9, 0.9), sha256="0" * 64))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
-from edgetool.gate.limits import Budget
+from edgetool.gate.limits import MemoryBudget
 from edgetool.sweep.jobs import PACKAGES, Agenda, Chains, InputFile, Job, Made, Outcome
 from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
@@ -195,7 +195,9 @@ FIELDS: dict[str, list[tuple[Callable[[SweepSpec], SweepSpec], set[str]]]] = {
     "seed": [(lambda spec: replace(spec, seed=7), BEHIND_PRUNE)],
     "strategy": [(lambda spec: replace(spec, strategy="search"), set())],
     "search": [(lambda spec: replace(spec, search=Search(trials=3)), set())],
-    "limits": [(lambda spec: replace(spec, limits=SweepLimits((Budget("1KiB", 1024),), max_latency_ms=1.0)), set())],
+    "limits": [
+        (lambda spec: replace(spec, limits=SweepLimits((MemoryBudget("1KiB", 1024),), max_latency_ms=1.0)), set())
+    ],
     "trust_model_code": [(lambda spec: replace(spec, trust_model_code=True), ALL)],
     "job_seconds": [(lambda spec: replace(spec, job_seconds=1.0), set())],
 }

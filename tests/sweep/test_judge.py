@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetool.gate.limits import Budget, Of, parse_budget
+from edgetool.gate.limits import MemoryBudget, Of, parse_budget
 from edgetool.report.document import Band
 from edgetool.sweep.judge import judge, used_bytes, violations
 from edgetool.sweep.metrics import Judged
@@ -34,8 +34,8 @@ def budgets(judged: Judged) -> dict[str, bool | None]:
 def test_four_variants_against_two_tracked_budgets_and_an_active_one(
     of: Of, size: int, over_10mb: bool, over_20mb: bool, accepted: bool
 ) -> None:
-    tracked = (Budget("10MB", 10_000_000, of), Budget("20MB", 20_000_000, of))
-    limits = SweepLimits(budgets=tracked, active_budget=Budget("10MB", 10_000_000, of))
+    tracked = (MemoryBudget("10MB", 10_000_000, of), MemoryBudget("20MB", 20_000_000, of))
+    limits = SweepLimits(budgets=tracked, active_budget=MemoryBudget("10MB", 10_000_000, of))
     sized = {"model_bytes": size} if of == "flash" else {"arena_bytes": size}
     judged = judge(metrics(**sized, sram_bytes=None, flash_bytes=None), limits)
     assert budgets(judged) == {"violates_10mb": over_10mb, "violates_20mb": over_20mb}
@@ -165,13 +165,11 @@ def test_limits_that_are_just_kept() -> None:
 
 
 SIZES = st.integers(0, 100_000)
+BUDGETS = st.builds(lambda n, of: MemoryBudget(str(n), n, of), SIZES, st.sampled_from(["arena", "ram", "flash"]))
 ANY_LIMITS = st.builds(
     SweepLimits,
-    budgets=st.lists(st.builds(lambda n, of: Budget(str(n), n, of), SIZES, st.sampled_from(["arena", "ram", "flash"])),
-                     max_size=3).map(tuple),
-    active_budget=st.one_of(
-        st.none(), st.builds(lambda n, of: Budget(str(n), n, of), SIZES, st.sampled_from(["arena", "ram", "flash"]))
-    ),
+    budgets=st.lists(BUDGETS, max_size=3).map(tuple),
+    active_budget=st.one_of(st.none(), BUDGETS),
     reserve_bytes=SIZES,
     reserve_flash_bytes=SIZES,
     max_latency_ms=st.one_of(st.none(), st.floats(0, 100)),
@@ -200,7 +198,7 @@ def test_wider_limits_never_reject_what_narrower_ones_accept(
     active = limits.active_budget
     wider = replace(
         limits,
-        active_budget=None if active is None else Budget(active.text, active.bytes + more, active.of),
+        active_budget=None if active is None else MemoryBudget(active.text, active.bytes + more, active.of),
         reserve_bytes=max(0, limits.reserve_bytes - more),
         reserve_flash_bytes=max(0, limits.reserve_flash_bytes - more),
         max_latency_ms=None if limits.max_latency_ms is None else limits.max_latency_ms + share,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetool.convert.request import BuilderArgument
-from edgetool.gate.limits import Budget
+from edgetool.gate.limits import MemoryBudget
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.store import SweepRecord, record_from_json, record_of, record_to_json
 
@@ -26,7 +26,7 @@ SPEC = SweepSpec(
     fine_tune=FineTune(Path("/home/somebody/training.npz"), epochs=3, learning_rate=0.01),
     calibration=Path("/home/somebody/c.npz"),
     mean=(1.0, 2.0),
-    limits=SweepLimits((Budget("64KiB", 65536),), Budget("1MB", 10**6, "flash"), 1, 2, 3.0, 4.0, 0.9, 2.0),
+    limits=SweepLimits((MemoryBudget("64KiB", 65536),), MemoryBudget("1MB", 10**6, "flash"), 1, 2, 3.0, 4.0, 0.9, 2.0),
 )
 BUILT = replace(
     SPEC,
@@ -102,7 +102,7 @@ def test_a_record_round_trips(spec: SweepSpec) -> None:
 
 VALUES: st.SearchStrategy[BuilderArgument] = st.integers() | st.floats(allow_nan=False) | st.text() | st.booleans()
 FIGURES = st.none() | st.floats(allow_nan=False)
-BUDGETS = st.builds(Budget, st.text(), st.integers(0), st.sampled_from(["arena", "ram", "flash"]))
+BUDGETS = st.builds(MemoryBudget, st.text(), st.integers(0), st.sampled_from(["arena", "ram", "flash"]))
 
 
 @settings(deadline=None, max_examples=40)

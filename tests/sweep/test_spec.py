@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetool.errors import EdgetoolError, SettingsError, UsageError
-from edgetool.gate.limits import Budget
+from edgetool.gate.limits import MemoryBudget
 from edgetool.sweep.search import grid
 from edgetool.sweep.spec import MAX_GRID, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec, read_spec
 from edgetool.sweep.spec import size_bytes as read_size
@@ -61,8 +61,12 @@ def test_everything(folder: Path) -> None:
         strategy="search",
         search=Search(trials=12, batch=3, objectives=("sqnr_db", "arena_bytes")),
         limits=SweepLimits(
-            budgets=(Budget("64KiB", 65536), Budget("256KiB", 262_144, "flash"), Budget("65536", 65536)),
-            active_budget=Budget("64KiB", 65536, "ram"),
+            budgets=(
+                MemoryBudget("64KiB", 65536),
+                MemoryBudget("256KiB", 262_144, "flash"),
+                MemoryBudget("65536", 65536),
+            ),
+            active_budget=MemoryBudget("64KiB", 65536, "ram"),
             reserve_bytes=16384,
             reserve_flash_bytes=1024,
             max_latency_ms=50.0,

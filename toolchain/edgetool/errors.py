@@ -1,4 +1,4 @@
-"""The one tree of errors; each kind carries the exit code that the command line returns for it."""
+"""The hierarchy of errors; each class has the exit code that the command line returns for it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import partial
 
 
 class EdgetoolError(Exception):
-    """An expected failure, told in three parts.
+    """An expected failure.
 
     what: what is wrong, a sentence without a full stop.
     where: the file, key, layer or tensor concerned, or None.
     fix: what the user can do about it, or None.
-    details: further lines (a child's last output), shown below the message.
+    details: further lines (the last output of a child process), printed below the message.
     """
 
     exit_code = 5
@@ -33,7 +33,7 @@ class EdgetoolError(Exception):
         super().__init__(what, where, fix, details)
 
     def __reduce__(self) -> tuple[Callable[[], EdgetoolError], tuple[()]]:
-        """For pickling: what is raised in a process of a cluster is raised here as it is."""
+        """Support pickling, so that an error in a process of a cluster is raised unchanged in this process."""
         return partial(type(self), self.what, where=self.where, fix=self.fix, details=self.details), ()
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class EdgetoolError(Exception):
 
 
 class FailedCheckError(EdgetoolError):
-    """A check that was made and failed; the results are out already."""
+    """A check that failed; its results are printed already."""
 
     exit_code = 1
 
@@ -62,7 +62,7 @@ class SettingsError(UsageError):
 
 
 class CalibrationError(UsageError):
-    """Calibration or evaluation data that does not fit the model."""
+    """Calibration or evaluation data that does not match the model."""
 
 
 class OutputError(UsageError):
@@ -84,23 +84,23 @@ class InvalidModelError(ModelError):
 
 
 class UnsupportedModelError(ModelError):
-    """A valid file with content that edgetool does not take."""
+    """A valid file with content that edgetool does not support."""
 
 
 class ConversionError(EdgetoolError):
-    """The converter refused the model, or its process died."""
+    """The converter rejected the model, or its process died."""
 
     exit_code = 4
 
 
 class ClusterError(EdgetoolError):
-    """A cluster that went away, or has nobody who works."""
+    """A cluster that does not respond or has no workers."""
 
     exit_code = 4
 
 
 class InternalError(EdgetoolError):
-    """An invariant of edgetool's own does not hold."""
+    """An invariant of edgetool does not hold: a bug."""
 
     exit_code = 5
 

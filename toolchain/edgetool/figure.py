@@ -1,4 +1,4 @@
-"""A number with its error band and what the band rests on, and numbers in messages."""
+"""A value with its error band and basis, and numbers in messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value in `unit` that lies between low and high, on the evidence named by `basis`."""
+    """A value in `unit` with its error band from low to high; basis names the evidence for the band."""
 
     value: float
     low: float
@@ -21,7 +21,7 @@ class Figure:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """The value rounded to this many significant digits, with an exponent only below 1e-9 and from 1e15."""
+    """Return a value with this number of significant digits, with an exponent only below 1e-9 and from 1e15."""
     if value != 0 and not 1e-9 <= abs(value) < 1e15:
         return f"{value:.{digits - 1}e}"
     exponent = int(f"{value:.{digits - 1}e}".rpartition("e")[2])  # of the rounded value: 9.996 is 10.0
@@ -29,7 +29,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def in_text(value: float, digits: int = 3) -> str:
-    """As `significant`, without the zeros after the last digit that counts: 0.35, 12.3, 1,234."""
+    """Return a value as `significant` does, without trailing zeros: 0.35, 12.3, 1,234."""
     mantissa, separator, exponent = significant(value, digits).partition("e")
     shortened = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     return shortened + separator + exponent

@@ -28,13 +28,13 @@ from edgetool.cli.settings import read_by_name
 from edgetool.cli.text import duration, printable, short_size, table, width, wrapped
 from edgetool.cli.view import SCREEN_LINES, finding_lines
 from edgetool.errors import FailedCheckError, UsageError
-from edgetool.gate.plain import exact
-from edgetool.gate.said import NO_LIMIT, gate_of, unjudged, usage, usage_matrix
+from edgetool.gate.messages import NO_LIMIT, gate_of, unjudged_findings, usage, usage_matrix
+from edgetool.gate.text import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgetool.gate.limits import Allowance, Budget
+    from edgetool.gate.limits import Allowance, MemoryBudget
     from edgetool.report.document import ChangeInfo, FindingInfo, GateInfo, JudgementInfo, LockInfo, MemoryInfo, Report
 
 
@@ -220,7 +220,7 @@ def _passes(item: JudgementInfo) -> bool:
 
 
 def _findings(report: Report, *, everything: bool) -> list[FindingInfo]:
-    return [item for item in unjudged(report) if everything or item.level != "note"]
+    return [item for item in unjudged_findings(report) if everything or item.level != "note"]
 
 
 def _collapsed(report: Report, common: _Common) -> list[str]:
@@ -473,8 +473,8 @@ def command(
     max_latency: float | None,
     max_accuracy_loss: float | None,
     report: tuple[Path, ...],
-    memory_budgets: tuple[Budget, ...],
-    active_memory_budget: Budget | None,
+    memory_budgets: tuple[MemoryBudget, ...],
+    active_memory_budget: MemoryBudget | None,
     lock: Path,
     update: bool,
     locked: bool,
@@ -495,7 +495,7 @@ def command(
     the file if there is one. Without MODEL, the models are taken from the key "models" in the table [check] of
     edgetool.toml. Exits with 1 if a model fails.
     """
-    from edgetool.gate.limits import Allowance, Limits
+    from edgetool.gate.limits import ModelLimits, largest_allowance
     from edgetool.pipeline.check import CheckRequest, check_models
     from edgetool.pipeline.output import check_writable
     from edgetool.pipeline.targets import resolve_named
@@ -507,7 +507,7 @@ def command(
         )
     targets = [found for found in (resolve_named(name, **overrides) for name in target) if found is not None]
     request = CheckRequest(
-        limits=Limits(
+        limits=ModelLimits(
             reserve_bytes=reserve,
             reserve_flash_bytes=reserve_flash,
             max_latency_ms=max_latency,
@@ -516,10 +516,7 @@ def command(
             budgets=memory_budgets,
             active_budget=active_memory_budget,
         ),
-        allowance=Allowance(
-            max((item.percent for item in allow_growth), default=0.0),
-            max((item.bytes for item in allow_growth), default=0),
-        ),
+        allowance=largest_allowance(allow_growth),
         lock=lock,
         update=update,
         locked=locked,

@@ -13,7 +13,7 @@ import click
 from edgetool.cli.command import command_name, long_name
 from edgetool.cli.text import color, printable
 from edgetool.errors import EdgetoolError, UsageError
-from edgetool.gate.plain import visible
+from edgetool.gate.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -240,14 +240,14 @@ def command(
     plan that it contains or without one. Boards that fit are listed first, sorted by SRAM size. Exits with 1 if the
     model fits no board.
     """
-    from edgetool.gate.limits import Limits
+    from edgetool.gate.limits import ModelLimits
     from edgetool.pipeline.fit import SORTS, FitRequest, fit_model
     from edgetool.report.fit import fit_csv, fit_document
     from edgetool.report.json import to_json
 
     one_form(as_json, as_csv)
     request = FitRequest(
-        limits=Limits(
+        limits=ModelLimits(
             reserve_bytes=reserve,
             reserve_flash_bytes=reserve_flash,
             max_latency_ms=max_latency,

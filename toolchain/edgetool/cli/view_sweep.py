@@ -27,7 +27,7 @@ from edgetool.cli.text import (
     wrapped,
 )
 from edgetool.figure import significant
-from edgetool.gate.limits import WHAT
+from edgetool.gate.limits import SUBJECTS
 from edgetool.sweep.front import accuracy_of, default_axes, sqnr_of
 from edgetool.target.quantity import format_size
 
@@ -458,7 +458,7 @@ def _target(label: str, rows: Sequence[Row], every: Sequence[Row]) -> list[str]:
 def _limits(limits: SweepLimits) -> list[str]:
     texts = []
     if limits.active_budget is not None:
-        texts.append(f"{WHAT[limits.active_budget.of]} at most {limits.active_budget.text}")
+        texts.append(f"{SUBJECTS[limits.active_budget.of]} at most {limits.active_budget.text}")
     if limits.reserve_bytes:
         texts.append(f"{format_size(limits.reserve_bytes)} of RAM reserved")
     if limits.reserve_flash_bytes:

@@ -312,7 +312,7 @@ def _disagreement_findings(samples: Sequence[_Sample], cpi: float, stall: float)
         f"{in_text(fitted, 4)} ms;"
         " check the unit, build, clock and memory placement of each: the band covers their spread"
     )
-    return (Finding("measurements-disagree", "warning", text, worst.name),)
+    return (Finding("measurements-disagree", text, where=worst.name),)
 
 
 def _memory_findings(
@@ -335,7 +335,7 @@ def _memory_findings(
         "profile states"
         f" {in_text(profile_stall)} cycles per byte, but the measurements fit {in_text(stall)}; {advice}"
     )
-    return (Finding("constants-elsewhere", "warning", text, region.name),)
+    return (Finding("constants-elsewhere", text, where=region.name),)
 
 
 def _fitted(sample: _Sample, cpi: float, stall: float) -> FittedMeasurement:

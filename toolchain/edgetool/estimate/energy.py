@@ -77,11 +77,11 @@ def interval_findings(
             f"an inference takes {in_text(latency)} ms, but the interval is {in_text(interval)} ms: samples will queue "
             "up or be lost"
         )
-        return (Finding("interval-too-short", "error", text, where),)
+        return (Finding("interval-too-short", text, where=where),)
     if high > interval:
         text = (
             f"an inference takes {in_text(latency)} ms, but may take up to {in_text(high)} ms, which exceeds the "
             f"interval of {in_text(interval)} ms: measure it on the device"
         )
-        return (Finding("interval-may-be-too-short", "warning", text, where),)
+        return (Finding("interval-may-be-too-short", text, where=where),)
     return ()

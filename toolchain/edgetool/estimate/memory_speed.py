@@ -121,7 +121,7 @@ def bandwidth_findings(bandwidth: Bandwidth, where: str | None = None) -> tuple[
         f"{configured}: a cache serves part of the bytes, the target's memory is faster than "
         "its profile states, or the measured time is too short"
     )
-    return (Finding("bandwidth-above-configured", "warning", text, where),)
+    return (Finding("bandwidth-above-configured", text, where=where),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +242,8 @@ def placement_findings(
             f"{constants.name} has {constants.wait_states:g} wait states, and the profile describes no cache for "
             f"it: {_modelled(speeds.constant_stall, 'constants', calibrated)}"
         )
-        findings.append(Finding("no-cache", "note", text, target.name))
-    findings += [Finding("memory-speed-assumed", "note", text, target.name) for text in speeds.assumed]
+        findings.append(Finding("no-cache", text, where=target.name))
+    findings += [Finding("memory-speed-assumed", text, where=target.name) for text in speeds.assumed]
     return tuple(findings)
 
 
@@ -252,7 +252,7 @@ def _finding(
 ) -> Finding:
     """Return a warning if the time does not include the effect, a note if it does."""
     measurements = f"{text}{_published(target, rule, effects, modelled)}"
-    return Finding(rule, "note" if modelled else "warning", measurements, target.name)
+    return Finding(rule, measurements, where=target.name, level="note" if modelled else "warning")
 
 
 def _external_only(target: Target, arena_bytes: int, effects: tuple[PlacementEffect, ...]) -> list[Finding]:

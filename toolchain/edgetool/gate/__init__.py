@@ -1,1 +1,1 @@
-"""Judgement: does it fit."""
+"""The judgement of models: limits, budgets, the lock file, and the forms of the result for CI services."""

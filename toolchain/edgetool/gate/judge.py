@@ -1,25 +1,21 @@
-"""The judgement of a model on a target against what the target has and the user allows.
-
-Does the model fit the target: arena against its region, model against flash.
-"""
+"""Whether a model fits a target, and whether its figures keep the limits of the user."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from edgetool.finding import Finding
-from edgetool.gate.limits import WHAT, Limits, Of
-from edgetool.gate.plain import as_given, duration, room
-from edgetool.gate.said import JUDGED_AS
-from edgetool.report.document import Band, FindingInfo, JudgementInfo, MemoryInfo, QuantizationInfo, Report
+from edgetool.gate.limits import SUBJECTS, ModelLimits, Of, judge_budgets, memory_use, reported_budgets
+from edgetool.gate.messages import JUDGED_AS
+from edgetool.gate.text import as_given, duration, room
+from edgetool.report.document import Band, BudgetInfo, FindingInfo, JudgementInfo, MemoryInfo, QuantizationInfo, Report
 from edgetool.target.types import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The judgement; None is what cannot be said (no limit, or an arena that is only bounded below)."""
+    """Whether arena and model fit; None is unknown: the memory has no size, or the arena is only a lower bound."""
 
     region: str | None
     sram_bytes: int | None
@@ -31,7 +27,7 @@ class Fit:
 def judge_fit(
     target: Target, *, model_bytes: int, arena_bytes: int | None, arena_lower_bound_bytes: int
 ) -> tuple[Fit, tuple[Finding, ...]]:
-    """The fit on the target. An arena known only from below can fail to fit, but never be said to fit."""
+    """Return the fit on the target and its findings. An arena that is only a lower bound never fits for certain."""
     region = target.arena_region
     sram_bytes = region.size_bytes if region is not None else None
     flash_bytes = target.flash_bytes
@@ -48,47 +44,30 @@ def judge_fit(
         findings.append(
             Finding(
                 "arena-too-large",
-                "error",
                 f"the arena needs {'' if arena_bytes is not None else 'at least '}{needed:,} bytes; "
                 f"{region.name if region else 'the region'} has {sram_bytes:,}",
-                target.name,
+                where=target.name,
             )
         )
     if model_fits is False:
         findings.append(
             Finding(
                 "model-too-large",
-                "error",
                 f"the model takes {model_bytes:,} bytes; the flash has {flash_bytes:,}",
-                target.name,
+                where=target.name,
             )
         )
     return Fit(region.name if region else None, sram_bytes, flash_bytes, arena_fits, model_fits), tuple(findings)
 
 
-Subject = Literal["arena", "flash", "latency"]
-
-RULES_OF_FIT = ("arena", "flash")
-NO_LIMIT = "name a board, or specify {option}"
+NAME_A_BOARD = "name a board, or specify {option}"
 
 
 @dataclass(frozen=True, slots=True)
-class Reasons:
-    """What sets a figure, the largest first, and what would lower it.
+class JudgedFigures:
+    """The figures of a model on a target that are judged.
 
-    elsewhere: other memories that have the room, which help where the memory is the limit.
-    """
-
-    causes: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What is judged of a model on a target.
-
-    arena_bytes is None if no build of TFLM is known, and then layout_bytes is the lower bound; latency_ms is None if no
+    arena_bytes is None if no build of TFLM is known; then layout_bytes is the lower bound. latency_ms is None if no
     time is estimated.
     """
 
@@ -103,12 +82,12 @@ class Figures:
     findings: tuple[FindingInfo, ...]
 
 
-def figures_of(report: Report) -> Figures:
-    """Return the judged figures of a report with target, arena and memory."""
+def figures_of(report: Report) -> JudgedFigures:
+    """Return the judged figures of a report that has a target, an arena and memory."""
     assert report.arena is not None
     assert report.memory is not None
     assert report.target is not None
-    return Figures(
+    return JudgedFigures(
         arena_bytes=report.arena.bytes,
         layout_bytes=report.arena.layout_bytes,
         arena_is_lower_bound=report.arena.is_lower_bound,
@@ -122,103 +101,87 @@ def figures_of(report: Report) -> Figures:
 
 
 def judge(
-    report: Report, limits: Limits, *, lacking: Mapping[str, tuple[str, ...]] | None = None
+    figures: JudgedFigures, limits: ModelLimits, *, unsupported: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[JudgementInfo, ...]:
-    """Every judgement of a report with arena and estimate, without reasons.
+    """Return every judgement of the figures, without the causes of sizes and times.
 
-    lacking: the operators that nothing runs, by the rule of the finding that tells of them.
+    unsupported: names of the unsupported operators, by the rule of their finding.
     """
-    return judge_figures(figures_of(report), limits, lacking=lacking)
+    given = (_max_arena, _active, _latency, _accuracy)
+    judgements = [_arena(figures, limits), _flash(figures, limits)]
+    judgements += [item for item in (judged(figures, limits) for judged in given) if item is not None]
+    failed = {item.rule for item in judgements if item.passed is False}
+    operators = _operators(figures, unsupported or {})
+    return (*judgements, *operators, _arena_known(figures), *_error_findings(figures, failed))
 
 
-def judge_figures(
-    figures: Figures, limits: Limits, *, lacking: Mapping[str, tuple[str, ...]] | None = None
-) -> tuple[JudgementInfo, ...]:
-    """The same for figures without a report."""
-    own = [_arena(figures, limits), _flash(figures, limits)]
-    own += [item for item in (_max_arena(figures, limits), _active(figures, limits)) if item is not None]
-    own += [item for item in (_latency(figures, limits), _accuracy(figures, limits)) if item is not None]
-    failed = {item.rule for item in own if item.passed is False}
-    return (*own, *_operators(figures, lacking or {}), _arena_known(figures), *_error_findings(figures, failed))
+def passes(judgements: Iterable[JudgementInfo]) -> bool:
+    """Return whether a model passes: no judgement failed. One that could not be made does not reject the model."""
+    return all(item.passed is not False for item in judgements)
 
 
-def subject_of(item: JudgementInfo, limits: Limits) -> Subject | None:
-    """Whose reasons belong to a judgement; None for one that has no figure of those."""
-    subjects: dict[str, Subject] = {
-        "arena": "arena",
-        "max-arena": "arena",
-        "flash": "flash",
-        "max-latency": "latency",
-    }
-    if item.rule == "active-budget" and limits.active_budget is not None:
-        return "flash" if limits.active_budget.of == "flash" else "arena"
-    return subjects.get(item.rule)
+def budgets_of(figures: JudgedFigures, limits: ModelLimits) -> tuple[BudgetInfo, ...]:
+    """Return the tracked budgets and the active one, each with whether the figures violate it."""
+    budgets = reported_budgets(limits.budgets, limits.active_budget)
+    return judge_budgets(budgets, used(figures, limits), exact=not figures.arena_is_lower_bound)
 
 
-def with_reasons(item: JudgementInfo, reasons: Reasons) -> JudgementInfo:
-    """A failed judgement with its causes and advice, unless it has its own."""
-    if item.passed is not False or item.causes or item.advice:
-        return item
-    elsewhere = reasons.elsewhere if item.rule in RULES_OF_FIT else ()
-    return replace(item, causes=reasons.causes, advice=(*reasons.advice, *elsewhere))
-
-
-def used(figures: Figures, limits: Limits) -> dict[Of, int]:
-    """The bytes that budgets are compared with; those of an arena that is a lower bound are one too."""
-    arena = figures.layout_bytes if figures.arena_bytes is None else figures.arena_bytes
-    return {
-        "arena": arena,
-        "ram": arena + limits.reserve_bytes,
-        "flash": figures.model_bytes + limits.reserve_flash_bytes,
-    }
-
-
-def _arena(figures: Figures, limits: Limits) -> JudgementInfo:
-    memory = figures.memory
-    if memory.sram_bytes is None:
-        text = f"the memory size is unknown: {NO_LIMIT.format(option='--sram')}"
-        return _unjudged("arena", text, value=None if figures.arena_is_lower_bound else figures.arena_bytes)
-    return _size(
-        "arena",
-        f"the arena needs {_least(figures)}{used(figures, limits)['arena']:,} B",
-        used(figures, limits)["arena"],
-        memory.sram_bytes - limits.reserve_bytes,
-        room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
-        known=not figures.arena_is_lower_bound,
+def used(figures: JudgedFigures, limits: ModelLimits) -> dict[Of, int]:
+    """Return the bytes that budgets are compared with, which are a lower bound if the arena is one."""
+    return memory_use(
+        figures.layout_bytes if figures.arena_bytes is None else figures.arena_bytes,
+        figures.model_bytes,
+        reserve_bytes=limits.reserve_bytes,
+        reserve_flash_bytes=limits.reserve_flash_bytes,
     )
 
 
-def _flash(figures: Figures, limits: Limits) -> JudgementInfo:
+def _arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
+    memory = figures.memory
+    if memory.sram_bytes is None:
+        text = f"the memory size is unknown: {NAME_A_BOARD.format(option='--sram')}"
+        return _unjudged("arena", text, value=None if figures.arena_is_lower_bound else figures.arena_bytes)
+    return _size(
+        "arena",
+        f"the arena needs {_at_least(figures)}{used(figures, limits)['arena']:,} B",
+        used(figures, limits)["arena"],
+        memory.sram_bytes - limits.reserve_bytes,
+        room(memory.region or "RAM", memory.sram_bytes, limits.reserve_bytes),
+        exact=not figures.arena_is_lower_bound,
+    )
+
+
+def _flash(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo:
     memory, value = figures.memory, figures.model_bytes
     if memory.flash_bytes is None:
-        return _unjudged("flash", f"the flash size is unknown: {NO_LIMIT.format(option='--flash')}", value=value)
+        return _unjudged("flash", f"the flash size is unknown: {NAME_A_BOARD.format(option='--flash')}", value=value)
     limit = memory.flash_bytes - limits.reserve_flash_bytes
     available = room("flash", memory.flash_bytes, limits.reserve_flash_bytes)
     return _size("flash", f"the model takes {value:,} B", value, limit, available)
 
 
-def _max_arena(figures: Figures, limits: Limits) -> JudgementInfo | None:
+def _max_arena(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
     limit = limits.max_arena_bytes
     if limit is None:
         return None
-    value, known = used(figures, limits)["arena"], not figures.arena_is_lower_bound
-    what = f"the arena needs {_least(figures)}{value:,} B"
-    return _size("max-arena", what, value, limit, f"--max-arena allows {limit:,} B", known=known)
+    value, exact = used(figures, limits)["arena"], not figures.arena_is_lower_bound
+    what = f"the arena needs {_at_least(figures)}{value:,} B"
+    return _size("max-arena", what, value, limit, f"--max-arena allows {limit:,} B", exact=exact)
 
 
-def _active(figures: Figures, limits: Limits) -> JudgementInfo | None:
+def _active(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
     budget = limits.active_budget
     if budget is None:
         return None
-    value, known = used(figures, limits)[budget.of], budget.of == "flash" or not figures.arena_is_lower_bound
+    value, exact = used(figures, limits)[budget.of], budget.of == "flash" or not figures.arena_is_lower_bound
     reserve = {"arena": 0, "ram": limits.reserve_bytes, "flash": limits.reserve_flash_bytes}[budget.of]
-    subject = WHAT[budget.of] if reserve else "the model" if budget.of == "flash" else "the arena"
-    what = f"{subject} needs {'' if known else 'at least '}{value:,} B"
+    subject = SUBJECTS[budget.of] if reserve else "the model" if budget.of == "flash" else "the arena"
+    what = f"{subject} needs {'' if exact else 'at least '}{value:,} B"
     room = f"the active budget is {budget.text} ({budget.bytes:,} B)"
-    return _size("active-budget", what, value, budget.bytes, room, known=known)
+    return _size("active-budget", what, value, budget.bytes, room, exact=exact)
 
 
-def _latency(figures: Figures, limits: Limits) -> JudgementInfo | None:
+def _latency(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
     limit = limits.max_latency_ms
     if limit is None:
         return None
@@ -241,8 +204,8 @@ def _latency(figures: Figures, limits: Limits) -> JudgementInfo | None:
     return JudgementInfo("max-latency", True, level, text, band.value, limit, None, "ms")
 
 
-def _accuracy(figures: Figures, limits: Limits) -> JudgementInfo | None:
-    """The loss in percentage points, of the accuracies that `convert --evaluate` measured."""
+def _accuracy(figures: JudgedFigures, limits: ModelLimits) -> JudgementInfo | None:
+    """Judge the loss in percentage points between the accuracies that `convert --evaluate` measured."""
     limit = limits.max_accuracy_loss
     if limit is None:
         return None
@@ -267,9 +230,9 @@ def _accuracy(figures: Figures, limits: Limits) -> JudgementInfo | None:
     return JudgementInfo("accuracy", True, "note", text, loss, limit, None, "%")
 
 
-def _operators(figures: Figures, lacking: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
-    found = [item for item in figures.findings if JUDGED_AS.get(item.rule) == "operators"]
-    if not found:
+def _operators(figures: JudgedFigures, unsupported: Mapping[str, tuple[str, ...]]) -> list[JudgementInfo]:
+    findings = [item for item in figures.findings if JUDGED_AS.get(item.rule) == "operators"]
+    if not findings:
         return [JudgementInfo("operators", True, "note", f"{figures.runtime} supports every operator")]
     advice = {
         "operator-not-in-runtime": "build the model from operators that TFLM supports ("
@@ -278,13 +241,18 @@ def _operators(figures: Figures, lacking: Mapping[str, tuple[str, ...]]) -> list
     }
     return [
         JudgementInfo(
-            "operators", False, "error", item.message, causes=lacking.get(item.rule, ()), advice=(advice[item.rule],)
+            "operators",
+            False,
+            "error",
+            item.message,
+            causes=unsupported.get(item.rule, ()),
+            advice=(advice[item.rule],),
         )
-        for item in found
+        for item in findings
     ]
 
 
-def _arena_known(figures: Figures) -> JudgementInfo:
+def _arena_known(figures: JudgedFigures) -> JudgementInfo:
     if not figures.arena_is_lower_bound:
         return JudgementInfo("arena-known", True, "note", "every byte of the arena is accounted for")
     why = next((item.message for item in figures.findings if item.rule == "arena-lower-bound"), None)
@@ -293,27 +261,27 @@ def _arena_known(figures: Figures) -> JudgementInfo:
     return JudgementInfo("arena-known", False, "error", why)
 
 
-def _error_findings(figures: Figures, failed: set[str]) -> list[JudgementInfo]:
-    """Findings of level error that no judgement above tells already."""
+def _error_findings(figures: JudgedFigures, failed: set[str]) -> list[JudgementInfo]:
+    """Return a failed judgement for each finding of level error that no other judgement repeats."""
     return [
-        JudgementInfo(item.rule, False, "error", _placed(item))
+        JudgementInfo(item.rule, False, "error", _with_place(item))
         for item in figures.findings
         if item.level == "error" and JUDGED_AS.get(item.rule) not in {*failed, "operators"}
     ]
 
 
-def _placed(item: FindingInfo | Finding) -> str:
+def _with_place(item: FindingInfo | Finding) -> str:
     return item.message if item.where is None else f"{item.where}: {item.message}"
 
 
-def _size(rule: str, what: str, value: int, limit: int, room: str, *, known: bool = True) -> JudgementInfo:
-    """A size against its limit; one that is only a lower bound can fail, but never pass."""
+def _size(rule: str, what: str, value: int, limit: int, room: str, *, exact: bool = True) -> JudgementInfo:
+    """Compare a size with its limit; one that is only a lower bound can fail, but never pass."""
     over = value - limit
     if over > 0:
         return JudgementInfo(
             rule, False, "error", f"{what}; {room}: {over:,} B over the limit", value, limit, over, "B"
         )
-    if not known:
+    if not exact:
         return _unjudged(rule, f"{what}, but the exact size is unknown; {room}", value=value, limit=limit)
     return JudgementInfo(rule, True, "note", f"{what}; {room}", value, limit, None, "B")
 
@@ -322,5 +290,5 @@ def _unjudged(rule: str, text: str, *, value: int | None = None, limit: int | No
     return JudgementInfo(rule, None, "note", f"not checked: {text}", value, limit, None, "B")
 
 
-def _least(figures: Figures) -> str:
+def _at_least(figures: JudgedFigures) -> str:
     return "at least " if figures.arena_is_lower_bound else ""

@@ -1,116 +1,22 @@
-"""A model against its entry in the lock file: what changed, why, and whether it may.
+"""A model compared with its entry in the lock file: what changed, why, and whether that is allowed.
 
-Which operator of one model is which of another: places shift where an operator is put in.
-
-Why a figure differs from the locked one: rows that sum to the difference, exactly.
+The causes of a change are contributions of operators, tensors and TFLM, which sum to exactly the change.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgetool.gate.alignment import Likeness, align
 from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
 from edgetool.gate.lock_file import NS_PER_MS, Entry, Value
-from edgetool.gate.plain import duration
+from edgetool.gate.text import duration
 from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo
 
-MOST_CELLS = 10**6  # of the table of all alignments: about half a second
-PAIR = 1024  # what a pair counts, more than all that do the same: no table of so many cells has room for as many
-
-
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """By what an operator is known again: its label, and counts of what it does and keeps."""
-
-    subgraph: int
-    label: str
-    work: tuple[int, ...]
-
-
-IndexPairs = list[tuple[int, int]]
-Items = Sequence[Likeness]
-
-
-def aligned(a: Items, b: Items) -> IndexPairs:
-    """The places in a and in b of the operators that both have, in order on both sides, subgraph by subgraph.
-
-    Only operators of one label are paired; of all alignments that with the most pairs, and of those that with the most
-    that also do the same. Equal sequences of labels pair in place.
-    """
-    pairs: IndexPairs = []
-    left, right = _by_subgraph(a), _by_subgraph(b)
-    for subgraph in sorted(left.keys() & right.keys()):
-        here, there = left[subgraph], right[subgraph]
-        pairs += [(here[i], there[j]) for i, j in _aligned([a[i] for i in here], [b[j] for j in there])]
-    return pairs
-
-
-def _by_subgraph(items: Items) -> dict[int, list[int]]:
-    places: dict[int, list[int]] = {}
-    for place, item in enumerate(items):
-        places.setdefault(item.subgraph, []).append(place)
-    return places
-
-
-def _aligned(a: Items, b: Items) -> IndexPairs:
-    if [item.label for item in a] == [item.label for item in b]:
-        return [(i, i) for i in range(len(a))]
-    return _around(a, b, lambda x, y: x == y, _between)
-
-
-def _between(a: Items, b: Items) -> IndexPairs:
-    """Of sequences too long to try all, what begins and what ends with the same labels is paired."""
-    if len(a) * len(b) <= MOST_CELLS:
-        return _best(a, b)
-    return _around(a, b, lambda x, y: x.label == y.label, lambda a, b: [])
-
-
-def _around(
-    a: Items, b: Items, same: Callable[[Likeness, Likeness], bool], within: Callable[[Items, Items], IndexPairs]
-) -> IndexPairs:
-    """What is the same at both ends is paired, and what is left as `within` has it."""
-    least = min(len(a), len(b))
-    head = next((i for i in range(least) if not same(a[i], b[i])), least)
-    tail = next((i for i in range(least - head) if not same(a[-1 - i], b[-1 - i])), least - head)
-    middle = within(a[head : len(a) - tail], b[head : len(b) - tail])
-    return [
-        *((i, i) for i in range(head)),
-        *((i + head, j + head) for i, j in middle),
-        *((len(a) - i, len(b) - i) for i in range(tail, 0, -1)),
-    ]
-
-
-def _best(a: Items, b: Items) -> IndexPairs:
-    """The alignment of most score, by the table of the scores of all pairs of rests (Needleman and Wunsch, 1970)."""
-    scores = [array("i", bytes(4 * (len(b) + 1))) for _ in range(len(a) + 1)]
-    for i in range(len(a) - 1, -1, -1):
-        row, below, item = scores[i], scores[i + 1], a[i]
-        for j in range(len(b) - 1, -1, -1):
-            row[j] = max(below[j], row[j + 1])
-            if item.label == b[j].label:
-                row[j] = max(row[j], below[j + 1] + _score(item, b[j]))
-    pairs: IndexPairs = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        if a[i].label == b[j].label and scores[i][j] == scores[i + 1][j + 1] + _score(a[i], b[j]):
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif scores[i][j] == scores[i + 1][j]:
-            i += 1
-        else:
-            j += 1
-    return pairs
-
-
-def _score(a: Likeness, b: Likeness) -> int:
-    return PAIR + (a.work == b.work)
-
-
-# The operators of the model now that were in the one before, and which they were.
+# The operators of the model that its locked version contains too, each with its counterpart there.
 Pairs = dict[OperatorId, OperatorId]
 
 SHOWN = 8
@@ -121,90 +27,97 @@ REST_OF_TIME = "time not attributed to any operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A part of a difference, in bytes or nanoseconds, and its cause."""
+class Contribution:
+    """A part of a change, in bytes or nanoseconds, and its cause."""
 
     change: int
     cause: str
 
 
-def arena_rows(before: Anatomy, after: Anatomy) -> list[Row]:
-    """The rows of the arena, the largest first; they sum to after.bytes - before.bytes."""
+def arena_contributions(before: Anatomy, after: Anatomy) -> list[Contribution]:
+    """Return the contributions to the change of the arena, the largest first; they sum to the difference in bytes."""
     pairs = aligned_operators(before.operators, after.operators)
-    rows = _tail_rows(before, after, pairs)
+    contributions = _tail_contributions(before, after, pairs)
     same_moment = before.moment == after.moment and (after.during is None or pairs.get(after.during) == before.during)
     if same_moment and after.moment != INVOKE:
-        rows.append(Row(after.peak_head - before.peak_head, f"head memory used during {after.moment_text}"))
+        contributions.append(
+            Contribution(after.peak_head - before.peak_head, f"head memory used during {after.moment_text}")
+        )
         later = (after.tail_bytes - after.peak_tail) - (before.tail_bytes - before.peak_tail)
-        rows.append(Row(-later, f"tail memory allocated only after {after.moment_text}"))
-        rows.append(Row(_padding(after) - _padding(before), PADDING))
+        contributions.append(Contribution(-later, f"tail memory allocated only after {after.moment_text}"))
+        contributions.append(Contribution(_padding(after) - _padding(before), PADDING))
     else:
-        rows += _head_rows(before, after, pairs)
+        contributions += _head_contributions(before, after, pairs)
         beyond = _beyond_invoke(after) - _beyond_invoke(before)
         text = PADDING if same_moment else f"now set by {after.moment_text} (previously {before.moment_text})"
-        rows.append(Row(beyond, text))
-    return _sorted(rows)
+        contributions.append(Contribution(beyond, text))
+    return _sorted(contributions)
 
 
-def model_rows(before: Anatomy, after: Anatomy, change: int) -> list[Row]:
-    """The rows of the model's bytes, by the weights of operators; they sum to the change."""
+def model_contributions(before: Anatomy, after: Anatomy, change: int) -> list[Contribution]:
+    """Return the contributions to the change of the model's bytes, by the weights of operators; they sum to it."""
     pairs = aligned_operators(before.operators, after.operators)
-    rows = _by_operator(before, after, lambda part: part.constants, "weights", pairs)
-    return _with_rest(rows, change, REST_OF_FILE)
+    contributions = _by_operator(before, after, lambda part: part.constants, "weights", pairs)
+    return _with_rest(contributions, change, REST_OF_FILE)
 
 
-def latency_rows(before: Anatomy, after: Anatomy, change_ns: int) -> list[Row]:
-    """The rows of the time in nanoseconds, by operators; they sum to the change."""
+def latency_contributions(before: Anatomy, after: Anatomy, change_ns: int) -> list[Contribution]:
+    """Return the contributions to the change of the time in nanoseconds, by operators; they sum to it."""
     pairs = aligned_operators(before.operators, after.operators)
-    rows = _by_operator(before, after, lambda part: part.ns, "", pairs)
-    return _with_rest(rows, change_ns, REST_OF_TIME)
+    contributions = _by_operator(before, after, lambda part: part.ns, "", pairs)
+    return _with_rest(contributions, change_ns, REST_OF_TIME)
 
 
-def told(rows: Sequence[Row], quantity: Callable[[int], str], least: int = 1) -> tuple[str, ...]:
-    """As in "+4,096 B: operator 7 CONV_2D scratch"; from SHOWN on, and below `least`, the rows are told as one.
+def cause_lines(
+    contributions: Sequence[Contribution], quantity: Callable[[int], str], minimum: int = 1
+) -> tuple[str, ...]:
+    """Return lines such as "+4,096 B: operator 7 CONV_2D scratch".
 
-    rows: the largest first. What is told sums to them, up to less than `least`.
+    One line sums up contributions below the minimum, and those after the first SHOWN. The lines sum to the
+    contributions, except for a rest below the minimum.
+
+    contributions: the largest first.
     """
-    large = [row for row in rows if abs(row.change) >= least]
+    large = [item for item in contributions if abs(item.change) >= minimum]
     shown = large if len(large) <= SHOWN + 1 else large[:SHOWN]
-    lines = [f"{quantity(row.change)}: {row.cause}" for row in shown]
-    left = [row.change for row in rows[len(shown) :]]
-    if abs(sum(left)) >= least:
-        lines.append(f"{quantity(sum(left))}: {len(left)} smaller changes in total")
+    lines = [f"{quantity(item.change)}: {item.cause}" for item in shown]
+    rest = [item.change for item in contributions[len(shown) :]]
+    if abs(sum(rest)) >= minimum:
+        lines.append(f"{quantity(sum(rest))}: {len(rest)} smaller changes in total")
     return tuple(lines)
 
 
 def aligned_operators(before: Sequence[OperatorPart], after: Sequence[OperatorPart]) -> Pairs:
-    """The pairs, known again by their labels, weights, persistent data and scratch."""
+    """Return the pairs, which have similar labels, weights, persistent data and scratch."""
     then, now = ([_likeness(part) for part in parts] for parts in (before, after))
-    return {after[new].operator: before[old].operator for old, new in aligned(then, now)}
+    return {after[new].operator: before[old].operator for old, new in align(then, now)}
 
 
 def _likeness(part: OperatorPart) -> Likeness:
     return Likeness(part.operator.subgraph, part.operator.label, (part.constants, part.tail, part.scratch))
 
 
-def _tail_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
-    rows = _by_operator(before, after, lambda part: part.tail, "persistent data", pairs)
-    own_before, own_after = dict(before.own), dict(after.own)
-    rows += [
-        Row(own_after.get(name, 0) - own_before.get(name, 0), f"TFLM's {name}")
-        for name in sorted(own_before.keys() | own_after.keys())
+def _tail_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
+    contributions = _by_operator(before, after, lambda part: part.tail, "persistent data", pairs)
+    tflm_before, tflm_after = dict(before.own), dict(after.own)
+    contributions += [
+        Contribution(tflm_after.get(name, 0) - tflm_before.get(name, 0), f"TFLM's {name}")
+        for name in sorted(tflm_before.keys() | tflm_after.keys())
     ]
-    # Both sides sum to tail_bytes in what edgetool writes; a file that was edited need not.
+    # In a file that edgetool writes, both sides sum to tail_bytes; in a file that was edited, they may not.
     listed = (_tail_listed(after) - after.tail_bytes) - (_tail_listed(before) - before.tail_bytes)
-    return [*rows, Row(-listed, "other persistent data")]
+    return [*contributions, Contribution(-listed, "other persistent data")]
 
 
 def _tail_listed(anatomy: Anatomy) -> int:
     return sum(part.tail for part in anatomy.operators) + sum(size for _, size in anatomy.own)
 
 
-def _head_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
-    """What is alive where most is; where that is at another operator now, by what that one had before."""
-    gap = Row(after.gap_bytes - before.gap_bytes, LAYOUT)
+def _head_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
+    """Compare the peaks of the head; if the peak is at another operator now, with that operator in both versions."""
+    gap = Contribution(after.gap_bytes - before.gap_bytes, LAYOUT)
     if before.busiest == (None if after.busiest is None else pairs.get(after.busiest)):
-        return [*_alive_rows(before, after, pairs), gap]
+        return [*_alive_contributions(before, after, pairs), gap]
     parts_after = {part.operator: part for part in after.operators}
     parts_before = {part.operator: part for part in before.operators}
     new = parts_after.get(after.busiest) if after.busiest is not None else None
@@ -213,30 +126,30 @@ def _head_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
     if new is None or old is None:
         what = "before the first operator" if after.busiest is None else f"at {after.busiest}, which is new"
         text = f"head usage now peaks {what}; previously {was}"
-        return [Row(after.alive_bytes - before.alive_bytes, text), gap]
+        return [Contribution(after.alive_bytes - before.alive_bytes, text), gap]
     return [
-        Row(new.scratch - old.scratch, f"{new.operator} scratch"),
-        Row(
+        Contribution(new.scratch - old.scratch, f"{new.operator} scratch"),
+        Contribution(
             after.alive_bytes - new.scratch - (old.live - old.scratch),
             f"tensors live at {new.operator}, where head usage now peaks",
         ),
-        # A file that was edited may say that less was alive in all than with one operator.
-        Row(old.live - before.alive_bytes, f"memory live {was}, the previous peak, no longer counted"),
+        # In a file that was edited, this may be negative.
+        Contribution(old.live - before.alive_bytes, f"memory live {was}, the previous peak, no longer counted"),
         gap,
     ]
 
 
-def _alive_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
-    """Tensors by name and scratch by operator; a tensor of another name but the same size counts as renamed."""
+def _alive_contributions(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Contribution]:
+    """Compare tensors by name and scratch by operator; a tensor with another name but the same size was renamed."""
     gone = {item.scratch_of or item.name: item for item in before.alive}
-    rows: list[Row] = []
+    contributions: list[Contribution] = []
     new: list[Alive] = []
     for item in after.alive:
         same = gone.pop(item.name if item.scratch_of is None else pairs.get(item.scratch_of, item.scratch_of), None)
         if same is None:
             new.append(item)
         else:
-            rows.append(Row(item.bytes - same.bytes, str(item)))
+            contributions.append(Contribution(item.bytes - same.bytes, str(item)))
     for item in new:
         is_tensor = item.scratch_of is None
         renamed = (
@@ -244,11 +157,11 @@ def _alive_rows(before: Anatomy, after: Anatomy, pairs: Pairs) -> list[Row]:
         )
         key = next(renamed, None)
         if key is None:
-            rows.append(Row(item.bytes, f"{item}{', now live there' if is_tensor else ''}"))
+            contributions.append(Contribution(item.bytes, f"{item}{', now live there' if is_tensor else ''}"))
         else:
             del gone[key]
-    left = [(item, "" if item.scratch_of else ", no longer live there") for item in gone.values()]
-    return [*rows, *(Row(-item.bytes, f"{item}{text}") for item, text in left)]
+    removed = [(item, "" if item.scratch_of else ", no longer live there") for item in gone.values()]
+    return [*contributions, *(Contribution(-item.bytes, f"{item}{text}") for item, text in removed)]
 
 
 def _by_operator(
@@ -257,24 +170,27 @@ def _by_operator(
     figure: Callable[[OperatorPart], int],
     what: str,
     pairs: Pairs,
-) -> list[Row]:
-    """The change of a figure for every operator that is, or was."""
+) -> list[Contribution]:
+    """Return the change of a figure for every operator of either version."""
     old = {part.operator: figure(part) for part in before.operators}
     end = f" {what}" if what else ""
-    rows = []
+    contributions = []
     for part in after.operators:
         was = pairs.get(part.operator)
         text = f"{part.operator}{end}" + ("" if was is not None else ", which is new")
-        rows.append(Row(figure(part) - (0 if was is None else old.pop(was)), text))
-    return [*rows, *(Row(-size, f"{operator}{end}, which was removed") for operator, size in old.items())]
+        contributions.append(Contribution(figure(part) - (0 if was is None else old.pop(was)), text))
+    return [
+        *contributions,
+        *(Contribution(-size, f"{operator}{end}, which was removed") for operator, size in old.items()),
+    ]
 
 
-def _with_rest(rows: list[Row], change: int, rest: str) -> list[Row]:
-    return _sorted([*rows, Row(change - sum(row.change for row in rows), rest)])
+def _with_rest(contributions: list[Contribution], change: int, rest: str) -> list[Contribution]:
+    return _sorted([*contributions, Contribution(change - sum(item.change for item in contributions), rest)])
 
 
-def _sorted(rows: list[Row]) -> list[Row]:
-    return sorted((row for row in rows if row.change), key=lambda row: -abs(row.change))
+def _sorted(contributions: list[Contribution]) -> list[Contribution]:
+    return sorted((item for item in contributions if item.change), key=lambda item: -abs(item.change))
 
 
 def _padding(anatomy: Anatomy) -> int:
@@ -282,17 +198,17 @@ def _padding(anatomy: Anatomy) -> int:
 
 
 def _beyond_invoke(anatomy: Anatomy) -> int:
-    """What the arena is larger than head and tail in Invoke."""
+    """Return by how much the arena is larger than head and tail in Invoke."""
     return anatomy.bytes - anatomy.head_bytes - anatomy.tail_bytes
 
 
 UNITS = {"_bytes": "B", "bytes_moved": "B", "latency_ms": "ms", "energy_uj": "uJ"}
-# What may not grow, and what it is called.
+# The figures that may not grow, and how messages name them.
 GUARDED = {"arena_bytes": "the arena", "model_bytes": "the model", "latency_ms": "the inference time"}
 MODEL_CHANGED = "the model file changed"
-NAMED = 6  # figures, with --locked
-MOST_ALLOWED = 5  # percent of growth that a team may want to let pass
-LEAST_NS = 1000  # causes below a microsecond are told together
+FIGURES_NAMED = 6  # with --locked
+MOST_ALLOWED = 5  # percent of growth for which a message suggests an allowance
+MINIMUM_NS = 1000  # smaller causes are summed up
 UPDATE = "if the change is intended, run 'edgetool check --update' to lock the new figures"
 MISSING = {
     "missing": "there is no lock file: run 'edgetool check --update' to create one, and commit it",
@@ -302,25 +218,25 @@ MISSING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """What the lock file has of a model: an entry, or why it has none ("missing", "not-in-lock", "other-target")."""
+class LockedModel:
+    """A model in the lock file: its entry, or why it has none ("missing", "not-in-lock", "other-target")."""
 
     entry: Entry | None
     state: str = "changed"
 
 
-def found_in(lock: Mapping[str, Mapping[str, Entry]] | None, path: str, target: str) -> Locked:
-    """The entry of a model, by its path as the lock has it, and of a target; lock is None where there is no file."""
+def locked_model(lock: Mapping[str, Mapping[str, Entry]] | None, path: str, target: str) -> LockedModel:
+    """Return the entry of a model, by its path in the lock file, on a target; lock is None if there is no file."""
     if lock is None:
-        return Locked(None, "missing")
+        return LockedModel(None, "missing")
     targets = lock.get(path, {})
     if target not in targets:
-        return Locked(None, "other-target" if targets else "not-in-lock")
-    return Locked(targets[target])
+        return LockedModel(None, "other-target" if targets else "not-in-lock")
+    return LockedModel(targets[target])
 
 
-def compare(locked: Locked, now: Entry, allowance: Allowance) -> LockInfo:
-    """What differs from the lock."""
+def compare(locked: LockedModel, now: Entry, allowance: Allowance) -> LockInfo:
+    """Return what differs from the lock file."""
     before = locked.entry
     if before is None:
         return LockInfo(locked.state)
@@ -333,14 +249,14 @@ def compare(locked: Locked, now: Entry, allowance: Allowance) -> LockInfo:
     return LockInfo("changed" if changes or inputs else "equal", inputs, changes)
 
 
-def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: bool) -> tuple[JudgementInfo, ...]:
-    """Growth beyond the allowance, and with `strict` (--locked) everything that is not as the lock has it."""
+def judge_lock(locked: LockedModel, info: LockInfo, allowance: Allowance, *, strict: bool) -> tuple[JudgementInfo, ...]:
+    """Judge growth beyond the allowance and, if `strict` (--locked), every difference from the lock file."""
     grown = [_growth(change, info.inputs, allowance) for change in info.changes if not change.allowed]
     if locked.entry is None:
         text = MISSING[info.state]
         return (JudgementInfo("lock", False if strict else None, "error" if strict else "note", text),)
     if strict:
-        return (*grown, _as_locked(info))
+        return (*grown, _judge_strictly(info))
     if grown:
         return tuple(grown)
     guarded = [change for change in info.changes if change.figure in GUARDED]
@@ -356,13 +272,13 @@ def judge_lock(locked: Locked, info: LockInfo, allowance: Allowance, *, strict: 
     return (JudgementInfo("growth", True, "note", text),)
 
 
-def _as_locked(info: LockInfo) -> JudgementInfo:
+def _judge_strictly(info: LockInfo) -> JudgementInfo:
     if info.state == "equal":
         return JudgementInfo("lock", True, "note", "everything matches the lock file")
     names = [change.figure for change in info.changes] or list(info.inputs)
-    told = ", ".join(names[:NAMED]) + (" and more" if len(names) > NAMED else "")
+    listed = ", ".join(names[:FIGURES_NAMED]) + (" and more" if len(names) > FIGURES_NAMED else "")
     return JudgementInfo(
-        "lock", False, "error", f"with --locked, nothing may differ from the lock file: {told}", advice=(UPDATE,)
+        "lock", False, "error", f"with --locked, nothing may differ from the lock file: {listed}", advice=(UPDATE,)
     )
 
 
@@ -397,14 +313,14 @@ def _growth(change: ChangeInfo, inputs: tuple[str, ...], allowance: Allowance) -
 
 
 def _allowing(grown: float, before: float) -> tuple[str, ...]:
-    """The allowance that a small growth needs, to a tenth of a percent above it; none for one that is no noise."""
+    """Suggest the allowance that a small growth needs, rounded up to a tenth of a percent; none for a large growth."""
     percent = 100 * grown / before if before else float("inf")
     needed = math.ceil(10 * percent) / 10
     return (f"--allow-growth {needed:g}% would allow this",) if percent <= MOST_ALLOWED else ()
 
 
 def _names(before: Entry, now: Entry) -> list[str]:
-    """What is guarded first, the others in order."""
+    """Return the guarded figures, then the others in order."""
     everything = before.figures.keys() | now.figures.keys()
     return [*(name for name in GUARDED if name in everything), *sorted(everything - GUARDED.keys())]
 
@@ -422,14 +338,16 @@ def _change(name: str, before: Entry, now: Entry, allowance: Allowance) -> Chang
 def _causes(name: str, before: Entry, now: Entry, old: Value, new: Value) -> tuple[str, ...]:
     if before.anatomy is None or now.anatomy is None or old is None or new is None:
         return ()
-    rows: list[Row]
+    contributions: list[Contribution]
     if name == "latency_ms":
-        rows = latency_rows(before.anatomy, now.anatomy, round(NS_PER_MS * new) - round(NS_PER_MS * old))
-        return told(rows, _signed_duration, LEAST_NS)
+        contributions = latency_contributions(
+            before.anatomy, now.anatomy, round(NS_PER_MS * new) - round(NS_PER_MS * old)
+        )
+        return cause_lines(contributions, _signed_duration, MINIMUM_NS)
     if name == "arena_bytes" and (before.anatomy.bytes, now.anatomy.bytes) == (old, new):
-        return told(arena_rows(before.anatomy, now.anatomy), _signed_size)
+        return cause_lines(arena_contributions(before.anatomy, now.anatomy), _signed_size)
     if name == "model_bytes":
-        return told(model_rows(before.anatomy, now.anatomy, int(new) - int(old)), _signed_size)
+        return cause_lines(model_contributions(before.anatomy, now.anatomy, int(new) - int(old)), _signed_size)
     return ()
 
 
@@ -442,24 +360,24 @@ def _signed_duration(ns: int) -> str:
 
 
 def _inputs(before: Entry, now: Entry) -> tuple[str, ...]:
-    """What else is not as it was, a sentence each."""
-    said = []
+    """Return what else differs, a sentence each."""
+    sentences = []
     if before.sha256 != now.sha256:
-        said.append(f"{MODEL_CHANGED} (sha256 {before.sha256[:12]} to {now.sha256[:12]})")
+        sentences.append(f"{MODEL_CHANGED} (sha256 {before.sha256[:12]} to {now.sha256[:12]})")
     names = {"edgetool": "edgetool", "converter": "the converter", "runtime": "the runtime"}
     for name, what in names.items():
         old, new = before.versions.get(name), now.versions.get(name)
         if old != new:
-            said.append(f"{what} changed from {old or 'an unknown one'} to {new or 'an unknown one'}")
+            sentences.append(f"{what} changed from {old or 'an unknown one'} to {new or 'an unknown one'}")
     if before.versions.get("profile") != now.versions.get("profile"):
-        said.append("the target's figures changed: its profile, or options such as --sram and --clock")
+        sentences.append("the target's figures changed: its profile, or options such as --sram and --clock")
     if before.kernels != now.kernels:
-        said.append(f"the kernels changed from {before.kernels} to {now.kernels}")
+        sentences.append(f"the kernels changed from {before.kernels} to {now.kernels}")
     if before.figures == now.figures and before.anatomy != now.anatomy:
-        said.append("the totals are unchanged, but their breakdown differs")
-    return tuple(said)
+        sentences.append("the totals are unchanged, but their breakdown differs")
+    return tuple(sentences)
 
 
 def updated(info: LockInfo) -> LockInfo:
-    """The comparison after the lock was written anew."""
+    """Return the comparison after the lock file was written."""
     return replace(info, state="updated")

@@ -1,5 +1,6 @@
-"""The judgement as markdown for a pull request: a table with a row for each model and target, and below it what failed
-and what changed.
+"""The judgement as markdown for a pull request.
+
+A table has a row for each model and target; failures and changes follow below it.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from edgetool.figure import in_text
-from edgetool.gate.plain import NAME_LENGTH, exact, percent, short_size, visible
-from edgetool.gate.said import count_line, gate_of, said, usage_matrix
+from edgetool.gate.messages import count_line, gate_of, messages, usage_matrix
+from edgetool.gate.text import NAME_LENGTH, exact, percent, short_size, visible
 from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo, Report
 
 HEADER = ("Model", "Target", "Verdict", "Arena", "Change", "Model in flash", "Latency", "Budgets")
@@ -25,14 +26,14 @@ LOCK_STATES = {
 MOST_CHANGES = 50  # a comment of GitHub has 65,536 characters
 
 _MARKUP = re.compile(r"[\\`*{}\[\]<>|~$^&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[^ -~]")
-# What GitHub and GitLab make a link or a mention of, wherever they find it in the text.
+# Where GitHub and GitLab recognise a link or a mention in text.
 _LINKED = re.compile(r"(?<=[@#!%])(?=[\w'\"])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=gh)(?=-)", re.IGNORECASE)
 _BREAK = "\u200b"
 VIOLATED = {True: "**violated**", False: "met", None: "unknown"}
 
 
 def text(reports: Sequence[Report]) -> str:
-    """The whole text: table, failures, changes against the lock; everything from a file escaped."""
+    """Return the whole text: table, failures, changes relative to the lock file. Everything from a file is escaped."""
     lines = [f"### {count_line(reports)}", ""]
     lines += [_row(HEADER), _row("---" for _ in HEADER), *(_row(_cells(report)) for report in reports), ""]
     lines += _matrix(reports)
@@ -42,7 +43,7 @@ def text(reports: Sequence[Report]) -> str:
 
 
 def _matrix(reports: Sequence[Report]) -> list[str]:
-    """The share of memory used, if there are several models and several targets."""
+    """Return the table of memory shares, if there are several models and several targets."""
     matrix = usage_matrix(reports)
     if len(matrix.models) < 2 or len(matrix.targets) < 2:
         return []
@@ -59,7 +60,7 @@ def _matrix(reports: Sequence[Report]) -> list[str]:
 
 
 def escaped(value: str, limit: int = 2000) -> str:
-    """Text that renders as itself: no markup, HTML, link, mention or end of a cell."""
+    """Escape text so that it renders literally: no markup, HTML, link, mention or end of a cell."""
     broken = _LINKED.sub(_BREAK, visible(value, limit))
     return _MARKUP.sub(lambda match: "".join(f"&#{ord(character)};" for character in match[0]), broken)
 
@@ -103,12 +104,12 @@ def _arena(report: Report) -> str:
         return NOTHING
     if report.arena.bytes is not None and not report.arena.is_lower_bound:
         return _of_limit(report.arena.bytes, _judged(report, "arena"))
-    least = report.arena.layout_bytes if report.arena.bytes is None else report.arena.bytes
-    return f"at least {_of_limit(least, _judged(report, 'arena'))}"
+    lower_bound = report.arena.layout_bytes if report.arena.bytes is None else report.arena.bytes
+    return f"at least {_of_limit(lower_bound, _judged(report, 'arena'))}"
 
 
 def _change(lock: LockInfo | None) -> str:
-    """The arena's change; the lock's state where there is no such figure."""
+    """Return the change of the arena, or the state of the lock if it has no such figure."""
     if lock is None:
         return NOTHING
     if lock.state not in ("changed", "updated"):
@@ -118,7 +119,7 @@ def _change(lock: LockInfo | None) -> str:
 
 
 def _difference(change: ChangeInfo) -> str:
-    """+4,096 B (+28 %)."""
+    """Return a change as in "+4,096 B (+28 %)"."""
     if change.before is None or change.after is None:
         return f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}"
     grown = change.after - change.before
@@ -140,13 +141,13 @@ def _latency(report: Report) -> str:
 
 def _budgets(report: Report) -> str:
     budgets = () if report.memory is None else report.memory.budgets
-    said_of = [f"{escaped(item.budget)} {item.of}: {VIOLATED[item.violated]}" for item in budgets]
-    return "<br>".join(said_of) or NOTHING
+    texts = [f"{escaped(item.budget)} {item.of}: {VIOLATED[item.violated]}" for item in budgets]
+    return "<br>".join(texts) or NOTHING
 
 
 def _details(report: Report) -> list[str]:
-    """What is to be said of one model, and the differences from the lock, folded."""
-    items = said(report)
+    """Return the messages of one model, and the folded differences from the lock file."""
+    items = messages(report)
     lock = gate_of(report).lock
     parts = [
         [line for item in items if item.level != "note" for line in _item(item)],
@@ -170,14 +171,16 @@ def _item(item: JudgementInfo) -> list[str]:
 def _lock_lines(lock: LockInfo) -> list[str]:
     lines = [f"- changed since the lock file was written: {escaped(line)}" for line in lock.inputs]
     for change in lock.changes[:MOST_CHANGES]:
-        known = change.before is not None and change.after is not None
-        grown = f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if known else ""
+        is_comparable = change.before is not None and change.after is not None
+        grown = (
+            f"{_amount(change.before, change.unit)} to {_amount(change.after, change.unit)}, " if is_comparable else ""
+        )
         beyond = "" if change.allowed else ", **beyond the allowance**"
         lines.append(f"- {_code(change.figure)}: {grown}{_difference(change)}{beyond}")
-        if change.allowed:  # else they are told above
+        if change.allowed:  # otherwise, the failed judgement above lists them
             lines += [f"  - cause: {escaped(cause)}" for cause in change.causes[:MOST_CHANGES]]
-    left = len(lock.changes) - MOST_CHANGES
-    return [*lines, f"- and {left} more"] if left > 0 else lines
+    rest = len(lock.changes) - MOST_CHANGES
+    return [*lines, f"- and {rest} more"] if rest > 0 else lines
 
 
 def _folded(summary: str, lines: list[str]) -> list[str]:

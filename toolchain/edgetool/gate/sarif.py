@@ -1,5 +1,7 @@
-"""The judgement as SARIF 2.1.0, with what GitHub's code scanning needs: a file, a line and a fingerprint that does not
-change with the figures.
+"""The judgement as SARIF 2.1.0.
+
+GitHub's code scanning needs a file, a line and a fingerprint for each result; the fingerprint does not depend on the
+figures.
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from edgetool.gate.plain import sentence, visible
-from edgetool.gate.said import asked, by_gravity, gate_of, told
+from edgetool.gate.messages import by_severity, gate_of, message_lines, requirement
+from edgetool.gate.text import sentence, visible
 from edgetool.report.document import JudgementInfo, Report
 from edgetool.report.json import to_json
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-ROOT = "%SRCROOT%"  # what code scanning takes for the repository
+ROOT = "%SRCROOT%"  # the repository, in code scanning
 
 
 def text(reports: Sequence[Report]) -> str:
-    """The log as JSON text: one run, a result for each thing said of any model."""
-    items = by_gravity(reports)
+    """Return the log as JSON text: one run with a result for each message of any model."""
+    items = by_severity(reports)
     rules = sorted({visible(item.rule) for _, item in items})
     seen: Counter[tuple[str, ...]] = Counter()
     results = []
@@ -43,22 +45,24 @@ def text(reports: Sequence[Report]) -> str:
 
 def _result(report: Report, item: JudgementInfo, rules: list[str], fingerprint: str) -> dict[str, Any]:
     figures = {"value": item.value, "limit": item.limit, "over": item.over, "unit": item.unit}
-    known = {name: value for name, value in figures.items() if value is not None}
+    numbers = {name: value for name, value in figures.items() if value is not None}
     return {
         "ruleId": visible(item.rule),
         "ruleIndex": rules.index(visible(item.rule)),
         "level": item.level,
-        "message": {"text": _unlinked(sentence((f"On {_target(report)}: {told(item)[0]}", *told(item)[1:])))},
+        "message": {
+            "text": _unlinked(sentence((f"On {_target(report)}: {message_lines(item)[0]}", *message_lines(item)[1:])))
+        },
         "locations": [
             {"physicalLocation": {"artifactLocation": _artifact(gate_of(report).path), "region": {"startLine": 1}}}
         ],
         "partialFingerprints": {"primaryLocationLineHash": fingerprint},
-        "properties": {"target": _target(report), **known},
+        "properties": {"target": _target(report), **numbers},
     }
 
 
 def _rule(rule: str) -> dict[str, Any]:
-    described = {"text": asked(rule)}
+    described = {"text": requirement(rule)}
     return {"id": rule, "shortDescription": described, "fullDescription": described, "help": described}
 
 
@@ -67,16 +71,16 @@ def _target(report: Report) -> str:
 
 
 def _artifact(path: str) -> dict[str, str]:
-    """A relative path below the root, an absolute one as a URI of its own."""
+    """Return a relative path below the root, or the URI of an absolute path."""
     uri = quote(path.encode("utf-8", "surrogateescape"))
     return {"uri": f"file://{uri}"} if path.startswith("/") else {"uri": uri, "uriBaseId": ROOT}
 
 
 def _fingerprint(parts: tuple[str, ...]) -> str:
-    """Of what is judged and not of the figures: an alert stays the same one while its model grows."""
+    """Return a hash of what is judged, without the figures: an alert keeps its identity while its model grows."""
     return sha256(ascii(parts).encode("ascii")).hexdigest()[:16] + ":1"
 
 
 def _unlinked(message: str) -> str:
-    """Without the links that a SARIF message can hold: [text](target)."""
+    """Break the links that a SARIF message can contain: [text](target)."""
     return message.replace("](", "] (")

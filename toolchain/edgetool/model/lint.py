@@ -14,13 +14,16 @@ _MAX_NAME_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    """name: the finding's rule. message: what its places have in common and why that matters."""
+class _ModelRule:
+    """name: the finding's rule. message: what its places have in common and why that matters.
+
+    level: that of the finding, if its rule has several.
+    """
 
     name: str
-    level: Level
     message: str
     places: Callable[[Model], Iterable[str]]
+    level: Level | None = None
 
 
 def model_findings(model: Model) -> tuple[Finding, ...]:
@@ -29,7 +32,7 @@ def model_findings(model: Model) -> tuple[Finding, ...]:
     for rule in _RULES:
         places = list(rule.places(model))
         if places:
-            findings.append(Finding(rule.name, rule.level, f"{rule.message}: {len(places)}", places[0]))
+            findings.append(Finding(rule.name, f"{rule.message}: {len(places)}", where=places[0], level=rule.level))
     return tuple(findings)
 
 
@@ -204,117 +207,100 @@ def _unknown_fields(model: Model) -> Iterable[str]:
 
 
 _RULES = (
-    _Rule(
+    _ModelRule(
         "written-constants",
-        "error",
         "constants that an operator writes or that are inputs of the model, although they are in flash on the device",
         _tensors_in_graph_where(_written_constants),
     ),
-    _Rule(
+    _ModelRule(
         "unsettled-shapes",
-        "error",
         "operators with incompatible tensor shapes, because their sizes are known only when the model runs",
         _unsettled,
     ),
-    _Rule(
+    _ModelRule(
         "never-written",
-        "warning",
         "tensors that are read but never written, so that their contents are undefined",
         _tensors_in_graph_where(_never_written),
     ),
-    _Rule(
+    _ModelRule(
         "read-too-early",
-        "warning",
         "tensors that are read before the operator that writes them has run",
         _tensors_in_graph_where(_read_too_early),
     ),
-    _Rule(
+    _ModelRule(
         "written-twice",
-        "warning",
         "tensors with more than one writer",
         _tensors_in_graph_where(_written_twice),
     ),
-    _Rule(
+    _ModelRule(
         "quantized-dimension",
-        "warning",
         "tensors with a quantized dimension that does not exist in their shape",
         _tensors_where(_used_odd_dimension),
+        level="warning",
     ),
-    _Rule(
+    _ModelRule(
         "quantized-dimension",
-        "note",
         "tensors with one scale and a quantized dimension that does not exist in their shape; TFLM ignores it",
         _tensors_where(_unused_odd_dimension),
+        level="note",
     ),
-    _Rule(
+    _ModelRule(
         "odd-scales",
-        "warning",
         "tensors with a scale that is not a positive number",
         _tensors_where(_odd_scale),
     ),
-    _Rule(
+    _ModelRule(
         "vanishing-ranges",
-        "note",
         "activations that stayed at zero in calibration: the model is untrained, or the data does not match it",
         _tensors_where(_vanishing),
     ),
-    _Rule(
+    _ModelRule(
         "odd-zero-points",
-        "warning",
         "tensors with a zero point that their type cannot represent",
         _tensors_where(_odd_zero_point),
     ),
-    _Rule(
+    _ModelRule(
         "filter-zero-points",
-        "warning",
         "filters of convolutions with a nonzero zero point; kernels assume that it is 0 and compute different results",
         _tensors_in_graph_where(_lopsided_filters),
     ),
-    _Rule(
+    _ModelRule(
         "dynamic-shapes",
-        "warning",
         "tensors with a dimension of unknown size, other than the batch; all figures are for the size in their shape",
         _tensors_where(lambda tensor: -1 in tensor.shape_signature[1:]),
     ),
-    _Rule(
+    _ModelRule(
         "dead-tensors",
-        "warning",
         "tensors that belong to no operator, for which TensorFlow Lite Micro allocates memory anyway",
         _tensors_in_graph_where(_dead),
     ),
-    _Rule(
+    _ModelRule(
         "unused-constants",
-        "note",
         "constants that no operator uses, which waste flash",
         _tensors_in_graph_where(_unused_constants),
     ),
-    _Rule(
+    _ModelRule(
         "empty-tensors",
-        "note",
         "tensors with a dimension of 0, which have no elements",
         _tensors_in_graph_where(_empty),
     ),
-    _Rule(
+    _ModelRule(
         "unnamed-tensors",
-        "note",
         "tensors without a name, which are identified by their index",
         _tensors_where(lambda tensor: not tensor.name),
     ),
-    _Rule(
+    _ModelRule(
         "shared-names",
-        "note",
         "tensors that share a name with another tensor, which are identified by their index",
         _tensors_in_graph_where(_shared_names),
     ),
-    _Rule(
+    _ModelRule(
         "repeated-metadata",
-        "warning",
         "metadata names that occur more than once; runtimes differ in which entry they use",
         _repeated_metadata,
     ),
-    _Rule(
+    _ModelRule(
         "unknown-fields",
-        "warning",
         "fields that are newer than this version of edgetool, which ignores them",
         _unknown_fields,
     ),

@@ -45,29 +45,29 @@ def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tu
             "the exact arena size depends on the core and its kernels: without a target, only a lower bound of "
             f"{plan.layout.height:,} bytes is known; specify one with --target"
         )
-        return [Finding("arena-lower-bound", "note", text)]
+        return [Finding("arena-lower-bound", text, level="note")]
     findings = _refusals(account, target, reported)
     unknown = Counter(item.label for item in account.unaccounted if item.refusal is None)
     if unknown:
         text = (
             f"the allocations of {counted(unknown)} are unknown: the arena of {account.bytes:,} bytes is a lower bound"
         )
-        findings.append(Finding("arena-lower-bound", "warning", text))
+        findings.append(Finding("arena-lower-bound", text, level="warning"))
     if account.bytes > MOST_BYTES:
         text = f"the arena of {account.bytes:,} bytes is more than TFLM can plan: its planner uses 32-bit sizes"
-        findings.append(Finding("arena-too-large", "error", text))
+        findings.append(Finding("arena-too-large", text))
     abi = target.runtime.abi(target.core.abi)
     if target.kernels not in abi.measured:
         text = (
             f"the arena size is derived, not measured: {target.kernels} kernels were not measured on the {abi.name} ABI"
         )
-        findings.append(Finding("arena-derived", "note", text))
+        findings.append(Finding("arena-derived", text))
     if target.usual_kernels is not None:
         text = (
             f"the arena and the estimate are for the {target.kernels} kernels; with {target.usual_kernels}, which "
             f"{target.name} usually uses, scratch buffers and speed differ"
         )
-        findings.append(Finding("kernels-not-modelled", "warning", text))
+        findings.append(Finding("kernels-not-modelled", text))
     return findings
 
 
@@ -83,10 +83,9 @@ def _refusals(account: ArenaAccount, target: Target, reported: Collection[tuple[
     return [
         Finding(
             "kernel-refuses",
-            "error",
             f"AllocateTensors will fail with {target.kernels} kernels: {refusal}"
             + (f" ({len(places)} times)" if len(places) > 1 else ""),
-            places[0] if len(places) == 1 else f"{places[0]} and others",
+            where=places[0] if len(places) == 1 else f"{places[0]} and others",
         )
         for refusal, places in refused.items()
     ]
@@ -135,7 +134,6 @@ def legality_findings(
     findings = [
         Finding(
             RULES[kind][0],
-            "error",
             f"in {target.runtime.name}, {why}: {RULES[kind][1]} ({_places(items)})",
         )
         for (kind, why), items in groups.items()
@@ -272,7 +270,7 @@ def _cost_findings(costs: Iterable[OperatorCost]) -> list[Finding]:
     if not unknown:
         return []
     text = f"no cost rule for {counted(unknown)}: only memory traffic is counted, not arithmetic"
-    return [Finding("operator-not-modelled", "warning", text)]
+    return [Finding("operator-not-modelled", text)]
 
 
 def _ignored_error_findings(estimate: Estimate, target: Target) -> list[Finding]:
@@ -288,7 +286,7 @@ def _ignored_error_findings(estimate: Estimate, target: Target) -> list[Finding]
         "the kernel returns an error that a release build of TFLM ignores. Pad the input so that the windows "
         "cover it exactly, or use a different stride or the reference kernels"
     )
-    return [Finding("kernel-gives-up", "error", text, target.name)]
+    return [Finding("kernel-gives-up", text, where=target.name)]
 
 
 def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None) -> list[Finding]:
@@ -299,11 +297,11 @@ def _described_findings(model: Model, custom: Mapping[str, OperatorEntry] | None
     unused = [name for name in described if name not in used]
     if unused:
         text = f"described but not used by the model: {counted(Counter(unused))}"
-        findings.append(Finding("custom-operator-unused", "note", text))
+        findings.append(Finding("custom-operator-unused", text))
     replaced = [name for name in described if name in used and name in CUSTOM_OPERATORS]
     if replaced:
         text = f"the description replaces TFLM's own kernel for {counted(Counter(replaced))}"
-        findings.append(Finding("custom-operator-replaces", "note", text))
+        findings.append(Finding("custom-operator-replaces", text))
     return findings
 
 
@@ -330,13 +328,13 @@ def _runtime_findings(model: Model, target: Target | None, custom: Mapping[str, 
     findings = []
     if missing:
         text = f"{runtime.name} does not support {counted(missing)}: AllocateTensors will fail on the device"
-        findings.append(Finding("operator-not-in-runtime", "error", text))
+        findings.append(Finding("operator-not-in-runtime", text))
     if foreign:
         text = (
             f"{runtime.name} does not include custom operator {counted(foreign)}: register your own kernel, and "
             "describe its allocations with --custom-operators"
         )
-        findings.append(Finding("custom-operator", "warning", text))
+        findings.append(Finding("custom-operator", text))
     return findings
 
 
@@ -345,12 +343,12 @@ def _control_flow_findings(model: Model) -> list[Finding]:
     findings = []
     if operators["IF"]:
         text = "both branches of each IF are counted: work and time are upper bounds"
-        findings.append(Finding("branches-counted", "note", text))
+        findings.append(Finding("branches-counted", text))
     unknown = sum(runs is None for runs in subgraph_runs(model))
     if unknown:
         which = "a subgraph runs" if unknown == 1 else f"{unknown} subgraphs run"
         text = f"the number of times {which} depends on the data: counted once, so work and time are lower bounds"
-        findings.append(Finding("loop-counted-once", "warning", text))
+        findings.append(Finding("loop-counted-once", text))
     return findings
 
 
@@ -360,9 +358,8 @@ def _target_findings(target: Target) -> list[Finding]:
     return [
         Finding(
             "unverified-profile",
-            "note",
             f"{len(target.unverified)} value{'s' * (len(target.unverified) > 1)} not checked against public "
             f"documentation: {', '.join(target.unverified)}",
-            target.name,
+            where=target.name,
         )
     ]

@@ -227,16 +227,16 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
             f"{target.kernels} kernels of {target.runtime.name} uses {expected:,}: the firmware links different "
             "kernels or a different TFLM version, and its times do not apply to this target"
         )
-        findings.append(Finding("arena-differs", "error", text, run.source.name))
+        findings.append(Finding("arena-differs", text, where=run.source.name))
     if profile.runtime not in (ANY, "-", word(target.runtime.name)):
         text = f"the firmware was built for {profile.runtime}, but the target uses {target.runtime.name}"
-        findings.append(Finding("runtime-differs", "warning", text, run.source.name))
+        findings.append(Finding("runtime-differs", text, where=run.source.name))
     if profile.max_ticks > UNSTEADY * profile.min_ticks:
         text = (
             f"inference times vary from {in_text(info.min_ms, 4)} to {in_text(info.max_ms, 4)} ms, perhaps because of "
             "interrupts or another task; the mean is used"
         )
-        findings.append(Finding("runs-differ", "warning", text, run.source.name))
+        findings.append(Finding("runs-differ", text, where=run.source.name))
     if not _comparable(run):
         if profile.varies:
             text = "its inferences ran different operators: only the total is used"
@@ -247,7 +247,7 @@ def _findings(run: DeviceRun, info: DeviceInfo, target: Target) -> tuple[Finding
             )
         else:
             text = "the operators that ran are not those of the model: only the total is used"
-        findings.append(Finding("operators-not-compared", "note", text, run.source.name))
+        findings.append(Finding("operators-not-compared", text, where=run.source.name))
     return tuple(findings)
 
 
@@ -395,7 +395,7 @@ def _branching(source: Source) -> tuple[Finding, ...]:
     if "IF" not in codes and None not in subgraph_runs(source.model):
         return ()
     text = "its control flow depends on the data: each loop and branch is counted once; calibrate with another model"
-    return (Finding("work-depends-on-data", "warning", text, source.name),)
+    return (Finding("work-depends-on-data", text, where=source.name),)
 
 
 def _check_target(target: Target) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 from edgetool import __version__
 from edgetool.errors import TargetError, UsageError
 from edgetool.finding import Finding
-from edgetool.gate import lock_judgement
-from edgetool.gate.lock_judgement import Likeness
+from edgetool.gate.alignment import Likeness, align
 from edgetool.memory.planner import PlanRequest
 from edgetool.model.reader import read_model
 from edgetool.pipeline.analysis import analyse
@@ -182,12 +181,12 @@ Pair = tuple[OperatorInfo | None, OperatorInfo | None]
 def aligned(a: Sequence[OperatorInfo], b: Sequence[OperatorInfo]) -> list[Pair]:
     """Both sequences in their order, subgraph by subgraph; an operator that the other has not stands alone.
 
-    Known again by their labels, and by what they compute and touch (gate/lock_judgement.py).
+    Known again by their labels, and by what they compute and touch (gate/alignment.py).
     """
     a, b = (sorted(side, key=lambda item: item.subgraph) for side in (a, b))
     pairs: list[Pair] = []
     done_a = done_b = 0
-    matched = lock_judgement.aligned([_likeness(item) for item in a], [_likeness(item) for item in b])
+    matched = align([_likeness(item) for item in a], [_likeness(item) for item in b])
     for i, j in matched:
         pairs += [*_alone(a[done_a:i], b[done_b:j]), (a[i], b[j])]
         done_a, done_b = i + 1, j + 1
@@ -341,18 +340,18 @@ def _differences(a: _Side, b: _Side) -> tuple[Finding, ...]:
     was, now = _target_name(a.report), _target_name(b.report)
     if was != now:
         text = f"the target is {was} in A, {now} in B: arena, time and energy apply to different devices"
-        found.append(Finding("targets-differ", "warning", text))
+        found.append(Finding("targets-differ", text))
     if first.target is not None and second.target is not None:
         for what, verb in (("kernels", "are"), ("runtime", "is")):
             was, now = getattr(first.target, what), getattr(second.target, what)
             if was != now:
-                found.append(Finding("builds-differ", "warning", f"the {what} {verb} {was} in A, {now} in B"))
+                found.append(Finding("builds-differ", f"the {what} {verb} {was} in A, {now} in B"))
     if None not in (first.clock_hz, second.clock_hz) and first.clock_hz != second.clock_hz:
         text = f"the clock is {_megahertz(first.clock_hz)} in A, {_megahertz(second.clock_hz)} in B"
-        found.append(Finding("builds-differ", "warning", text))
+        found.append(Finding("builds-differ", text))
     was, now = a.report.provenance.tool, b.report.provenance.tool
     if was != now:
-        found.append(Finding("tools-differ", "note", f"A was written by {was}, B by {now}"))
+        found.append(Finding("tools-differ", f"A was written by {was}, B by {now}"))
     return tuple(found)
 
 

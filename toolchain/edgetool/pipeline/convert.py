@@ -224,13 +224,13 @@ def rnn_finding(chosen: RnnPrice, others: Sequence[RnnPrice], layers: Sequence[s
         text += f"; {WORDS[other.form]} (--rnn {other.form}) would take {_figures(other)}"
         if _size(other) < _size(chosen):
             text += f" (rejected: more than {WORSE_DB:.0f} dB worse)"
-    return Finding("rnn-form", "note", text)
+    return Finding("rnn-form", text)
 
 
 def only_finding(layers: Sequence[str], why: str) -> Finding:
     """What these layers became, and why there is no other form to compare the price with."""
     text = f"{_named(layers)} converted to {WORDS['fused']}: {WORDS['unrolled']} (--rnn unrolled) does not work: {why}"
-    return Finding("rnn-form", "note", text)
+    return Finding("rnn-form", text)
 
 
 def _named(layers: Sequence[str]) -> str:
@@ -444,16 +444,14 @@ def _as_it_is_findings(request: ConvertRequest, source: Source) -> tuple[Finding
     """A note how a float model is quantized if the user did not say how, or that a quantized one already is."""
     scheme = quantized_as(source.model)
     if request.quantize is not None and scheme is not None:
-        return (
-            Finding("already-quantized", "note", f"the model is already quantized ({scheme}) and is used unchanged"),
-        )
+        return (Finding("already-quantized", f"the model is already quantized ({scheme}) and is used unchanged"),)
     if request.quantize is not None or scheme is not None or not computes_in_float(source.model):
         return ()
     text = (
         "the model uses float32 and is not quantized; use --quantize int8 --calibration DATA to quantize it, "
         "or --quantize float32 to keep it in float32 without this note"
     )
-    return (Finding("float-model", "note", text),)
+    return (Finding("float-model", text),)
 
 
 def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Finding, ...]]:
@@ -463,7 +461,7 @@ def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Fi
     """
     if io is None:
         left = [f"{text}; --io int8 leaves that to the firmware" for text in conversions_at_ends(source.model)]
-        return source, tuple(Finding("leftover-conversion", "note", text) for text in left)
+        return source, tuple(Finding("leftover-conversion", text) for text in left)
     model, notes = trim_ends(source.model, io)
     types = [model.main.tensors[index].dtype.name.lower() for index in (*model.main.inputs, *model.main.outputs)]
     if not notes and io not in types:
@@ -474,9 +472,7 @@ def _with_integer_ends(source: Source, io: str | None) -> tuple[Source, tuple[Fi
             fix="omit the option, or use the float model",
         )
     blob = source.blob if model is source.model else write_model(model)
-    return replace(source, blob=blob, model=model), tuple(
-        Finding("leftover-conversion", "note", text) for text in notes
-    )
+    return replace(source, blob=blob, model=model), tuple(Finding("leftover-conversion", text) for text in notes)
 
 
 def _convert_and_compare(

@@ -82,12 +82,11 @@ def default_directory(name: str) -> Path:
 
 def conversion_findings(quantization: QuantizationInfo, notes: tuple[str, ...]) -> tuple[Finding, ...]:
     """Return the notes of a conversion, and a warning if its ranges were not calibrated on real data."""
-    findings = tuple(Finding("conversion", "note", note) for note in notes)
+    findings = tuple(Finding("conversion", note) for note in notes)
     if quantization.scheme in ("float32", "float16") or quantization.calibrated:
         return findings
     uncalibrated = Finding(
         "uncalibrated",
-        "warning",
         f"the quantization is uncalibrated: its ranges come from {quantization.samples} synthetic samples, so the "
         "accuracy on real data is unknown; specify real inputs with --calibration",
     )
@@ -156,7 +155,7 @@ def _other_arena_findings(plan: Plan, expected_bytes: int | None) -> tuple[Findi
         f"the arena {now}, but the model was selected with an arena of {expected_bytes:,} bytes: this time, the plan "
         "search found a different plan"
     )
-    return (Finding("other-arena", "warning", text),)
+    return (Finding("other-arena", text),)
 
 
 def _firmware(
@@ -174,5 +173,5 @@ def _firmware(
     except UnsupportedModelError as error:
         without = replace(request, project="header", profile=False)
         files = firmware_files(name, planned, plan, target, request=without, uncalibrated=uncalibrated, custom=custom)
-        return files, (Finding("program-not-written", "error", f"no TFLM program was written: {error.what}"),)
+        return files, (Finding("program-not-written", f"no TFLM program was written: {error.what}"),)
     return files, own_arena_findings(name, plan) if request.has_program else ()

@@ -317,12 +317,12 @@ def device_runs(logs: Sequence[Path], models: Sequence[Path]) -> tuple[tuple[Dev
     findings = []
     for log in logs:
         read = read_profile_log(log)
-        findings += [Finding("log", "note", note, log.name) for note in read.notes]
+        findings += [Finding("log", note, where=log.name) for note in read.notes]
         for profile in read.profiles:
             earlier = found.pop(profile.sha256, None)
             if earlier is not None:
                 text = f"{profile.model} also occurs in {earlier.log.name}; that profile is ignored"
-                findings.append(Finding("log", "note", text, log.name))
+                findings.append(Finding("log", text, where=log.name))
             path, source = _model_of(profile, log, given)
             found[profile.sha256] = DeviceRun(profile, log, path, source)
     for path, source in given:
@@ -375,7 +375,7 @@ def at_clock_of(runs: Sequence[DeviceRun], target: Target, *, clock_given: bool)
         f"the firmware ran at {format_clock(clock)} instead of {format_clock(target.clock_hz)}; the new profile uses "
         f"{format_clock(clock)}"
     )
-    return target.with_overrides(clock_hz=clock), (Finding("clock-of-log", "note", text, run.log.name),)
+    return target.with_overrides(clock_hz=clock), (Finding("clock-of-log", text, where=run.log.name),)
 
 
 def run_ms(run: DeviceRun, ticks: float, target: Target) -> float:

@@ -144,7 +144,7 @@ def _judged(
             f"the exact size of the shared arena depends on the core and its kernels: without a target, only a lower "
             f"bound of {height:,} bytes is known; specify one with --target"
         )
-        return None, [Finding("shared-arena-lower-bound", "note", text)]
+        return None, [Finding("shared-arena-lower-bound", text, level="note")]
     model_bytes = sum(len(model.source.blob) for model in models)
     fit, _ = judge_fit(
         target,
@@ -156,22 +156,22 @@ def _judged(
     if fit.arena_fits is False:
         least = "at least " if account.is_lower_bound else ""
         text = f"the shared arena needs {least}{account.bytes:,} bytes; {fit.region} has {fit.sram_bytes:,}"
-        findings.append(Finding("shared-arena-too-large", "error", text, target.name))
+        findings.append(Finding("shared-arena-too-large", text, where=target.name))
     if fit.model_fits is False:
         text = f"the models take {model_bytes:,} bytes in total; the flash has {fit.flash_bytes:,}"
-        findings.append(Finding("models-too-large", "error", text, target.name))
+        findings.append(Finding("models-too-large", text, where=target.name))
     if account.is_lower_bound:
         text = (
             f"some of the models' allocations are unknown: the shared arena of {account.bytes:,} bytes is a lower bound"
         )
-        findings.append(Finding("shared-arena-lower-bound", "warning", text))
+        findings.append(Finding("shared-arena-lower-bound", text, level="warning"))
     elif account.best_bytes < account.bytes:
         order = ", ".join(models[position].name for position in account.best_order)
         text = (
             f"if initialised in the order {order}, the models need an arena of {account.best_bytes:,} bytes instead of "
             f"{account.bytes:,}: specify them in that order"
         )
-        findings.append(Finding("shared-arena-order", "note", text))
+        findings.append(Finding("shared-arena-order", text))
     return fit.arena_fits, findings
 
 
@@ -353,7 +353,7 @@ def _shared_finding(shared: SharedLayout) -> Finding:
         f"{len(shared.sizes)} shared buffers take {shared.optimized_bytes:,} bytes, {known}{cut}; without "
         f"sharing, the tensors would take {shared.baseline_bytes:,}"
     )
-    return Finding("shared-buffers", "note", text)
+    return Finding("shared-buffers", text)
 
 
 GROUP = "shared"

@@ -158,7 +158,7 @@ def _measured(
     )
     findings = bandwidth_findings(achieved, run.source) if run.on_target else ()
     if within is False:
-        findings += (Finding("measured-outside-band", "warning", text, situation.target.name),)
+        findings += (Finding("measured-outside-band", text, where=situation.target.name),)
     return info, findings
 
 
@@ -181,9 +181,9 @@ def _clock_findings(target: Target, *, own_power: bool) -> tuple[Finding, ...]:
         f"at {format_clock(target.clock_hz)} instead of the profile's clock, the flash may need different wait states"
     )
     if not own_power or target.power is None:
-        return (Finding("clock-given", "note", text, target.name),)
+        return (Finding("clock-given", text, where=target.name, level="note"),)
     text = f"{text}, and the board's power may differ, which the energy figure ignores: specify it with --power-mw"
-    return (Finding("clock-given", "warning", text, target.name),)
+    return (Finding("clock-given", text, where=target.name, level="warning"),)
 
 
 def _verdict(bandwidth: Bandwidth | None, situation: AdviceContext) -> doc.VerdictInfo:

@@ -212,7 +212,7 @@ def name_findings(path: Path, name: str | None, *, fix: str = "choose one with -
         return ()
     shown = plain if len(plain) <= SHOWN_LENGTH else f"{plain[:SHOWN_LENGTH]}..."
     what = f"shortened to {used!r}" if len(plain) > MAX_LENGTH else f"not a valid C name and becomes {used!r}"
-    return (Finding("name-changed", "note", f"the name {shown!r} is {what} in files and in C; {fix}"),)
+    return (Finding("name-changed", f"the name {shown!r} is {what} in files and in C; {fix}"),)
 
 
 def firmware_names(name: str, request: FirmwareRequest, *, with_buffers: bool = False) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ def own_arena_findings(name: str, plan: Plan) -> tuple[Finding, ...]:
     if plan.account is not None and not plan.account.is_lower_bound:
         return ()
     text = f"compile {name}_runner.cc with -D{model_macro(name)}_ARENA_BYTES=...: its arena size is unknown"
-    return (Finding("arena-to-define", "note", text),)
+    return (Finding("arena-to-define", text),)
 
 
 def model_files(spec: HeaderSpec, blob: bytes, request: FirmwareRequest) -> dict[str, bytes]:

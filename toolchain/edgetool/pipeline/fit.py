@@ -12,32 +12,20 @@ from typing import Any, Literal
 
 from edgetool import __version__
 from edgetool.errors import UsageError
-from edgetool.gate.judge import Figures, judge_figures
-from edgetool.gate.limits import Limits
-from edgetool.gate.plain import duration, short_size
+from edgetool.gate.judge import JudgedFigures, judge, passes
+from edgetool.gate.limits import ModelLimits
+from edgetool.gate.messages import short_reasons
 from edgetool.operators.entry import OperatorEntry
 from edgetool.pipeline.analysis import Analysis, SharedAnalysis, unsupported_operators
 from edgetool.pipeline.reporting import finding_infos, model_info, target_info
 from edgetool.pipeline.source import Source, file_name, open_tflite, read_custom_operators
 from edgetool.pipeline.targets import all_targets
-from edgetool.report.document import Band, JudgementInfo, MemoryInfo, Provenance
+from edgetool.report.document import Band, MemoryInfo, Provenance
 from edgetool.report.fit import BoardFit, FitInfo, FitReport
 from edgetool.target.load import load_core
 from edgetool.target.types import Target
 
 Sort = Literal["memory", "latency", "name"]
-NAMED = 2  # unsupported operators in a reason
-
-# Short reasons for the judgements that have no figure, by rule; the judgement has the whole sentence.
-PHRASES: Mapping[str, str] = {
-    "arena-known": "arena not fully known",
-    "arena-too-large": "arena exceeds 32 bits",
-    "kernel-refuses": "a kernel rejects the model",
-    "kernel-gives-up": "a kernel does not write its output",
-    "operator-type-not-in-runtime": "tensor types not supported",
-    "operator-limit-in-runtime": "a limit of a kernel is exceeded",
-    "operator-scales-in-runtime": "scales not supported",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +37,7 @@ class FitRequest:
     kernels and runtime replace those of every board. most_rows: None for all.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ModelLimits = field(default_factory=ModelLimits)
     cores: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
     boards: tuple[str, ...] = ()
@@ -133,10 +121,10 @@ def _contains(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _board_fit(
-    source: Source, analysis: Analysis, target: Target, limits: Limits, custom: Mapping[str, OperatorEntry]
+    source: Source, analysis: Analysis, target: Target, limits: ModelLimits, custom: Mapping[str, OperatorEntry]
 ) -> BoardFit:
     figures = _figures(source, analysis, target)
-    judgements = judge_figures(figures, limits)
+    judgements = judge(figures, limits)
     failed = tuple(item for item in judgements if item.passed is False)
     info = target_info(target)
     assert info is not None
@@ -146,8 +134,12 @@ def _board_fit(
         vendor=target.vendor,
         mcu=target.mcu,
         clock_hz=target.clock_hz,
-        fits=not failed,
-        reasons=_reasons(failed, figures, lacking=_lacking(source, target, custom)),
+        fits=passes(judgements),
+        reasons=short_reasons(
+            failed,
+            is_lower_bound=figures.arena_is_lower_bound,
+            unsupported=_unsupported(source, target, custom),
+        ),
         failed=failed,
         arena_bytes=figures.arena_bytes,
         arena_is_lower_bound=figures.arena_is_lower_bound,
@@ -162,12 +154,12 @@ def _board_fit(
     )
 
 
-def _figures(source: Source, analysis: Analysis, target: Target) -> Figures:
+def _figures(source: Source, analysis: Analysis, target: Target) -> JudgedFigures:
     """The judged figures of an analysis, as its report would have them."""
     account, fit, estimate = analysis.plan.account, analysis.fit, analysis.estimate
     assert fit is not None
     latency = None if estimate is None else estimate.latency_ms
-    return Figures(
+    return JudgedFigures(
         arena_bytes=None if account is None else account.bytes,
         layout_bytes=analysis.plan.layout.height,
         arena_is_lower_bound=account is None or account.is_lower_bound,
@@ -180,31 +172,9 @@ def _figures(source: Source, analysis: Analysis, target: Target) -> Figures:
     )
 
 
-def _lacking(source: Source, target: Target, custom: Mapping[str, OperatorEntry]) -> tuple[str, ...]:
+def _unsupported(source: Source, target: Target, custom: Mapping[str, OperatorEntry]) -> tuple[str, ...]:
     operators = unsupported_operators(source.model, target, custom)
     return tuple(dict.fromkeys(operator.label for _, operator in operators))
-
-
-def _reasons(failed: Sequence[JudgementInfo], figures: Figures, *, lacking: Sequence[str]) -> tuple[str, ...]:
-    """A phrase for each failed judgement, without those that follow from a missing operator."""
-    least = "at least " if figures.arena_is_lower_bound else ""
-    reasons = []
-    for item in failed:
-        if item.rule == "arena":
-            reasons.append(f"arena: {least}{short_size(item.over or 0)} too large")
-        elif item.rule == "flash":
-            reasons.append(f"model: {short_size(item.over or 0)} too large for the flash")
-        elif item.rule == "max-arena":
-            reasons.append(f"arena: {least}{short_size(item.over or 0)} over the limit")
-        elif item.rule == "max-latency":
-            over = item.over
-            reasons.append("latency: unknown" if over is None else f"latency: {duration(over)} over the limit")
-        elif item.rule == "operators":
-            more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
-            reasons.append(f"operator {', '.join(lacking[:NAMED])}{more} not in TFLM")
-        elif item.rule != "arena-known" or not lacking:
-            reasons.append(PHRASES.get(item.rule, item.rule.replace("-", " ")))
-    return tuple(dict.fromkeys(reasons))
 
 
 def _share(size_bytes: int | None, memory_bytes: int | None, reserve_bytes: int) -> float | None:

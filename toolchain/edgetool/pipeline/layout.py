@@ -25,7 +25,7 @@ from edgetool.pipeline.planning import interruptible
 from edgetool.pipeline.reporting import finding_infos
 from edgetool.pipeline.source import sha256_of
 from edgetool.report.document import Provenance
-from edgetool.report.layout import InstanceInfo, LayoutInfo, LayoutReport, PlacedBuffer, SharedBuffer
+from edgetool.report.layout import InstanceInfo, LayoutInfo, LayoutReport, PlacedBuffer, SharedLayoutBuffer
 
 MAX_INSTANCE_BYTES = 2**27
 DEFAULT_SECONDS = 60.0
@@ -185,7 +185,7 @@ def _info(instance: InstanceFile, found: _Found, way: str, capacity: int | None)
     shared = None
     if found.shared is not None:
         shared = tuple(
-            SharedBuffer(
+            SharedLayoutBuffer(
                 layout.offsets[group[0]],
                 max(buffers[i].aligned_bytes for i in group),
                 tuple(buffers[i].name for i in group),
@@ -215,20 +215,20 @@ def _findings(found: _Found, way: str, capacity: int | None) -> tuple[Finding, .
     findings = []
     layout = found.layout
     if found.interrupted:
-        findings.append(Finding("interrupted", "warning", "Ctrl-C ended the search: this is the best layout so far"))
+        findings.append(Finding("interrupted", "Ctrl-C ended the search: this is the best layout so far"))
     remedy = _remedy(way, shares=found.shared is not None)
     if capacity is not None and layout.height > capacity:
         if layout.lower_bound > capacity:
             text = f"no layout fits within the capacity of {capacity:,} B: the lower bound is {layout.lower_bound:,} B"
         else:
             text = f"found no layout that fits within the capacity of {capacity:,} B; {remedy} may find one"
-        findings.append(Finding("over-capacity", "error", text))
+        findings.append(Finding("over-capacity", text))
     elif not layout.optimal and capacity is not None and found.shared is None and way != "tflm":
         text = "the search ended at the first layout that fits; without a capacity, it continues to the smallest"
-        findings.append(Finding("not-lowest", "note", text))
+        findings.append(Finding("not-lowest", text))
     elif not layout.optimal:
         text = f"there may be a smaller layout: {remedy} may find it, or prove that there is none"
-        findings.append(Finding("not-proven", "note", text))
+        findings.append(Finding("not-proven", text))
     return tuple(findings)
 
 
@@ -240,7 +240,7 @@ def _pin_findings(problem: LayoutProblem, layout: Layout) -> tuple[Finding, ...]
     if free >= layout.lower_bound:
         return ()
     text = f"the offsets specified in the file raise the lower bound: without them, it is {free:,} B"
-    return (Finding("pins-raise-bound", "note", text),)
+    return (Finding("pins-raise-bound", text),)
 
 
 def _remedy(way: str, *, shares: bool) -> str:

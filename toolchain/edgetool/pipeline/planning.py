@@ -126,14 +126,13 @@ def check_applies(request: PlanRequest, model: Model) -> None:
 WHERE = f"metadata {METADATA_NAME}"
 REPLAN = "'edgetool plan --replan -o NEW.tflite'"
 NO_PLAN = Finding(
-    "no-plan", "note", "the file has no memory plan: TFLM places the tensors itself, and the header has no offsets"
+    "no-plan", "the file has no memory plan: TFLM places the tensors itself, and the header has no offsets"
 )
 PLAN_FOR_NO_BUILD = Finding(
     "plan-for-no-build",
-    "warning",
     "the written plan leaves no room for scratch buffers, which depend on the core and its kernels: the arena may be "
     "larger with the plan than without; specify a target with --target",
-    WHERE,
+    where=WHERE,
 )
 
 
@@ -186,21 +185,21 @@ def plan_findings(model: Model, plan: Plan, target: Target | None) -> tuple[Find
     findings = []
     if keeps_own_plan(model):
         findings.append(
-            Finding("plan-kept", "note", "the file's own plan is kept: its compiled operators rely on it", WHERE)
+            Finding("plan-kept", "the file's own plan is kept: its compiled operators rely on it", where=WHERE)
         )
     elif plan.planner == "file":
         findings += _file_plan_findings(model, plan, target)
     elif has_plan(model):
-        findings.append(Finding("plan-replaced", "note", "the file's own memory plan is not used", WHERE))
+        findings.append(Finding("plan-replaced", "the file's own memory plan is not used", where=WHERE))
     if plan.constants_in_ram:
         text = (
             "the layout also contains constants, each only for as long as an operator uses it; firmware that loads "
             "them into RAM can follow it, but stock TFLM reads them in place"
         )
-        findings.append(Finding("constants-in-ram", "note", text))
+        findings.append(Finding("constants-in-ram", text))
     if plan.planner == "runtime" and plan.stock is not None and plan.account is plan.stock:
         text = "edgetool found no plan better than TFLM's own planner, which is used instead"
-        findings.append(Finding("plan-not-needed", "note", text))
+        findings.append(Finding("plan-not-needed", text))
     return tuple(findings)
 
 
@@ -214,12 +213,12 @@ def search_findings(plan: Plan, deadline: Deadline, remedy: str) -> tuple[Findin
     text = f"the search for order and layout {ended}: there may be a better plan; {remedy}"
     if not plan.layout.optimal and not cp_sat_available():
         text += ", or add a final search stage with pip install 'edgetool[cp-sat]'"
-    return (Finding("search-cut-short", "note", text),)
+    return (Finding("search-cut-short", text),)
 
 
 def _file_plan_findings(model: Model, plan: Plan, target: Target | None) -> list[Finding]:
     text = f"the memory plan in the file is used; {REPLAN} creates a new one"
-    findings = [Finding("plan-in-file", "note", text, WHERE)]
+    findings = [Finding("plan-in-file", text, where=WHERE)]
     record = decode_record(model)
     if record is not None and target is not None:
         made_for = (record.core, record.kernels, record.runtime)
@@ -228,14 +227,14 @@ def _file_plan_findings(model: Model, plan: Plan, target: Target | None) -> list
                 f"the plan in the file was created for {record.core} with {record.kernels} kernels ({record.runtime}); "
                 f"the arena size is nevertheless valid for this target, but {REPLAN} may find a smaller one"
             )
-            findings.append(Finding("plan-for-other-build", "warning", text, WHERE))
+            findings.append(Finding("plan-for-other-build", text, where=WHERE))
     stock, account = plan.stock, plan.account
     if stock is not None and account is not None and account.bytes > stock.bytes:
         text = (
             f"the plan in the file needs an arena of {account.bytes:,} bytes, but TFLM's own planner "
             f"needs only {stock.bytes:,}: use {REPLAN}"
         )
-        findings.append(Finding("plan-worse-than-stock", "warning", text, WHERE))
+        findings.append(Finding("plan-worse-than-stock", text, where=WHERE))
     return findings
 
 
@@ -270,7 +269,7 @@ def planned_for(
     try:
         written = planned_source(source, plan, target)
     except UnsupportedModelError as error:
-        unwritten = (Finding("plan-not-written", "warning", f"no plan was written to the file: {error}"),)
+        unwritten = (Finding("plan-not-written", f"no plan was written to the file: {error}"),)
         plan = plan_memory(source.model, platform, PlanRequest(file_plan="only"), custom=custom)
     if renumber and plan.moved:
         written = Source(written.name, written.blob, renumbered(written.model))

@@ -85,7 +85,7 @@ def loss_findings(
         text = f"the output {item.name!r} has an SQNR of {item.sqnr_db:.1f} dB; {EXPECTED} is usual"
         if not quantization.layers and quantization.scheme == "int8":
             text += ": --debug-quantization shows which layers lose accuracy, and what helps"
-        findings.append(Finding("poor-quantization", "warning", text))
+        findings.append(Finding("poor-quantization", text))
     worst = min((item.sqnr_db for item in poor if item.sqnr_db is not None), default=None)
     bad = [item for item in quantization.layers if item.sqnr_db is not None and item.sqnr_db < POOR_DB]
     for layer in bad[:NAMED]:
@@ -94,13 +94,13 @@ def loss_findings(
             f"; {clause}" for clause in clauses
         )
         where = f"layer {layer.name}" if layer.name else layer.operator
-        findings.append(Finding("layer-loses", "warning", text, where))
+        findings.append(Finding("layer-loses", text, where=where))
     if bad and quantization.calibrated and quantization.samples < ENOUGH_SAMPLES:
         text = (
             f"only {quantization.samples} calibration samples determine the ranges; {ENOUGH_SAMPLES} or more give more "
             "reliable ranges"
         )
-        findings.append(Finding("few-samples", "note", text))
+        findings.append(Finding("few-samples", text))
     return tuple(findings)
 
 
@@ -113,7 +113,7 @@ def _differing(quantization: QuantizationInfo) -> Iterator[Finding]:
                 "too low for float32, which involves no rounding to integers; do not use the file; please report "
                 "this and attach the model"
             )
-            yield Finding("conversion-differs", "error", text)
+            yield Finding("conversion-differs", text)
 
 
 def _causes(layer: LayerLoss, dense_per_tensor: bool) -> Iterator[str]:
@@ -198,7 +198,7 @@ def variation_findings(
                 f"the output {quality.name!r} hardly varies over the samples: its SQNR of {quality.sqnr_db:.1f} dB "
                 f"mostly reflects its constant part, and the variation {_kept(kept)}"
             )
-            findings.append(Finding("variation-lost", "warning", text))
+            findings.append(Finding("variation-lost", text))
     return tuple(findings)
 
 
@@ -238,7 +238,7 @@ def input_findings(
             f"the input {name!r} has one scale for all channels, and one step is {step:.3g}: {', '.join(told)}{more}; "
             f"normalise each channel in the firmware{_instead(model, index, layers)}"
         )
-        findings.append(Finding("coarse-input", "warning", text))
+        findings.append(Finding("coarse-input", text))
     return tuple(findings)
 
 
@@ -301,9 +301,9 @@ def measure_quality(
         outputs = run_quantized(conversion.tflite, model, conversion.inputs, workdir)
         evaluated = () if evaluation is None else run_quantized(conversion.tflite, model, evaluation.inputs, workdir)
     except ChildDiedError as error:
-        return info, (Finding("does-not-run", "error", f"the quantized model cannot run: {error}"),)
+        return info, (Finding("does-not-run", f"the quantized model cannot run: {error}"),)
     except (ModelError, ConversionError, MissingExtraError) as error:
-        return info, (Finding("not-compared", "warning", f"the quantized model was not compared: {error}"),)
+        return info, (Finding("not-compared", f"the quantized model was not compared: {error}"),)
     accuracies = None
     if evaluation is not None:
         accuracies = Accuracy(

@@ -212,7 +212,7 @@ def _account(model: Model, host: Platform, *, run_unsafe_plan: bool) -> tuple[Ar
                 fix="create a new one with 'edgetool plan --replan -o', or run it anyway with --run-unsafe-plan",
                 details=error.details,
             ) from error
-        finding = Finding("unsafe-plan", "warning", f"{error.what}; it was run as requested", error.where)
+        finding = Finding("unsafe-plan", f"{error.what}; it was run as requested", where=error.where)
     return account_model(model, host, offsets=unjudged_offsets(model)), (finding,)
 
 

@@ -1,1 +1,1 @@
-"""The JSON document that other programs build on."""
+"""The JSON documents of all commands, as types, and their text."""

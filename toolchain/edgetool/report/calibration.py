@@ -1,4 +1,4 @@
-"""The document of `edgetool calibrate`: what a few measurements made of a target's profile."""
+"""The document of `edgetool calibrate`: the timing in a profile before and after measurements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from edgetool.report.json import plain
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOperator:
-    """An operator of the main subgraph on the device and by the written profile; ratio is measured / estimated.
+    """An operator of the main subgraph on the device and according to the written profile.
 
-    estimated_ms and ratio are null for control flow, whose measured time is that of its subgraphs too.
+    ratio is measured / estimated. For control flow, whose measured time includes its subgraphs, estimated_ms and ratio
+    are null.
     """
 
     index: int
@@ -25,10 +26,10 @@ class MeasuredOperator:
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What a profile firmware said in `log`: `counter` timed so many runs; measured_ms is their mean.
+    """A profile that firmware printed to `log`: `counter` timed the runs, and the model's measured_ms is their mean.
 
-    arena_used_bytes is the device's, account_used_bytes what edgetool says of the target: null where it knows
-    a bound only.
+    arena_used_bytes is the device's, account_used_bytes the one that edgetool computes for the target; null if that is
+    only a lower bound.
     """
 
     log: str
@@ -42,10 +43,10 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredModel:
-    """A measured model, and its time by the profile before and after. residual is after / measured - 1.
+    """A measured model, and its time according to the profile before and after. residual is after / measured - 1.
 
-    before_ms is null where the target had no timing for these kernels. device is null, and there are no operators,
-    where the user gave the time.
+    before_ms is null if the target had no timing for these kernels. If the user specified the time, device is null and
+    there are no operators.
     """
 
     name: str
@@ -60,10 +61,10 @@ class MeasuredModel:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedTiming:
-    """What the profile says of speed: cycles = cpi * instructions + stall * bytes of constants from `region`.
+    """The timing in a profile: cycles = cpi * instructions + stall_cycles_per_byte * bytes of constants from `region`.
 
-    band and operator_band are factors on a model's and an operator's time. stall_cycles_per_byte is null where the
-    profile says nothing of it, and none is counted.
+    band and operator_band are factors on the time of a model and of an operator. If the profile does not state
+    stall_cycles_per_byte, it is null and counts as 0.
     """
 
     cpi: float
@@ -76,7 +77,7 @@ class CalibratedTiming:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInfo:
-    """The written profile. before is null where the target had no timing for these kernels."""
+    """The written profile. before is null if the target had no timing for these kernels."""
 
     profile: str
     extends: str | None
@@ -91,7 +92,7 @@ class CalibrationInfo:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """The whole document. target is the one that was calibrated."""
+    """The whole document. target: the calibrated target."""
 
     provenance: Provenance
     target: TargetInfo
@@ -100,5 +101,5 @@ class CalibrationReport:
 
 
 def calibration_document(report: CalibrationReport) -> dict[str, Any]:
-    """The document as JSON values."""
+    """Return the document as a JSON value."""
     return {"schema": SCHEMA, **plain(report)}

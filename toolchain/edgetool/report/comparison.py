@@ -11,10 +11,11 @@ from edgetool.report.json import plain
 
 @dataclass(frozen=True, slots=True)
 class SideInfo:
-    """One of the two. kind: "model" (a file, looked at now) or "report" (what `command` wrote about a model).
+    """One of the two sides. kind: "model" (a file, planned now) or "report" (that `command` wrote about a model).
 
-    name and sha256 are those of the model's file. planner says whose memory plan the arena is for, where that is known:
-    "file" or "runtime" (TFLM's own, since there is no plan in the file). clock_hz is null where the report tells none.
+    name and sha256 are those of the model's file. planner: whose memory plan determines the arena, "file" or "runtime"
+    (TFLM's own planner, because the file has no plan); null if that is not known. clock_hz is null if the report does
+    not state it.
     """
 
     kind: str
@@ -28,11 +29,11 @@ class SideInfo:
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """A figure of both, in `unit`. Null is what is not known there.
+    """A figure of both sides, in `unit`; null if it is not known.
 
-    change is b - a; change_percent is of a, and null where that is 0 and b is not: it is new. a_band and b_band:
-    between what it lies, the upper end null where only the lower is known; null where the figure is exact. certain:
-    whether the bands do not overlap, so that the change is sure; null where there is no change to tell of.
+    change is b - a. change_percent is relative to a, and null if a is 0 and b is not. a_band and b_band are null if the
+    figure is exact; their upper end is null if only a lower bound is known. certain: whether the bands do not overlap,
+    so that the change is certain; null if there is no change.
     """
 
     figure: str
@@ -48,7 +49,7 @@ class FigureChange:
 
 @dataclass(frozen=True, slots=True)
 class KindChange:
-    """How many operators of a kind both have."""
+    """The number of operators of a kind on both sides."""
 
     operator: str
     a: int
@@ -57,9 +58,9 @@ class KindChange:
 
 @dataclass(frozen=True, slots=True)
 class OperatorChange:
-    """An operator that both have, or that only one has: then the other's place and figures are null.
+    """An operator of both sides, or of one; then the place and the figures on the other side are null.
 
-    a and b are places, "subgraph:index". Times are those of all its runs, null where a target has no timing.
+    a and b are places, "subgraph:index". Times include all runs; they are null if the target has no timing.
     """
 
     operator: str
@@ -86,7 +87,7 @@ class CompareInfo:
 
 @dataclass(frozen=True, slots=True)
 class CompareReport:
-    """The whole document. findings: what else than the model differs and decides figures."""
+    """The whole document. findings: differences other than the model that affect the figures."""
 
     provenance: Provenance
     compare: CompareInfo
@@ -94,5 +95,5 @@ class CompareReport:
 
 
 def comparison_document(report: CompareReport) -> dict[str, Any]:
-    """The document as JSON values."""
+    """Return the document as a JSON value."""
     return {"schema": SCHEMA, **plain(report)}

@@ -1,14 +1,7 @@
-"""The document as types. Field names are the JSON's own: other programs build on them.
+"""The JSON document `edgetool/1` as types, for all commands that report on a model.
 
-The estimate's part of the document. Field names are the JSON's own: other programs build on them.
-
-The gate's part of the document. Field names are the JSON's own: other programs build on them.
-
-What single layers lose when quantized, as types. Field names are the JSON's own.
-
-The document's section `verify`: what was run, what was judged, and what it showed.
-
-What the document says of an arena that several models share, beside their reports.
+The names of the fields are those of the document, which other programs rely on: fields may be added, but names do not
+change. A value that is not known or does not apply is null.
 """
 
 from __future__ import annotations
@@ -19,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A value with its band."""
+    """A value with its error band."""
 
     value: float
     low: float
@@ -28,9 +21,9 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """One operator's share of the estimate: all its runs, where it lies in a loop.
+    """One operator's share of the estimate; in a loop, that of all its runs.
 
-    basis is "instructions" or, where its kernel has no rule, "bytes": then its time is that of moving them.
+    basis is "instructions" or, if the kernel is not modelled, "bytes": then the time is that of moving them.
     """
 
     index: int
@@ -52,8 +45,11 @@ class OperatorInfo:
 
 @dataclass(frozen=True, slots=True)
 class VerdictInfo:
-    """What limits the inference, in a word and a sentence, and what would help. The word is "memory-bound", "balanced",
-    "compute-bound or inefficient access", or "unknown" where too little of the time is known."""
+    """What limits the speed of the inference, as a keyword and a sentence, and advice.
+
+    verdict is "memory-bound", "balanced", "compute-bound or inefficient access", or "unknown" if too little of the time
+    is known.
+    """
 
     verdict: str
     text: str
@@ -62,9 +58,9 @@ class VerdictInfo:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInfo:
-    """A real run beside the estimate. ratio is measured over estimated, null where nothing is estimated.
+    """A measured run compared with the estimate. ratio is measured / estimated; null if there is no estimate.
 
-    bandwidth_utilization is null, and the verdict "unknown", for a run on another machine than the target.
+    If the run was on another machine than the target, bandwidth_utilization is null and the verdict "unknown".
     """
 
     latency_ms: float
@@ -80,9 +76,10 @@ class MeasuredInfo:
 
 @dataclass(frozen=True, slots=True)
 class TrafficInfo:
-    """What one inference moves between the core and a memory: "constants" or "activations".
+    """The bytes that one inference moves between the core and a memory, which holds "constants" or "activations".
 
-    region is null where the target names no memory; configured_gbps is what it can deliver, or the core's bus can take.
+    region is null if the target does not name the memory. configured_gbps is the bandwidth of the memory, or that of
+    the core's bus if it is lower.
     """
 
     holds: str
@@ -93,7 +90,7 @@ class TrafficInfo:
 
 @dataclass(frozen=True, slots=True)
 class FactorInfo:
-    """Another runtime's time on this core, as a factor on this estimate, from published rows."""
+    """The time of another runtime on this core, as a factor on this estimate, from published measurements (rows)."""
 
     runtime: str
     factor: float
@@ -105,7 +102,7 @@ class FactorInfo:
 
 @dataclass(frozen=True, slots=True)
 class EstimateInfo:
-    """What one inference costs. Null is what this estimate does not model, or a device does not say."""
+    """The cost of one inference. Figures that the estimate does not model or the profile does not state are null."""
 
     latency_ms: Band | None
     energy_uj: Band | None
@@ -137,13 +134,13 @@ class EstimateInfo:
 
 @dataclass(frozen=True, slots=True)
 class JudgementInfo:
-    """One thing that was judged.
+    """One judgement.
 
     rule: its stable name ("arena", "flash", "max-arena", "max-latency", "active-budget", "operators",
-    "arena-known", "accuracy", "growth", "lock", or the rule of a finding). passed is null where it cannot be judged:
-    message says why. level: "error" rejects, "warning" and "note" do not. value, limit and over are in `unit` ("B",
-    "ms", "%"), null where there are none. causes: the operators and tensors that set the value, the largest first.
-    advice: what would lower it.
+    "arena-known", "accuracy", "growth", "lock", or the rule of a finding). passed is null if it cannot be judged, for
+    the reason in message. level: "error" rejects the model, "warning" and "note" do not. value, limit and over are in
+    `unit` ("B", "ms", "%"); null if there are none. causes: the operators and tensors that determine the value, the
+    largest first. advice: how to lower it.
     """
 
     rule: str
@@ -160,10 +157,10 @@ class JudgementInfo:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInfo:
-    """A figure that differs from the lock file's, and by what: each cause reads "+4,096 B: operator 7 CONV_2D scratch".
+    """A figure that differs from the lock file's, with causes such as "+4,096 B: operator 7 CONV_2D scratch".
 
-    figure: its name in the lock ("arena_bytes", "model_bytes", "latency_ms", ...). allowed: whether it is a figure that
-    may not grow and grew by no more than the allowance, or did not grow.
+    figure: its name in the lock file ("arena_bytes", "model_bytes", "latency_ms", ...). allowed: false if the figure
+    may not grow and grew by more than the allowance.
     """
 
     figure: str
@@ -179,7 +176,7 @@ class LockInfo:
     """The comparison with the lock file.
 
     state: "equal", "changed", "missing", "not-in-lock", "other-target" or "updated".
-    inputs: what else differs from when the lock was written, a sentence each ("the model file changed", ...).
+    inputs: what else has changed since the lock file was written, a sentence each ("the model file changed", ...).
     """
 
     state: str
@@ -189,10 +186,9 @@ class LockInfo:
 
 @dataclass(frozen=True, slots=True)
 class GateInfo:
-    """The judgement. path: the model as the user named it, relative to the current directory where it lies below it.
+    """The judgement. path: the model as the user named it, relative to the current directory if it is below it.
 
-    violations: "violates_64kib" and the like for each tracked budget, whether it is violated, null where that is not
-    known.
+    violations: for the name of each budget ("violates_64kib"), whether it is violated; null if that is not known.
     """
 
     passed: bool
@@ -204,7 +200,7 @@ class GateInfo:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often values fell into bins of one width; low and high are the outer edges, in real numbers."""
+    """The number of values in bins of equal width; low and high are the outer edges, in real numbers."""
 
     low: float
     high: float
@@ -213,14 +209,14 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class LayerLoss:
-    """One layer's output, quantized, against the same operator in float on the same inputs.
+    """A layer's quantized output compared with the same operator in float on the same inputs.
 
-    name and layer_class are the Keras layer's, "" where it is not known; operator is what it became, the worst of
-    several. sqnr_db: of the worst quarter of its channels; null where nothing is lost. rmse_over_scale: the error in
-    quantization steps; rounding alone is about 0.29. minimum, maximum: of the float values. widest_channel reaches
-    widest_over_median times as far as the median channel does. histogram: of the float values, over what the 256 steps
-    reach. kept_float_sqnr_db: that of the model's worst output with the layers of kept_float in float; null where that
-    was not tried.
+    name and layer_class are those of the Keras layer, "" if it is not known; operator is the operator that it was
+    converted to, the worst if there are several. sqnr_db: of the worst quarter of the channels; null if nothing is
+    lost. rmse_over_scale: the error in quantization steps; rounding alone results in about 0.29. minimum, maximum: of
+    the float values. The range of widest_channel is widest_over_median times that of the median channel. histogram: of
+    the float values, over the range of the 256 steps. kept_float_sqnr_db: that of the model's worst output with the
+    layers in kept_float in float; null if that was not tried.
     """
 
     name: str
@@ -241,7 +237,7 @@ class LayerLoss:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedFile:
-    """One of the two files that were run, as bytes; one that edgetool derived has the name of its source."""
+    """One of the two files that were run; a file that edgetool derived has the name of its source."""
 
     name: str
     sha256: str
@@ -250,7 +246,7 @@ class VerifiedFile:
 
 @dataclass(frozen=True, slots=True)
 class SampleInfo:
-    """The samples of the run, in the order in which they were invoked: random ones, then those of the file."""
+    """The number of samples, in the order in which they ran: random ones, then those from the file."""
 
     random: int
     seed: int
@@ -259,7 +255,7 @@ class SampleInfo:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceInfo:
-    """The first element that differs. Null stands for a value that JSON has not (NaN, infinity)."""
+    """The first element that differs. A value that JSON does not have (NaN, infinity) is null."""
 
     sample: int
     output: str
@@ -270,7 +266,7 @@ class DifferenceInfo:
 
 @dataclass(frozen=True, slots=True)
 class CheckInfo:
-    """A check: passed is null where it could not be made; the message says why, or what was seen."""
+    """A check of the run: passed is null if it could not be made; message states the reason or the result."""
 
     check: str
     passed: bool | None
@@ -280,9 +276,9 @@ class CheckInfo:
 
 @dataclass(frozen=True, slots=True)
 class HostArena:
-    """The planned file's arena on the machine that ran it, not on the device: predicted, and as TFLM told it.
+    """The planned file's arena on the machine that ran it, not on the device: predicted, and reported by TFLM.
 
-    Null is what is not known. predicted_bytes is the smallest arena, the others what AllocateTensors takes of it.
+    predicted_bytes is the smallest arena; the others are the bytes of it that AllocateTensors uses.
     """
 
     abi: str
@@ -298,9 +294,9 @@ class HostArena:
 
 @dataclass(frozen=True, slots=True)
 class OutputDistance:
-    """How far one output of another runtime is from TFLM's: unit is lsb for integers, absolute for floats.
+    """The distance between an output of another runtime and TFLM's; unit is "lsb" for integers, "absolute" for floats.
 
-    max_difference is null where a difference is no number.
+    max_difference is null if a difference is not a number.
     """
 
     output: str
@@ -312,7 +308,7 @@ class OutputDistance:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeInfo:
-    """The original on another runtime, which is not judged. not_run says why it did not run there."""
+    """The original model on another runtime, which is not judged. not_run: why it did not run there."""
 
     runtime: str
     not_run: str | None
@@ -321,7 +317,7 @@ class RuntimeInfo:
 
 @dataclass(frozen=True, slots=True)
 class VerifyInfo:
-    """The original against the planned file on TFLM. planner: whose plan was run: file, edgetool or runtime."""
+    """The original compared with the planned file on TFLM. planner: whose plan ran: file, edgetool or runtime."""
 
     passed: bool
     original: VerifiedFile
@@ -338,7 +334,7 @@ SCHEMA = "edgetool/1"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What made the document. options holds what the user asked for, without paths of the machine."""
+    """The program that wrote the document. options: the options of the user, without paths of the machine."""
 
     tool: str
     versions: dict[str, str]
@@ -356,7 +352,7 @@ class OutputInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The input file, and counts of the .tflite that is planned."""
+    """The input file, and counts in the .tflite file that is planned."""
 
     name: str
     sha256: str
@@ -369,7 +365,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class OutputQuality:
-    """One output of the quantized model against the float original. sqnr_db is null where both are equal."""
+    """One output of the quantized model compared with the float original. sqnr_db is null if both are equal."""
 
     name: str
     sqnr_db: float | None
@@ -379,7 +375,7 @@ class OutputQuality:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The share of right answers on the evaluation data."""
+    """The share of correct answers on the evaluation data, 0 to 1."""
 
     float: builtins.float
     quantized: builtins.float
@@ -387,7 +383,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationInfo:
-    """How the model was quantized and what it cost; layers, the worst first, where they were measured."""
+    """How the model was quantized, and the loss; layers, the worst first, if they were measured."""
 
     scheme: str
     calibrated: bool
@@ -410,11 +406,11 @@ class TargetInfo:
 
 @dataclass(frozen=True, slots=True)
 class BreakdownEntry:
-    """One part of the arena: part is "tail", "head" or "transient", where says what it holds.
+    """One part of the arena: part is "tail", "head" or "transient", and where names its contents.
 
-    The tail's entries sum to tail_bytes, padding included. The head's are the buffers alive where most are, and what
-    lies between them; they sum to head_bytes. A transient entry is the arena that a moment of AllocateTensors or
-    Invoke takes, of which the largest is arena.bytes. requested_bytes is without padding, for all `count` allocations.
+    The entries of the tail sum to tail_bytes, including padding. Those of the head are the live buffers at its peak and
+    the gaps between them; they sum to head_bytes. A transient entry is the arena that a moment of AllocateTensors or
+    Invoke needs, the largest of which is arena.bytes. requested_bytes is without padding, for all `count` allocations.
     """
 
     part: str
@@ -429,7 +425,7 @@ class BreakdownEntry:
 
 @dataclass(frozen=True, slots=True)
 class ArenaInfo:
-    """The arena. Null is what is not known; bytes is what the user declares."""
+    """The arena. bytes is the size to declare."""
 
     bytes: int | None
     used_bytes: int | None
@@ -446,9 +442,9 @@ class ArenaInfo:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTensor:
-    """A tensor or scratch buffer of the head: its offset, and the positions in `order` between which it is alive.
+    """A tensor or scratch buffer in the head: its offset, and its first and last position in `order`.
 
-    index is that of the tensor, of a scratch buffer that of the operator that asks for it.
+    index is that of the tensor or, for a scratch buffer, of the operator that requests it.
     """
 
     subgraph: int
@@ -462,9 +458,9 @@ class PlannedTensor:
 
 @dataclass(frozen=True, slots=True)
 class PeakInfo:
-    """The first moment at which most of the head is alive: the buffers' sizes sum to `bytes`, each rounded up to 16.
+    """The first moment at which the live bytes of the head peak: the sizes of the buffers, each rounded up to 16.
 
-    position is one of `order`; -1 is before the first operator, where operator and label are null.
+    position is an index into `order`; -1 is before the first operator, where operator and label are null.
     """
 
     position: int
@@ -476,7 +472,7 @@ class PeakInfo:
 
 @dataclass(frozen=True, slots=True)
 class SharedBuffer:
-    """A whole buffer and the tensors that share it, by (subgraph, index)."""
+    """A memory block and the tensors that share it, by (subgraph, index)."""
 
     bytes: int
     tensors: tuple[tuple[int, int], ...]
@@ -484,7 +480,7 @@ class SharedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class SharingInfo:
-    """Tensors in shared whole buffers. baseline_bytes: each has its own; cut_short: the search ended early."""
+    """Tensors that share whole blocks. baseline_bytes: without sharing. cut_short: the search ended early."""
 
     baseline_bytes: int
     optimized_bytes: int
@@ -496,13 +492,13 @@ class SharingInfo:
 
 @dataclass(frozen=True, slots=True)
 class PlanInfo:
-    """The order of the main graph's operators and where tensors lie.
+    """The order of the main graph's operators, and the offsets of the tensors.
 
-    order[p] is the index in the input file of the operator that runs at position p. No fewer than `moved` operators
-    must be moved to turn the file's order into this one. live_bytes are the most that is alive at once in this order,
-    live_lower_bound_bytes what no order can beat (null where none was searched), and order_proof says how it is known
-    that this order needs least. The largest offset + bytes of tensors and scratch, rounded up to 16, is the height of
-    the head. peak is null for an empty head.
+    order[p] is the index in the input file of the operator that runs at position p. moved: the minimum number of
+    operators to move to get from the file's order to this one. live_bytes: the maximum live bytes in this order.
+    live_lower_bound_bytes: a lower bound for every order; null if none was searched. order_proof: how it is known that
+    no order needs less. The peak of the head is the largest offset + bytes of tensors and scratch, rounded up to 16.
+    peak is null for an empty head.
     """
 
     order: tuple[int, ...]
@@ -519,10 +515,10 @@ class PlanInfo:
 
 @dataclass(frozen=True, slots=True)
 class BudgetInfo:
-    """A budget to track and whether it is violated: whether what it is of ("arena", "ram" or "flash") is larger.
+    """A tracked budget, and whether it is violated: whether the "arena", "ram" or "flash" that it is of is larger.
 
-    budget is as the user wrote it ("64KiB"), name what the violation is reported as ("violates_64kib"). violated is
-    null where the arena is known from below alone and may be larger.
+    budget is as the user wrote it ("64KiB"), and name that of the violation ("violates_64kib"). violated is null if the
+    arena is a lower bound that does not exceed the budget.
     """
 
     budget: str
@@ -534,7 +530,7 @@ class BudgetInfo:
 
 @dataclass(frozen=True, slots=True)
 class MemoryInfo:
-    """The target's memory, and whether the model fits it. Null is what is not known."""
+    """The target's memory, and whether the model fits it."""
 
     region: str | None
     sram_bytes: int | None
@@ -546,7 +542,7 @@ class MemoryInfo:
 
 @dataclass(frozen=True, slots=True)
 class FindingInfo:
-    """A finding."""
+    """A finding; rule is a name of the catalogue in edgetool.finding."""
 
     rule: str
     level: str
@@ -556,7 +552,7 @@ class FindingInfo:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole document. Sections that a command does not compute are null."""
+    """The document of one model on one target. Sections that a command does not compute are null."""
 
     provenance: Provenance
     model: ModelInfo
@@ -573,7 +569,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class SharedModelInfo:
-    """One of the models: its own head, and what it adds to the tail (the first one TFLM's allocators, too)."""
+    """One of the models: its head, and its part of the tail (for the first one, including TFLM's allocators)."""
 
     name: str
     head_bytes: int | None
@@ -582,10 +578,10 @@ class SharedModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class SharedArenaInfo:
-    """The arena of all models, initialised in `order`. Null is what is not known; bytes is what the user declares.
+    """The arena that several models share, which are initialised in `order`. bytes is the size to declare.
 
-    fits: whether it fits the target's region; separate_bytes: the sum of the arenas that the models need each alone.
-    best_order needs best_order_bytes, and no order that was tried less: all orders of up to five models.
+    fits: whether it fits in the target's region. separate_bytes: the sum of the arenas of the models without sharing.
+    best_order needs best_order_bytes, the minimum of all orders that were tried: for up to five models, of all.
     """
 
     name: str

@@ -12,12 +12,12 @@ from edgetool.report.json import plain
 
 @dataclass(frozen=True, slots=True)
 class BoardFit:
-    """A model on a board. Null is what is not known.
+    """A model on a board. A value that is not known is null.
 
-    fits: whether `edgetool check` passes there with the same limits and without a lock file. reasons: why it does not,
-    a short phrase each; failed: the judgements behind them. sram_share and flash_share are the arena and the model as
-    shares of what --reserve and --reserve-flash leave of the memories; null if that is nothing. usual_kernels: the
-    kernels that people mostly run there, if they are not modelled, so that arena and latency are those of `kernels`.
+    fits: whether `edgetool check` passes on the board with the same limits and without a lock file. reasons: a phrase
+    for each reason why it does not; failed: the failed judgements. sram_share and flash_share: arena and model relative
+    to the memories minus --reserve and --reserve-flash; null if nothing remains. usual_kernels: the kernels that the
+    board usually uses, if they are not modelled; then arena and latency are for the target's `kernels`.
     """
 
     target: TargetInfo
@@ -43,8 +43,8 @@ class BoardFit:
 class FitInfo:
     """The boards, those that fit first; `sort` is the order within each part.
 
-    judged and fitting count all selected boards, boards holds the rows that were asked for. smallest: the fitting board
-    with the least SRAM, then the least flash. left_out: devices that are described by their memory bandwidth alone.
+    judged and fitting count all selected boards; boards contains the requested rows. smallest: the fitting board with
+    the smallest SRAM, then the smallest flash. left_out: devices of which only the memory bandwidth is described.
     """
 
     judged: int

@@ -11,7 +11,7 @@ from edgetool.report.json import plain
 
 @dataclass(frozen=True, slots=True)
 class InstanceInfo:
-    """The input file: bytes are its own, buffers those that it states."""
+    """The input file: its size in bytes, and the number of buffers in it."""
 
     name: str
     sha256: str
@@ -21,7 +21,7 @@ class InstanceInfo:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBuffer:
-    """A buffer: alive from lower to before upper, in the bytes from offset to before offset + size."""
+    """A buffer that is live from lower (inclusive) to upper (exclusive), at offset."""
 
     id: str
     lower: int
@@ -32,8 +32,8 @@ class PlacedBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedBuffer:
-    """A whole buffer and the ids of those that share it."""
+class SharedLayoutBuffer:
+    """A memory block and the ids of the buffers that share it."""
 
     offset: int
     size: int
@@ -42,10 +42,10 @@ class SharedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class LayoutInfo:
-    """The layout, in bytes. naive_bytes is the memory without any reuse, ratio how many times smaller the height is.
+    """The layout, in bytes. naive_bytes is the memory without any reuse, and ratio naive_bytes / height.
 
-    ratio is null for a height of 0; capacity and fits are null when no capacity was asked for. strategy is the way of
-    sharing where whole buffers are shared: then `shared` lists them, and lower_bound is what no such sharing can beat.
+    ratio is null for a height of 0; capacity and fits are null if no capacity was given. If buffers share whole blocks,
+    strategy names the algorithm, `shared` lists the blocks, and lower_bound applies to such layouts.
     """
 
     naive_bytes: int
@@ -58,12 +58,12 @@ class LayoutInfo:
     capacity: int | None
     fits: bool | None
     buffers: tuple[PlacedBuffer, ...]
-    shared: tuple[SharedBuffer, ...] | None = None
+    shared: tuple[SharedLayoutBuffer, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutReport:
-    """The whole document. interrupted: Ctrl-C ended the search, and this is the best it had found."""
+    """The whole document. interrupted: Ctrl-C ended the search, and this is the best layout so far."""
 
     provenance: Provenance
     instance: InstanceInfo
@@ -73,5 +73,5 @@ class LayoutReport:
 
 
 def layout_document(report: LayoutReport) -> dict[str, Any]:
-    """The document as JSON values."""
+    """Return the document as a JSON value."""
     return {"schema": SCHEMA, **plain(report)}

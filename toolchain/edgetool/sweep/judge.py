@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgetool.figure import in_text
-from edgetool.gate.limits import Budget, Of, judge_budgets
-from edgetool.gate.plain import as_given, duration, room
+from edgetool.gate.limits import MemoryBudget, Of, judge_budgets, memory_use, reported_budgets
+from edgetool.gate.text import as_given, duration, room
 from edgetool.report.document import Band, BudgetInfo
 from edgetool.sweep.metrics import Cause, Cost, Judged, Metrics, Quality
 from edgetool.sweep.spec import SweepLimits
@@ -14,7 +14,9 @@ from edgetool.sweep.spec import SweepLimits
 Reason = tuple[Cause, str]
 
 
-def violations(budgets: Sequence[Budget], used: Mapping[Of, int], *, exact: bool = True) -> dict[str, bool | None]:
+def violations(
+    budgets: Sequence[MemoryBudget], used: Mapping[Of, int], *, exact: bool = True
+) -> dict[str, bool | None]:
     """Of each budget, under its name ("violates_64kib"), whether what it is of is strictly larger.
 
     used: bytes of the arena, of RAM (the arena with the reserve) and of flash (the model with its reserve). exact:
@@ -25,18 +27,12 @@ def violations(budgets: Sequence[Budget], used: Mapping[Of, int], *, exact: bool
 
 def used_bytes(cost: Cost, limits: SweepLimits) -> dict[Of, int]:
     """The bytes that budgets are compared with; of an arena that is not known, what it is not below."""
-    arena = _arena_bytes(cost)
-    return {
-        "arena": arena,
-        "ram": arena + limits.reserve_bytes,
-        "flash": cost.model_bytes + limits.reserve_flash_bytes,
-    }
-
-
-def tracked(limits: SweepLimits) -> tuple[Budget, ...]:
-    """The budgets that are reported: the tracked ones, and the active one where it is none of them."""
-    active = limits.active_budget
-    return limits.budgets if active is None else (*limits.budgets, active)
+    return memory_use(
+        _arena_bytes(cost),
+        cost.model_bytes,
+        reserve_bytes=limits.reserve_bytes,
+        reserve_flash_bytes=limits.reserve_flash_bytes,
+    )
 
 
 def judge(metrics: Metrics, limits: SweepLimits) -> Judged:
@@ -56,7 +52,8 @@ def judge(metrics: Metrics, limits: SweepLimits) -> Judged:
 
 def budgets_of(cost: Cost, limits: SweepLimits) -> tuple[BudgetInfo, ...]:
     """Every budget once, and whether it is violated."""
-    return judge_budgets(tracked(limits), used_bytes(cost, limits), exact=cost.arena_bytes is not None)
+    budgets = reported_budgets(limits.budgets, limits.active_budget)
+    return judge_budgets(budgets, used_bytes(cost, limits), exact=cost.arena_bytes is not None)
 
 
 def _arena_bytes(cost: Cost) -> int:

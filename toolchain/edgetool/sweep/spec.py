@@ -28,7 +28,7 @@ from edgetool.convert.request import (
     PruningMethod,
 )
 from edgetool.errors import EdgetoolError, SettingsError, UsageError, did_you_mean, problems_as_error
-from edgetool.gate.limits import Budget, parse_budget, parse_percent
+from edgetool.gate.limits import MemoryBudget, parse_budget, parse_percent
 from edgetool.pipeline.output import check_readable, read_file
 from edgetool.pipeline.targets import is_path
 from edgetool.sweep.front import AXES
@@ -136,8 +136,8 @@ class SweepLimits:
     min_accuracy: 0 to 1. max_accuracy_loss: in percentage points against the float original.
     """
 
-    budgets: tuple[Budget, ...] = ()
-    active_budget: Budget | None = None
+    budgets: tuple[MemoryBudget, ...] = ()
+    active_budget: MemoryBudget | None = None
     reserve_bytes: int = 0
     reserve_flash_bytes: int = 0
     max_latency_ms: float | None = None

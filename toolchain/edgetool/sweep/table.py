@@ -22,11 +22,12 @@ from typing import Any
 
 from edgetool import __version__
 from edgetool.convert.request import INTEGER
+from edgetool.gate.limits import memory_use, reported_budgets
 from edgetool.report.document import SCHEMA, Band, Provenance
 from edgetool.report.json import plain
 from edgetool.sweep.front import AXES, Axis, front
 from edgetool.sweep.jobs import Outcome
-from edgetool.sweep.judge import judge, tracked, violations
+from edgetool.sweep.judge import judge, violations
 from edgetool.sweep.metrics import PRECISIONS, Cost, Metrics, Quality, Row, Variant
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import Entry, Store, SweepRecord, read_cost, read_left_alone, read_notes, read_quality
@@ -324,7 +325,7 @@ LIST_SEPARATOR = "; "
 
 def budget_columns(limits: SweepLimits) -> tuple[str, ...]:
     """The columns of the budgets: "violates_64kib"."""
-    return tuple(violations(tracked(limits), {"arena": 0, "ram": 0, "flash": 0}))
+    return tuple(violations(reported_budgets(limits.budgets, limits.active_budget), memory_use(0, 0)))
 
 
 def record_of_row(row: Row, budgets: Sequence[str]) -> dict[str, Any]:

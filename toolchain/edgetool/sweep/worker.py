@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 from edgetool import child
 from edgetool.child import ProcessLimits
 from edgetool.convert.convert import convert_model
-from edgetool.convert.quality import OutputComparison as Compared
-from edgetool.convert.quality import accuracy, compare_outputs
+from edgetool.convert.quality import OutputComparison, accuracy, compare_outputs
 from edgetool.convert.request import NORMALISATION, Conversion, ConvertRequest
 from edgetool.errors import ConversionError, InternalError, UsageError
 from edgetool.execute.run import DEFAULT_LIMITS
-from edgetool.gate.limits import Of
+from edgetool.gate.limits import Of, memory_use
 from edgetool.memory.problem import Effort
 from edgetool.model.reader import read_model
 from edgetool.model.types import Model
@@ -199,11 +198,9 @@ class MemoryUse:
 
     def used(self, *, reserve_bytes: int = 0, reserve_flash_bytes: int = 0) -> dict[Of, int]:
         """By what budgets are of: the arena, RAM with its reserve, flash with its reserve."""
-        return {
-            "arena": self.arena_bytes,
-            "ram": self.arena_bytes + reserve_bytes,
-            "flash": self.model_bytes + reserve_flash_bytes,
-        }
+        return memory_use(
+            self.arena_bytes, self.model_bytes, reserve_bytes=reserve_bytes, reserve_flash_bytes=reserve_flash_bytes
+        )
 
 
 def measured_memory(tflite: bytes, target: Target, *, seed: int = 0) -> MemoryUse:
@@ -326,7 +323,7 @@ def _run(
         ) from error
 
 
-def _check_finite(compared: tuple[Compared, ...], names: list[str]) -> None:
+def _check_finite(compared: tuple[OutputComparison, ...], names: list[str]) -> None:
     """Nothing is known of how far such outputs are off: not equal, and not a little."""
     for name, item in zip(names, compared, strict=True):
         if item.max_abs_error is None:
@@ -337,18 +334,18 @@ def _check_finite(compared: tuple[Compared, ...], names: list[str]) -> None:
             )
 
 
-def _is_equal(item: Compared) -> bool:
+def _is_equal(item: OutputComparison) -> bool:
     return item.max_abs_error == 0
 
 
-def _worst_sqnr_db(compared: tuple[Compared, ...]) -> float | None:
+def _worst_sqnr_db(compared: tuple[OutputComparison, ...]) -> float | None:
     """Of the outputs that differ; None where none does, or where one has noise and no signal."""
     differing = [item.sqnr_db for item in compared if not _is_equal(item)]
     known = [value for value in differing if value is not None]
     return min(known, default=None) if len(known) == len(differing) else None
 
 
-def _agreements(compared: tuple[Compared, ...], classes: tuple[bool, ...]) -> tuple[float | None, ...]:
+def _agreements(compared: tuple[OutputComparison, ...], classes: tuple[bool, ...]) -> tuple[float | None, ...]:
     """The share of samples with the same class, per output that can give classes."""
     return tuple(item.top1_agreement if may else None for item, may in zip(compared, classes, strict=True))
 

@@ -274,11 +274,11 @@ def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
     try:
         profile = _toml(text, where)
     except TargetError as error:
-        return (Finding("target-profile", "error", _sentence(error.what, error.fix), where),)
+        return (Finding("target-profile", _sentence(error.what, error.fix), where=where),)
     target, problems = _read_board(profile)
     if problems:
         return tuple(
-            Finding("target-profile", "error", _sentence(p.what, p.fix), f"{where}: {p.key}")
+            Finding("target-profile", _sentence(p.what, p.fix), where=f"{where}: {p.key}")
             for p in problems[: MAX_PROBLEMS + 1]
         )
     verified = {figure for source in target.sources if source.verified for figure in source.covers}
@@ -291,7 +291,7 @@ def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
     open_figures = [figure for figure in figures if figure not in verified]
     if not open_figures:
         return ()
-    return (Finding("unverified-profile", "note", f"no verified source for {', '.join(open_figures)}", where),)
+    return (Finding("unverified-profile", f"no verified source for {', '.join(open_figures)}", where=where),)
 
 
 @cache

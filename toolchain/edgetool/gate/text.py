@@ -1,4 +1,4 @@
-"""Text from files as plain visible characters, and figures as words: what every form of the judgement shares."""
+"""Text in messages: names from files as visible characters, and sizes and times with their units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 MESSAGE_LENGTH = 2000
 NAME_LENGTH = 200
 
-# Nothing to see, or it moves the text about: controls, formats (bidi), surrogates, private and unassigned characters,
-# line and paragraph separators, spaces other than the common one.
+# Categories of characters that are invisible or move other text: controls, formats (bidi), surrogates, private and
+# unassigned characters, line and paragraph separators, spaces other than U+0020.
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 
 
 def visible(text: str, limit: int = MESSAGE_LENGTH) -> str:
-    r"""The text in one line of characters that show; others as \x1b, \u202e; the middle of a long one cut."""
+    r"""Return the text as one line of visible characters.
+
+    Other characters are escaped, as in \x1b or \u202e, and a longer text loses its middle.
+    """
     safe = "".join(c if c == " " or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
     if len(safe) <= limit:
         return safe
@@ -32,13 +35,13 @@ def _escaped(character: str) -> str:
 
 
 def exact(value: float | int, unit: str | None) -> str:
-    """1,234 B; 59.4 ms; 3.1 %; as it stands in a message."""
+    """Return a value with its unit: 1,234 B; 59.4 ms; 3.1 %."""
     number = f"{value:,}" if isinstance(value, int) else in_text(value)
     return f"{number} {unit}" if unit else number
 
 
 def short_size(size: float | int) -> str:
-    """18.2 KiB; 0 B."""
+    """Return a size in the unit that reads best, to three digits: 18.2 KiB; 0 B."""
     for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if abs(size) >= scale:
             return f"{in_text(size / scale)} {unit}"
@@ -46,31 +49,31 @@ def short_size(size: float | int) -> str:
 
 
 def room(name: str, size_bytes: int, reserve_bytes: int) -> str:
-    """What a memory offers, in words."""
+    """Return how much of a memory is available after the reserve, in words."""
     if not reserve_bytes:
         return f"{name} has {size_bytes:,} B"
-    left = max(0, size_bytes - reserve_bytes)
-    return f"{name} has {left:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
+    available = max(0, size_bytes - reserve_bytes)
+    return f"{name} has {available:,} B available ({size_bytes:,} B minus {reserve_bytes:,} B reserved)"
 
 
 def percent(part: float | int, whole: float | int) -> str:
-    """2.9 %; nothing for a whole of nothing."""
+    """Return a share to three digits: 2.9 %; an empty text if the whole is 0."""
     return f"{in_text(100 * part / whole)} %" if whole else ""
 
 
 def sentence(parts: Iterable[str]) -> str:
-    """The parts as one text, separated by semicolons."""
+    """Join the parts that are not empty with semicolons."""
     return "; ".join(part for part in parts if part)
 
 
 def duration(ms: float) -> str:
-    """A time in the unit that reads best, to three digits: 1.2 s, 24 ms, 350 us."""
+    """Return a time in the unit that reads best, to three digits: 1.2 s, 24 ms, 350 us."""
     value, unit = _scaled(ms)
     return exact(value, unit)
 
 
 def as_given(ms: float) -> str:
-    """A time that somebody wrote, with all its digits: 334.9 ms."""
+    """Return a time that the user specified, with all its digits: 334.9 ms."""
     value, unit = _scaled(ms)
     return f"{value:.9g} {unit}"
 

@@ -1,8 +1,6 @@
-"""What is to be said of a judged model, the gravest first: what every form of the judgement begins with.
+"""The messages of judged models, the most severe first, and the shares of memory that the models use.
 
-What each rule asks, in a sentence, and which findings it stands for.
-
-The share of memory that each model uses on each target, as a matrix.
+Every form of the judgement (text, GitHub, JUnit, markdown, SARIF) prints these.
 """
 
 from __future__ import annotations
@@ -10,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetool.gate.plain import NAME_LENGTH, visible
+from edgetool.gate.text import NAME_LENGTH, duration, short_size, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgetool.report.document import FindingInfo, GateInfo, JudgementInfo, Report
 
-# Findings that say again what a judgement says, and that judgement.
+# Findings that repeat a judgement, and the rule of that judgement.
 JUDGED_AS = {
     "arena-too-large": "arena",
     "model-too-large": "flash",
@@ -25,9 +23,10 @@ JUDGED_AS = {
     "custom-operator": "operators",
     "arena-lower-bound": "arena-known",
 }
-# Notes on which nothing depends in TFLM: CI services do not show them.
+# Notes on details that TFLM ignores: CI services do not show them.
 NOT_ANNOTATED = frozenset(["quantized-dimension", "unnamed-tensors", "shared-names", "empty-tensors"])
-RULES = {
+# What each rule requires: all rules of judgements, and the findings of which a requirement can be stated.
+REQUIREMENTS = {
     "accuracy": "Quantization costs no more accuracy than allowed.",
     "active-budget": "The memory that the active budget applies to does not exceed it.",
     "arena": "The arena fits in its memory region after subtracting the reserve.",
@@ -46,34 +45,47 @@ RULES = {
 }
 
 
-def asked(rule: str) -> str:
-    """What the rule asks; a finding's rule says itself what it found."""
-    return RULES.get(rule, f"edgetool finding '{rule}'; each result explains it.")
+def requirement(rule: str) -> str:
+    """Return what a rule requires, in a sentence."""
+    return REQUIREMENTS.get(rule, f"edgetool finding '{rule}'; each result explains it.")
 
+
+# Short reasons for failed judgements without a figure, by rule.
+SHORT_REASONS = {
+    "arena-known": "arena not fully known",
+    "arena-too-large": "arena exceeds 32 bits",
+    "kernel-refuses": "a kernel rejects the model",
+    "kernel-gives-up": "a kernel does not write its output",
+    "operator-type-not-in-runtime": "tensor types not supported",
+    "operator-limit-in-runtime": "a limit of a kernel is exceeded",
+    "operator-scales-in-runtime": "scales not supported",
+}
+OPERATORS_NAMED = 2  # unsupported operators in a short reason
 
 LEVELS = ("error", "warning", "note")
 
 
 def gate_of(report: Report) -> GateInfo:
-    """The judgement. Raises ValueError for a report that has none."""
+    """Return the judgement. Raises ValueError for a report without one."""
     if report.check is None:
         raise ValueError(f"the report of {report.model.name!r} contains no check")
     return report.check
 
 
 def subject(report: Report) -> str:
-    """ "models/kws.tflite on nucleo-l4r5zi", as visible characters."""
+    """Return model and target as visible characters: "models/kws.tflite on nucleo-l4r5zi"."""
     path = visible(gate_of(report).path, NAME_LENGTH)
     return path if report.target is None else f"{path} on {visible(report.target.name, NAME_LENGTH)}"
 
 
-def said(report: Report) -> tuple[JudgementInfo, ...]:
-    """What was not passed, or only with a warning, and the findings: errors, then warnings, then notes."""
-    return tuple(sorted((*to_tell(report), *findings(report)), key=lambda item: LEVELS.index(item.level)))
+def messages(report: Report) -> tuple[JudgementInfo, ...]:
+    """Return the judgements that did not simply pass, and the findings: errors, then warnings, then notes."""
+    items = (*_open_judgements(report), *finding_messages(report))
+    return tuple(sorted(items, key=lambda item: LEVELS.index(item.level)))
 
 
-def to_tell(report: Report) -> tuple[JudgementInfo, ...]:
-    """The judgements to tell of. What cannot be judged rejects nothing: it is a warning at most."""
+def _open_judgements(report: Report) -> tuple[JudgementInfo, ...]:
+    """Return the judgements that failed, warn or could not be made; one that could not be made is at most a warning."""
     return tuple(
         item if item.passed is False or item.level != "error" else replace(item, level="warning")
         for item in gate_of(report).judgements
@@ -81,32 +93,35 @@ def to_tell(report: Report) -> tuple[JudgementInfo, ...]:
     )
 
 
-def findings(report: Report) -> tuple[JudgementInfo, ...]:
-    """The findings that no judgement repeats, in the form of one."""
+def finding_messages(report: Report) -> tuple[JudgementInfo, ...]:
+    """Return the findings that no judgement repeats, in the form of judgements."""
     from edgetool.report.document import JudgementInfo
 
-    known = {None, "", report.target.name if report.target else None}  # the target is named beside each message
+    named_elsewhere = {None, "", report.target.name if report.target else None}  # the target is beside each message
     return tuple(
         JudgementInfo(
-            item.rule, False, item.level, item.message if item.where in known else f"{item.where}: {item.message}"
+            item.rule,
+            False,
+            item.level,
+            item.message if item.where in named_elsewhere else f"{item.where}: {item.message}",
         )
-        for item in unjudged(report)
+        for item in unjudged_findings(report)
     )
 
 
-def unjudged(report: Report) -> tuple[FindingInfo, ...]:
-    """The findings that no judgement repeats."""
+def unjudged_findings(report: Report) -> tuple[FindingInfo, ...]:
+    """Return the findings that no judgement repeats."""
     judged = {item.rule for item in gate_of(report).judgements}
     return tuple(item for item in report.findings if not {item.rule, JUDGED_AS.get(item.rule)} & judged)
 
 
-def annotated(item: JudgementInfo) -> bool:
-    """Whether CI services show it: all but notes on which nothing depends."""
+def is_annotated(item: JudgementInfo) -> bool:
+    """Return whether CI services show a message: all but notes on details that TFLM ignores."""
     return item.level != "note" or item.rule not in NOT_ANNOTATED
 
 
-def told(item: JudgementInfo) -> tuple[str, ...]:
-    """The message, what sets the value, and what would help: a line each."""
+def message_lines(item: JudgementInfo) -> tuple[str, ...]:
+    """Return the message, its causes and its suggestions, a line each."""
     return (
         visible(item.message),
         *(f"cause: {visible(cause)}" for cause in item.causes),
@@ -114,19 +129,47 @@ def told(item: JudgementInfo) -> tuple[str, ...]:
     )
 
 
-def by_gravity(reports: Sequence[Report]) -> tuple[tuple[Report, JudgementInfo], ...]:
-    """Everything said of all models: errors first, and of one level the first of each model before any second."""
+def short_reasons(
+    failed: Sequence[JudgementInfo], *, is_lower_bound: bool, unsupported: Sequence[str]
+) -> tuple[str, ...]:
+    """Return a phrase for each failed judgement, except those that follow from an unsupported operator.
+
+    is_lower_bound: the arena is one. unsupported: the names of the unsupported operators.
+    """
+    at_least = "at least " if is_lower_bound else ""
+    reasons = []
+    for item in failed:
+        if item.rule == "arena":
+            reasons.append(f"arena: {at_least}{short_size(item.over or 0)} too large")
+        elif item.rule == "flash":
+            reasons.append(f"model: {short_size(item.over or 0)} too large for the flash")
+        elif item.rule == "max-arena":
+            reasons.append(f"arena: {at_least}{short_size(item.over or 0)} over the limit")
+        elif item.rule == "max-latency":
+            over = item.over
+            reasons.append("latency: unknown" if over is None else f"latency: {duration(over)} over the limit")
+        elif item.rule == "operators":
+            rest = len(unsupported) - OPERATORS_NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            reasons.append(f"operator {', '.join(unsupported[:OPERATORS_NAMED])}{more} not in TFLM")
+        elif item.rule != "arena-known" or not unsupported:
+            reasons.append(SHORT_REASONS.get(item.rule, item.rule.replace("-", " ")))
+    return tuple(dict.fromkeys(reasons))
+
+
+def by_severity(reports: Sequence[Report]) -> tuple[tuple[Report, JudgementInfo], ...]:
+    """Return the messages of all models: errors first, and of one level, the first of each model before any second."""
     items = []
     for place, report in enumerate(reports):
         seen = dict.fromkeys(LEVELS, 0)
-        for item in filter(annotated, said(report)):
+        for item in filter(is_annotated, messages(report)):
             items.append(((LEVELS.index(item.level), seen[item.level], place), report, item))
             seen[item.level] += 1
     return tuple((report, item) for _, report, item in sorted(items, key=lambda entry: entry[0]))
 
 
 def count_line(reports: Sequence[Report]) -> str:
-    """How many pass, in a sentence."""
+    """Return how many models pass, in a sentence."""
     failed = sum(not gate_of(report).passed for report in reports)
     if failed:
         return f"edgetool check: {failed} of {len(reports)} failed"
@@ -159,18 +202,18 @@ class Matrix:
 
 
 def usage(report: Report) -> Usage:
-    """Return the shares against the limits that were checked, which are the memories less what is reserved."""
+    """Return the shares of the limits that were checked, which are the memories minus the reserves."""
     return Usage(_share(report, "arena"), _share(report, "flash"), gate_of(report).passed)
 
 
 def usage_matrix(reports: Sequence[Report]) -> Matrix:
-    """Return the matrix; several targets of one name are told apart by their order."""
+    """Return the matrix; targets with the same name are distinguished by their order."""
     rows: dict[str, dict[tuple[str, int], Usage]] = {}
     columns: dict[tuple[str, int], None] = {}
     for report in reports:
         row = rows.setdefault(gate_of(report).path, {})
         name = "-" if report.target is None else report.target.name
-        column = (name, sum(known == name for known, _ in row))
+        column = (name, sum(other == name for other, _ in row))
         row[column] = usage(report)
         columns[column] = None
     cells = tuple(tuple(row.get(column) for column in columns) for row in rows.values())
@@ -178,15 +221,15 @@ def usage_matrix(reports: Sequence[Report]) -> Matrix:
 
 
 def _share(report: Report, rule: str) -> str:
-    """In whole percent, so that 100 % is neither rounded up nor down to."""
+    """Return whole percent; nothing is rounded to 100 %."""
     item = next((item for item in gate_of(report).judgements if item.rule == rule), None)
     if item is None or item.value is None or item.limit is None:
         return NO_LIMIT
     if (item.value > item.limit and 200 * item.value < 201 * item.limit) or item.limit <= 0:
         return ">100 %"
     is_lower_bound = rule == "arena" and report.arena is not None and report.arena.is_lower_bound
-    least = ">=" if is_lower_bound else ""
+    bound = ">=" if is_lower_bound else ""
     share = 100 * item.value / item.limit
-    if 0 < share < 0.5 and not least:
+    if 0 < share < 0.5 and not bound:
         return "<1 %"
-    return "<100 %" if 99.5 <= share < 100 and not least else f"{least}{share:.0f} %"
+    return "<100 %" if 99.5 <= share < 100 and not bound else f"{bound}{share:.0f} %"

@@ -1,3 +1,5 @@
+"""Text in messages: visible characters, and figures with their units."""
+
 from __future__ import annotations
 
 import unicodedata
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.figure import in_text
-from edgetool.gate.plain import exact, percent, short_size, visible
+from edgetool.gate.text import exact, percent, short_size, visible
 from tests.gate.judged import hostile
 
 

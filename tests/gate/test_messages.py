@@ -1,4 +1,4 @@
-""""""
+"""The messages of judged models: their order, and the shares of memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.gate import github, junit, markdown, sarif
-from edgetool.gate.said import LEVELS, Usage, by_gravity, count_line, said, usage, usage_matrix
+from edgetool.gate.messages import LEVELS, Usage, by_severity, count_line, messages, usage, usage_matrix
 from edgetool.report.document import FindingInfo
 from tests.gate.judged import FAILS, FITS, MODEL_FITS, PASSES, TOO_LARGE, TOO_SLOW, hostile_reports, judged
 
@@ -17,28 +17,31 @@ NOTE = FindingInfo("unverified-profile", "note", "not checked: clock", "nucleo-l
 
 
 def test_errors_come_first_and_what_cannot_be_judged_rejects_nothing() -> None:
-    assert [(item.rule, item.level) for item in said(FAILS)] == [
+    assert [(item.rule, item.level) for item in messages(FAILS)] == [
         ("arena", "error"), ("max-latency", "error"), ("accuracy", "warning"), ("active-budget", "note"),
         ("unverified-profile", "note"),
     ]  # fmt: skip
-    assert [item.message for item in said(PASSES)] == ["not checked: clock"]
+    assert [item.message for item in messages(PASSES)] == ["not checked: clock"]
 
 
-def test_what_passed_with_a_warning_is_told() -> None:
+def test_what_passed_with_a_warning_is_printed() -> None:
     close = replace(TOO_SLOW, passed=True, level="warning")
-    assert [item.rule for item in said(judged(FITS, close, findings=()))] == ["max-latency"]
+    assert [item.rule for item in messages(judged(FITS, close, findings=()))] == ["max-latency"]
 
 
 @pytest.mark.parametrize("rule", ["arena", "arena-too-large"])
-def test_a_finding_that_a_judgement_repeats_is_said_once(rule: str) -> None:
+def test_a_finding_that_a_judgement_repeats_is_printed_once(rule: str) -> None:
     again = FindingInfo(rule, "error", "the same in other words", None)
-    assert [item.rule for item in said(judged(TOO_LARGE, findings=(again, NOTE)))] == ["arena", "unverified-profile"]
-    assert [item.rule for item in said(judged(TOO_SLOW, findings=(again, NOTE)))][:2] == ["max-latency", rule]
+    assert [item.rule for item in messages(judged(TOO_LARGE, findings=(again, NOTE)))] == [
+        "arena",
+        "unverified-profile",
+    ]
+    assert [item.rule for item in messages(judged(TOO_SLOW, findings=(again, NOTE)))][:2] == ["max-latency", rule]
 
 
 def test_each_model_has_its_first_failure_before_any_second() -> None:
     small = judged(TOO_SLOW, path="small.tflite", findings=())
-    order = [(report.check and report.check.path, item.rule) for report, item in by_gravity((FAILS, small))]
+    order = [(report.check and report.check.path, item.rule) for report, item in by_severity((FAILS, small))]
     assert order[:3] == [
         ("models/vww_96_int8.tflite", "arena"), ("small.tflite", "max-latency"),
         ("models/vww_96_int8.tflite", "max-latency"),
@@ -47,8 +50,8 @@ def test_each_model_has_its_first_failure_before_any_second() -> None:
 
 @given(st.lists(hostile_reports(), max_size=3))
 def test_nothing_is_lost_in_the_order(reports: list) -> None:  # type: ignore[type-arg]
-    items = by_gravity(reports)
-    assert len(items) == sum(len(said(report)) for report in reports)
+    items = by_severity(reports)
+    assert len(items) == sum(len(messages(report)) for report in reports)
     ranks = [LEVELS.index(item.level) for _, item in items]
     assert ranks == sorted(ranks)
 
