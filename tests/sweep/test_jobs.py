@@ -358,7 +358,7 @@ def test_keys_stay_as_they_are() -> None:
 
 def test_keys_are_those_of_every_process() -> None:
     call = "t.chain(t.BUILT, t.BUILT_VARIANT, t.BUILT_FILES)"
-    code = f"from tests.sweep import test_chain as t; print([job.key for job in {call}])"
+    code = f"from tests.sweep import test_jobs as t; print([job.key for job in {call}])"
     printed = {
         subprocess.run(
             [sys.executable, "-c", code],
