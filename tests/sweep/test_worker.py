@@ -26,9 +26,9 @@ from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.quality import classifies, measure_quality, run_quantized
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.report.json import plain
-from edgetool.sweep.executor import do
+from edgetool.sweep.executor import run_job
 from edgetool.sweep.front import sqnr_of
-from edgetool.sweep.jobs import Chains, Content, InputFile, Job, Outcome, Task
+from edgetool.sweep.jobs import Content, InputFile, Job, Outcome, PreparedJob, VariantJobs
 from edgetool.sweep.metrics import Quality, Variant
 from edgetool.sweep.run import snapshot
 from edgetool.sweep.spec import Builder, FineTune, Pruning, SweepSpec, TargetSpec
@@ -62,7 +62,7 @@ def done(job: Job, before: Mapping[str, Outcome]) -> Outcome:
         else Content(item.blob, "", data=before[item.key].blobs[item.blob])
         for role, item in job.inputs.items()
     }
-    outcome = do(Task(job, contents, 300.0))
+    outcome = run_job(PreparedJob(job, contents, 300.0))
     assert json.loads(json.dumps(outcome.value, allow_nan=False)) == outcome.value
     return outcome
 
@@ -79,7 +79,7 @@ def test_a_pruned_variant_costs_what_convert_says_of_the_same_model(tiny: Path, 
         tiny / "calibration.npz",
         tiny / "evaluation.npz",
     )
-    chains = Chains(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
     jobs = {job.kind: job for job in chains.of(Variant((), 0.5, "int8", "small"))}
     outcomes: dict[str, Outcome] = {}
     for job in jobs.values():
@@ -120,7 +120,7 @@ def test_a_builder_is_called_with_the_variants_parameters_beside_its_files(tiny:
     parameters = (("width", (3, 5)), ("side", (6, 8)))
     builder = Builder(tiny / "model.py", "model", "build", (tiny / "helpers.py",), parameters)
     spec = SweepSpec("built", None, builder, ("int8",), (TARGET,), trust_model_code=True)
-    chains = Chains(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
     build, reference, *_ = chains.of(Variant((("width", 5), ("side", 6)), 0.0, "int8", "small"))
     outcome = done(build, {})
     assert (outcome.reason, list(outcome.blobs)) == (None, ["model.keras"])
@@ -133,7 +133,7 @@ def job(tiny: Path, tmp_path: Path) -> Job:
     """An analysis of a file that is none of a model."""
     (tmp_path / "m.h5").write_bytes(b"no model")
     spec = SweepSpec("s", tmp_path / "m.h5", None, ("int8",), (TARGET,))
-    chains = Chains(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
     return chains.of(Variant((), 0.0, "int8", "small"))[0]
 
 
@@ -152,7 +152,7 @@ def test_a_worker_with_other_packages_does_nothing(job: Job) -> None:
 
 def test_a_worker_that_knows_another_target_refuses(job: Job, tiny: Path, tmp_path: Path) -> None:
     spec = SweepSpec("s", tmp_path / "m.h5", None, ("int8",), (TARGET,))
-    chains = Chains(spec, snapshot(spec, tmp_path / "again"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "again"), installed_versions())
     analyse = chains.of(Variant((), 0.0, "int8", "small"))[-1]
     other = replace(analyse, inputs={}, request={**analyse.request, "target_sha256": "0" * 64})
     with pytest.raises(UsageError, match="target nucleo-l4r5zi here differs from"):
