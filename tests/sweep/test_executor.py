@@ -1,4 +1,4 @@
-""""""
+"""The local pool, and the estimate of the time that is left."""
 
 from __future__ import annotations
 

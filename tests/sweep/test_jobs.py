@@ -1,4 +1,4 @@
-""""""
+"""The queue of jobs, the jobs of variants, and their keys."""
 
 from __future__ import annotations
 

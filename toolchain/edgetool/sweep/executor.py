@@ -155,7 +155,7 @@ class JobRunner:
 
         Args:
             descriptions: what each job does, by key.
-            unproposed: number of jobs still to be proposed, as a multiple of the known ones, for the time left.
+            unproposed: number of jobs still to be proposed, as a multiple of those in the queue.
 
         Raises EdgetoolError for an error that no variant causes (data that does not fit, a full disk, a lost cluster);
         all outcomes that arrived before it are recorded.
@@ -200,12 +200,12 @@ class JobRunner:
         now, jobs, states = self._clock(), self._jobs, self._jobs.states
         running = [(jobs.job(key).kind, now - started) for key, started in self._started.items()]
         each = seconds_by_kind(self._finished, running)
-        known = len(jobs)
+        queued = len(jobs)
         waiting = {kind: jobs.waiting_kinds[kind] + unproposed * count for kind, count in jobs.kinds.items()}
         self._on_progress(
             SweepProgress(
                 done=states["done"] + states["failed"] + states["skipped"],
-                total=known + round(known * unproposed),
+                total=queued + round(queued * unproposed),
                 failed=states["failed"],
                 running=tuple(descriptions[key] for key in self._started),
                 seconds_left=None if each is None else seconds_left(each, waiting, running, self._pool.capacity),

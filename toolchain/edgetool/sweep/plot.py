@@ -557,16 +557,16 @@ def divided_lines(
 def _set_scale(axes: Any, direction: Direction, scale: Scale, limits: tuple[float, float]) -> None:
     from matplotlib import ticker
 
-    own = axes.xaxis if direction == "x" else axes.yaxis
+    ticks = axes.xaxis if direction == "x" else axes.yaxis
     if scale.is_log:
         axes.set(**{f"{direction}scale": "log"})
         wide = limits[1] / limits[0] > 100
-        own.set_major_locator(ticker.LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=12))
-        own.set_minor_locator(ticker.LogLocator(subs=range(2, 10), numticks=12) if wide else ticker.NullLocator())
-        own.set_minor_formatter(ticker.NullFormatter())
+        ticks.set_major_locator(ticker.LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=12))
+        ticks.set_minor_locator(ticker.LogLocator(subs=range(2, 10), numticks=12) if wide else ticker.NullLocator())
+        ticks.set_minor_formatter(ticker.NullFormatter())
     else:
-        own.set_major_locator(ticker.MaxNLocator(nbins=6, steps=(1, 2, 2.5, 5, 10)))
-    own.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
+        ticks.set_major_locator(ticker.MaxNLocator(nbins=6, steps=(1, 2, 2.5, 5, 10)))
+    ticks.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
     axes.set(**{f"{direction}lim": limits})
 
 
