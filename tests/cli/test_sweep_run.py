@@ -16,8 +16,8 @@ from edgetool.errors import ClusterError
 from edgetool.report.document import QuantizationInfo
 from edgetool.report.json import plain
 from edgetool.sweep import run as library
-from edgetool.sweep.executor import Advance
-from edgetool.sweep.jobs import Outcome, Task
+from edgetool.sweep.executor import SweepProgress
+from edgetool.sweep.jobs import Outcome, PreparedJob
 from tests.cli.sweeps import cost, quality, sweep
 
 pytestmark = pytest.mark.skipif(
@@ -34,13 +34,13 @@ max_latency = "100ms"
 
 
 class Work:
-    """Stands for edgetool.sweep.executor.do; fails what `fails` says, with that reason."""
+    """Stands for edgetool.sweep.executor.run_job; fails what `fails` says, with that reason."""
 
-    def __init__(self, fails: Callable[[Task], str | None] = lambda task: None) -> None:
+    def __init__(self, fails: Callable[[PreparedJob], str | None] = lambda task: None) -> None:
         self.kinds: list[str] = []
         self.fails = fails
 
-    def __call__(self, task: Task, **others: Any) -> Outcome:
+    def __call__(self, task: PreparedJob, **others: Any) -> Outcome:
         job = task.job
         self.kinds.append(job.kind)
         reason = self.fails(task)
@@ -67,7 +67,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def instead(monkeypatch: pytest.MonkeyPatch, work: Callable[..., Outcome]) -> None:
     """Do jobs by this function."""
-    monkeypatch.setattr(library, "run_sweep", functools.partial(library.run_sweep, do=work))
+    monkeypatch.setattr(library, "run_sweep", functools.partial(library.run_sweep, run=work))
 
 
 def test_it_shows_table_and_summary_and_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_where_all_fail_it_exits_with_4(monkeypatch: pytest.MonkeyPatch, form: t
 
 
 def test_where_the_cluster_goes_away_it_exits_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(task: Task, **others: Any) -> Outcome:
+    def gone(task: PreparedJob, **others: Any) -> Outcome:
         raise ClusterError("lost the connection to the scheduler", where="tcp://host:1")
 
     instead(monkeypatch, gone)
@@ -134,7 +134,7 @@ def test_where_the_cluster_goes_away_it_exits_with_4(monkeypatch: pytest.MonkeyP
 def test_an_interruption_says_that_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch, signal: type[BaseException]
 ) -> None:
-    def stopped(task: Task, **others: Any) -> Outcome:
+    def stopped(task: PreparedJob, **others: Any) -> Outcome:
         if task.job.kind == "convert":
             raise signal
         return Work()(task)
@@ -160,7 +160,7 @@ def test_progress_is_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_advance_is_what_the_library_tells() -> None:
     spec = {"done", "total", "failed", "running", "seconds_left"}
-    assert set(Advance.__dataclass_fields__) == spec
+    assert set(SweepProgress.__dataclass_fields__) == spec
 
 
 def test_bad_files_are_one_line_and_leave_no_store(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from edgetool.cli.sweep_pareto import pareto_view
 from edgetool.cli.sweep_run import progress_text, time_text
 from edgetool.cli.view_sweep import numbers_text, savings, sweep_view, variant_text
 from edgetool.report.document import Band
-from edgetool.sweep.executor import Advance
+from edgetool.sweep.executor import SweepProgress
 from edgetool.sweep.front import AXES
 from edgetool.sweep.metrics import Metrics, Row
 from edgetool.sweep.spec import SweepLimits
@@ -305,11 +305,11 @@ def test_equal_outputs_make_no_step_in_sqnr() -> None:
 
 
 def test_progress_in_words() -> None:
-    assert progress_text(Advance(12, 36, 1, ("converting p25 int8",), 170.0)) == (
+    assert progress_text(SweepProgress(12, 36, 1, ("converting p25 int8",), 170.0)) == (
         "12/36 jobs, 1 failed, about 3 min left: converting p25 int8"
     )
-    assert progress_text(Advance(0, 36, 0, ("a", "b"), None)) == "0/36 jobs: a, b"
-    assert progress_text(Advance(36, 36, 0, (), 0.0)) == "36/36 jobs"
+    assert progress_text(SweepProgress(0, 36, 0, ("a", "b"), None)) == "0/36 jobs: a, b"
+    assert progress_text(SweepProgress(36, 36, 0, (), 0.0)) == "36/36 jobs"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_progress_in_words() -> None:
 def test_a_narrow_line_names_a_job_as_a_whole_or_not(columns: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     running = ("convert level 0.25, int8", "prune level 0.5")
-    assert progress_text(Advance(12, 36, 0, running, 170.0)) == said
+    assert progress_text(SweepProgress(12, 36, 0, running, 170.0)) == said
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -334,7 +334,7 @@ def test_a_narrow_line_names_a_job_as_a_whole_or_not(columns: int, said: str, mo
 def test_progress_is_one_line(running: str, columns: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
-        shown = progress_text(Advance(1, 2, 0, (running,), 1e6))
+        shown = progress_text(SweepProgress(1, 2, 0, (running,), 1e6))
         assert len(shown) <= columns - 10
         assert shown.isprintable()
 

@@ -1,4 +1,4 @@
-"""What stands for sweep.work.do where tests ask how jobs are run, not what they do."""
+"""What stands for sweep.executor.run_job where tests ask how jobs are run, not what they do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from edgetool.errors import CalibrationError, InternalError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.report.json import plain
-from edgetool.sweep.jobs import Content, Outcome, Task
+from edgetool.sweep.jobs import Content, Outcome, PreparedJob
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.spec import Pruning, SweepSpec, TargetSpec
 from tests.sweep.made_rows import QUANTIZATION, metrics
@@ -41,7 +41,7 @@ def spec_of(folder: Path, **changes: object) -> SweepSpec:
 
 
 def do(
-    task: Task,
+    task: PreparedJob,
     *,
     on_start: Callable[[Callable[[], None]], None] | None = None,
     log: Path | None = None,
@@ -115,5 +115,5 @@ if __name__ == "__main__":
         spec_of(Path(sys.argv[1])),
         Path(sys.argv[1]) / sys.argv[2],
         jobs=2,
-        do=partial(do, log=Path(sys.argv[1]) / "log", seconds=0.01),
+        run=partial(do, log=Path(sys.argv[1]) / "log", seconds=0.01),
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import operator
 import os
 import signal
 import socket
@@ -19,8 +20,8 @@ import pytest
 
 from edgetool.errors import CalibrationError, ClusterError, InternalError, UsageError
 from edgetool.pipeline.convert import hash_of_path
-from edgetool.sweep.executor import KEPT_CONTENTS, ClusterPool, Pool
-from edgetool.sweep.jobs import Content, Job, Outcome, Task
+from edgetool.sweep.executor import KEPT_CONTENTS, ClusterPool, JobPool
+from edgetool.sweep.jobs import Content, Job, Outcome, PreparedJob
 from edgetool.sweep.run import run_sweep
 from edgetool.sweep.store import open_store
 from edgetool.sweep.table import rows
@@ -70,11 +71,11 @@ def started(log: Path, *arguments: str, **environment: str) -> Iterator[subproce
             process.kill()
 
 
-def task(key: str, kind: str = "analyse", **contents: Content) -> Task:
-    return Task(Job(key, kind, {"name": [1, None]}, {}), contents, 60.0)  # type: ignore[arg-type]
+def task(key: str, kind: str = "analyse", **contents: Content) -> PreparedJob:
+    return PreparedJob(Job(key, kind, {"name": [1, None]}, {}), contents, 60.0)  # type: ignore[arg-type]
 
 
-def ended_of(pool: Pool, count: int) -> dict[str, Outcome]:
+def ended_of(pool: JobPool, count: int) -> dict[str, Outcome]:
     """The outcomes of so many tasks."""
     deadline, ended = time.monotonic() + 60, {}
     while len(ended) < count:
@@ -98,7 +99,7 @@ def test_tasks_arrive_whole_and_end_as_they_do_locally(address: str, tmp_path: P
         "large": Content("large", hashlib.sha256(bytes(20_000_000)).hexdigest(), data=bytes(20_000_000)),
     }
     tasks = [task(f"{number:06x}", "convert", **contents) for number in range(5)]
-    with ClusterPool(address, do=fake_work.do) as pool:
+    with ClusterPool(address, run=fake_work.do) as pool:
         assert pool.capacity >= 2
         for item in tasks:
             pool.submit(item)
@@ -111,7 +112,7 @@ def test_a_content_is_sent_once_and_not_kept_for_ever(cluster: Any, address: str
     def content(text: str) -> Content:
         return Content("blob", hashlib.sha256(text.encode()).hexdigest(), data=text.encode())
 
-    with ClusterPool(address, do=fake_work.do) as pool:
+    with ClusterPool(address, run=fake_work.do) as pool:
         for number in range(KEPT_CONTENTS + 8):
             pool.submit(task(f"{number:06x}", shared=content("shared"), own=content(str(number))))
         ended_of(pool, KEPT_CONTENTS + 8)
@@ -125,9 +126,9 @@ def test_a_sweep_on_a_cluster_gives_the_table_of_a_local_one(
     address: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spec = spec_of(tmp_path)
-    result = run_sweep(spec, tmp_path / "cluster.sqlite", scheduler=address, do=partial(fake_work.do))
+    result = run_sweep(spec, tmp_path / "cluster.sqlite", scheduler=address, run=partial(fake_work.do))
     assert (result.computed, result.failed) == (52, 0)
-    run_sweep(spec, tmp_path / "local.sqlite", jobs=2, do=fake_work.do)
+    run_sweep(spec, tmp_path / "local.sqlite", jobs=2, run=fake_work.do)
     assert_same(tmp_path / "cluster.sqlite", tmp_path / "local.sqlite")
     assert capfd.readouterr() == ("", "")
 
@@ -155,20 +156,20 @@ def test_a_worker_that_is_killed_in_the_middle_is_survived(cluster: Any, address
     killer.start()
     spec = spec_of(tmp_path)
     do = partial(fake_work.do, log=log, seconds=0.05)
-    result = run_sweep(spec, tmp_path / "cluster.sqlite", scheduler=address, do=do)
+    result = run_sweep(spec, tmp_path / "cluster.sqlite", scheduler=address, run=do)
     killer.join()
     assert (result.computed, result.failed) == (52, 0)
     begun = Counter(key for key, _, _ in lines(log))
     assert len(begun) == 52
     assert 1 <= sum(begun.values()) - 52 <= 3  # what ran there, or was there and not yet fetched
     assert len({pid for _, _, pid in lines(log)}) >= 2
-    run_sweep(spec, tmp_path / "local.sqlite", jobs=2, do=fake_work.do)
+    run_sweep(spec, tmp_path / "local.sqlite", jobs=2, run=fake_work.do)
     assert_same(tmp_path / "cluster.sqlite", tmp_path / "local.sqlite")
 
 
 def test_a_job_that_kills_its_workers_has_failed(cluster: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
-    with ClusterPool(address, do=partial(fake_work.do, deadly="prune")) as pool:
+    with ClusterPool(address, run=partial(fake_work.do, deadly="prune")) as pool:
         pool.submit(task("00000a", "prune"))
         assert ended_of(pool, 1)["00000a"].reason == "1 cluster worker crashed while running it"
         pool.submit(task("00000b"))
@@ -176,7 +177,7 @@ def test_a_job_that_kills_its_workers_has_failed(cluster: Any, address: str, mon
 
 
 def test_what_a_task_raises_is_raised_where_it_is_awaited(address: str) -> None:
-    with ClusterPool(address, do=partial(fake_work.do, refusing="prune")) as pool:
+    with ClusterPool(address, run=partial(fake_work.do, refusing="prune")) as pool:
         pool.submit(task("00000a", "prune"))
         with pytest.raises(CalibrationError, match="has no samples") as raised:
             pool.wait(30)
@@ -190,9 +191,27 @@ def test_what_a_task_raises_is_raised_where_it_is_awaited(address: str) -> None:
             pool.wait(30)
 
 
+class Foreign:
+    """An outcome of another version of edgetool: what it is made of is not here."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.attrgetter("of_another_version"), (None,)
+
+
+def foreign(task: PreparedJob, **_: object) -> Any:
+    return Foreign()
+
+
+def test_an_outcome_that_is_not_known_here_is_told_of(address: str) -> None:
+    with ClusterPool(address, run=foreign) as pool:
+        pool.submit(task("00000a"))
+        with pytest.raises(UsageError, match="has a different version"):
+            ended_of(pool, 1)
+
+
 def test_closing_ends_what_runs_in_the_workers(address: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with ClusterPool(address, do=partial(fake_work.do, log=log, seconds=600.0)) as pool:
+    with ClusterPool(address, run=partial(fake_work.do, log=log, seconds=600.0)) as pool:
         for number in range(pool.capacity):
             pool.submit(task(f"{number:06x}"))
         until(lambda: len(lines(log)) == 2)
@@ -202,14 +221,14 @@ def test_closing_ends_what_runs_in_the_workers(address: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense://x", "tcp://", ""])
 def test_an_address_without_a_scheduler_is_refused(address: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no scheduler answers at"):
-        ClusterPool(address, do=fake_work.do, connect_seconds=0.5)
+        ClusterPool(address, run=fake_work.do, connect_seconds=0.5)
 
 
 def test_a_cluster_without_workers_and_then_without_a_scheduler(
     lonely: tuple[str, subprocess.Popen[bytes]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address, process = lonely
-    with ClusterPool(address, do=fake_work.do, connect_seconds=30, worker_seconds=0.5) as pool:
+    with ClusterPool(address, run=fake_work.do, connect_seconds=30, worker_seconds=0.5) as pool:
         pool.submit(task("00000a"))
         with pytest.raises(ClusterError, match=r"had no workers for 0\.5 s"):
             ended_of(pool, 1)
@@ -224,12 +243,12 @@ def test_a_cluster_without_workers_and_then_without_a_scheduler(
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(ClusterError, match="lost the connection to the scheduler"):
-            run_sweep(spec, store, scheduler=address, do=partial(fake_work.do, log=log, seconds=0.02))
+            run_sweep(spec, store, scheduler=address, run=partial(fake_work.do, log=log, seconds=0.02))
         killer.join()
     with open_store(store) as opened:
         done = len(opened.outcomes())
     assert 7 <= done < 52
-    assert run_sweep(spec, store, jobs=2, do=fake_work.do).computed == 52 - done
+    assert run_sweep(spec, store, jobs=2, run=fake_work.do).computed == 52 - done
     assert capfd.readouterr() == ("", "")
 
 
@@ -240,7 +259,7 @@ def test_a_worker_without_edgetool_is_told_of(lonely: tuple[str, subprocess.Pope
     path = os.pathsep.join([str(package.parent), str(ROOT)])
     with (
         started(tmp_path / "worker.log", "worker", lonely[0], "--no-nanny", PYTHONPATH=path),
-        ClusterPool(lonely[0], do=fake_work.do, connect_seconds=30) as pool,
+        ClusterPool(lonely[0], run=fake_work.do, connect_seconds=30) as pool,
     ):
         pool.submit(task("00000a"))
         with pytest.raises(UsageError, match="does not have edgetool, or has a different version"):

@@ -1,4 +1,4 @@
-""""""
+"""The queue of jobs, the jobs of variants, and their keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from edgetool.errors import TargetError
 from edgetool.gate.limits import MemoryBudget
-from edgetool.sweep.jobs import PACKAGES, Agenda, Chains, InputFile, Job, Made, Outcome
+from edgetool.sweep.jobs import PACKAGES, InputFile, Job, JobOutput, JobQueue, Outcome, VariantJobs
 from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import Builder, FineTune, Pruning, Search, SweepLimits, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved
@@ -25,7 +25,7 @@ DONE, FAILED = Outcome(), Outcome(reason="it failed")
 
 
 def job(key: int, needs: set[int]) -> Job:
-    return Job(str(key), "convert", {}, {f"{need}": Made(str(need), "blob") for need in sorted(needs)})
+    return Job(str(key), "convert", {}, {f"{need}": JobOutput(str(need), "blob") for need in sorted(needs)})
 
 
 @st.composite
@@ -52,42 +52,42 @@ def test_all_that_can_be_done_is_done_once_and_after_what_it_needs(jobs: list[Jo
     known_keys = data.draw(st.sets(st.sampled_from(keys), max_size=5))
     known = {key: FAILED if key in failing else DONE for key in known_keys}
     capacity = data.draw(st.integers(1, 4))
-    agenda = Agenda(known)
+    queue = JobQueue(known)
     parts = data.draw(st.integers(0, len(jobs)))
-    agenda.add(jobs[:parts])
-    agenda.add([*jobs, *jobs[:parts]])  # those that are here already are passed over
-    assert len(agenda) == len(jobs)
-    assert agenda.reused == len(known)
+    queue.add(jobs[:parts])
+    queue.add([*jobs, *jobs[:parts]])  # those that are here already are passed over
+    assert len(queue) == len(jobs)
+    assert queue.reused == len(known)
     left_out = fated(jobs, failing, known_keys)
     running: list[str] = []
     ran: list[str] = []
     ended = set(known)
-    while not agenda.is_finished:
-        while len(running) < capacity and (taken := agenda.take()) is not None:
+    while not queue.is_finished:
+        while len(running) < capacity and (taken := queue.take()) is not None:
             assert set(taken.needs) <= ended
             assert not set(taken.needs) & failing
             running.append(taken.key)
             ran.append(taken.key)
         assert running, "nothing runs and nothing may begin"
         key = running.pop(data.draw(st.integers(0, len(running) - 1)))
-        agenda.end(key, FAILED if key in failing else DONE)
+        queue.finish(key, FAILED if key in failing else DONE)
         ended.add(key)
-        assert agenda.kinds["convert"] == len(jobs)
+        assert queue.kinds["convert"] == len(jobs)
     assert sorted(ran) == sorted(set(keys) - known_keys - left_out)
-    assert agenda.states["left out"] == len(left_out)
-    assert agenda.states["failed"] == len(failing & (set(ran) | known_keys))
-    assert sum(agenda.states.values()) == len(jobs)
-    assert agenda.waiting_kinds["convert"] == 0
+    assert queue.states["skipped"] == len(left_out)
+    assert queue.states["failed"] == len(failing & (set(ran) | known_keys))
+    assert sum(queue.states.values()) == len(jobs)
+    assert queue.waiting_kinds["convert"] == 0
 
 
 @given(graphs())
 def test_among_those_that_may_begin_the_first_added_does(jobs: list[Job]) -> None:
-    agenda = Agenda({})
-    agenda.add(jobs)
+    queue = JobQueue({})
+    queue.add(jobs)
     order = []
-    while (taken := agenda.take()) is not None:
+    while (taken := queue.take()) is not None:
         order.append(int(taken.key))
-        agenda.end(taken.key, DONE)
+        queue.finish(taken.key, DONE)
     assert order == list(range(len(jobs)))
 
 
@@ -139,7 +139,7 @@ def chain(
     files: dict[str, InputFile] = FILES,
     versions: dict[str, str] = VERSIONS,
 ) -> tuple[Job, ...]:
-    return Chains(spec, files, versions).of(variant)
+    return VariantJobs(spec, files, versions).of(variant)
 
 
 def keys(*args: Any, **kwargs: Any) -> dict[str, str]:
@@ -315,7 +315,7 @@ def test_a_package_that_is_not_there_is_no_version() -> None:
 
 def test_a_target_is_known_by_what_it_is() -> None:
     def analysis(*targets: TargetSpec) -> list[str]:
-        chains = Chains(replace(SPEC, targets=targets), FILES, VERSIONS)
+        chains = VariantJobs(replace(SPEC, targets=targets), FILES, VERSIONS)
         return [chains.of(replace(VARIANT, target=target.label))[-1].key for target in targets]
 
     named, copied = analysis(TargetSpec("one", "cortex-m4"), TargetSpec("two", "cortex-m4"))
@@ -332,7 +332,7 @@ def test_a_target_is_known_by_what_it_is() -> None:
 
 def test_an_unknown_target_is_told_before_anything_runs() -> None:
     with pytest.raises(TargetError, match="unknown target"):
-        Chains(replace(SPEC, targets=(TargetSpec("x", "no-such-board"),)), FILES, VERSIONS)
+        VariantJobs(replace(SPEC, targets=(TargetSpec("x", "no-such-board"),)), FILES, VERSIONS)
 
 
 @settings(deadline=None)
@@ -344,7 +344,7 @@ def test_an_unknown_target_is_told_before_anything_runs() -> None:
 )
 def test_a_job_comes_after_what_it_needs(level: float, precision: str, target: str, built: bool) -> None:
     spec, files = (BUILT, BUILT_FILES) if built else (SPEC, FILES)
-    jobs = Chains(spec, files, VERSIONS).of(Variant((("width", 1),) if built else (), level, precision, target))
+    jobs = VariantJobs(spec, files, VERSIONS).of(Variant((("width", 1),) if built else (), level, precision, target))
     done: set[str] = set()
     for job in jobs:
         assert set(job.needs) <= done

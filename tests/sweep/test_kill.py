@@ -73,14 +73,14 @@ def test_a_sweep_killed_three_times_gives_the_table_of_an_uninterrupted_one(tmp_
     begun_before = lines(log)
     process = started("-m", "tests.sweep.fake_work", str(tmp_path), store.name, temporary=tmp_path / "tmp")
     assert process.wait(120) == 0
-    run_sweep(spec, tmp_path / "whole.sqlite", jobs=2, do=fake_work.do)
+    run_sweep(spec, tmp_path / "whole.sqlite", jobs=2, run=fake_work.do)
     assert table(store) == table(tmp_path / "whole.sqlite")
     begun = Counter(key for key, _, _ in lines(log))
     assert len(begun) == 52
     # What was begun again is what ran at a kill, or had just ended: two at a time.
     assert sum(begun.values()) - 52 <= 2 * 2 * 3
     assert not kept & {key for key, _, _ in lines(log)[len(begun_before) :]}
-    assert run_sweep(spec, store, jobs=2, do=fake_work.do).computed == 0
+    assert run_sweep(spec, store, jobs=2, run=fake_work.do).computed == 0
 
 
 def keyword_spec() -> SweepSpec:

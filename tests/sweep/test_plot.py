@@ -6,6 +6,7 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,14 @@ from edgetool.sweep.plot import (
     LIMIT,
     MEMORY,
     TRACKED,
-    Line,
-    beside,
+    ReferenceLine,
     boxes_around,
-    broken,
-    lines,
-    place,
+    place_along,
+    place_near,
     plot,
+    reference_lines,
     scale_of,
+    wrapped,
 )
 from edgetool.sweep.spec import SweepLimits, TargetSpec
 from edgetool.sweep.store import SweepRecord
@@ -184,7 +185,7 @@ def test_every_text_lies_in_the_picture_and_none_squeezes_the_panels(
 
 def test_texts_are_broken_at_spaces_and_cut_where_there_is_no_more_room() -> None:
     def lines(text: str, width: int, most: int) -> list[str]:
-        return broken(text, width, len, most_lines=most)
+        return wrapped(text, width, len, max_lines=most)
 
     assert lines("one two three", 7, 2) == ["one two", "three"]
     assert lines("one two three", 13, 1) == ["one two three"]
@@ -223,7 +224,7 @@ def test_equal_outputs_lie_above_all_others_and_unknown_figures_are_counted() ->
         if row.metrics is not None
     ]
     scale = scale_of("sqnr_db", [rows])
-    assert scale.of(math.inf) == 33.0
+    assert scale.to_unit(math.inf) == 33.0
     assert scale.label == "SQNR, dB"
     rows[1] = replace(rows[1], metrics=replace(rows[1].metrics, cost=replace(rows[1].metrics.cost, energy_uj=None)))
     said = texts(plot(record("one"), rows, "energy_uj", "sqnr_db", format="svg"))
@@ -258,24 +259,30 @@ def test_a_wide_range_is_logarithmic_and_a_unit_suits_most() -> None:
         (
             "arena_bytes",
             [
-                Line(16_384, "budget 16KiB", TRACKED),
-                Line(20_480, "budget 24KiB:ram less 4 KiB", TRACKED),
-                Line(61_440, "active budget 64KiB:ram less 4 KiB", LIMIT),
-                Line(126_976, "sram 128 KiB less 4 KiB", MEMORY),
+                ReferenceLine(16_384, "budget 16KiB", TRACKED),
+                ReferenceLine(20_480, "budget 24KiB:ram less 4 KiB", TRACKED),
+                ReferenceLine(61_440, "active budget 64KiB:ram less 4 KiB", LIMIT),
+                ReferenceLine(126_976, "sram 128 KiB less 4 KiB", MEMORY),
             ],
         ),
         (
             "model_bytes",
-            [Line(32_768, "budget 40KiB:flash less 8 KiB", TRACKED), Line(253_952, "flash 256 KiB less 8 KiB", MEMORY)],
+            [
+                ReferenceLine(32_768, "budget 40KiB:flash less 8 KiB", TRACKED),
+                ReferenceLine(253_952, "flash 256 KiB less 8 KiB", MEMORY),
+            ],
         ),
-        ("latency_ms", [Line(30.0, "at most 30 ms", LIMIT)]),
+        ("latency_ms", [ReferenceLine(30.0, "at most 30 ms", LIMIT)]),
         ("energy_uj", []),
-        ("accuracy", [Line(0.8, "at least 80 %", LIMIT), Line(0.95, "at most 2 points below 97 %", LIMIT)]),
+        (
+            "accuracy",
+            [ReferenceLine(0.8, "at least 80 %", LIMIT), ReferenceLine(0.95, "at most 2 points below 97 %", LIMIT)],
+        ),
         ("macs", []),
     ],
 )
-def test_lines_are_where_the_judgement_turns(axis: str, expected: list[Line]) -> None:
-    found = lines(axis, replace(LIMITS, max_accuracy_loss=2.0), made("one"))
+def test_lines_are_where_the_judgement_turns(axis: str, expected: list[ReferenceLine]) -> None:
+    found = reference_lines(axis, replace(LIMITS, max_accuracy_loss=2.0), made("one"))
     assert [(line.label, line.kind) for line in found] == [
         (line.label.replace(":ram", "").replace(":flash", ""), line.kind) for line in expected
     ]
@@ -284,9 +291,60 @@ def test_lines_are_where_the_judgement_turns(axis: str, expected: list[Line]) ->
 
 def test_of_lines_that_coincide_the_one_that_rejects_is_shown() -> None:
     limits = SweepLimits(budgets=(parse_budget("128KiB"),), active_budget=parse_budget("128KiB"))
-    assert [line.kind for line in lines("arena_bytes", limits, made("one"))] == [LIMIT]
+    assert [line.kind for line in reference_lines("arena_bytes", limits, made("one"))] == [LIMIT]
     # A reserve that leaves nothing: no line, nothing fits.
-    assert lines("arena_bytes", SweepLimits(reserve_bytes=128 * 1024), made("one")) == ()
+    assert reference_lines("arena_bytes", SweepLimits(reserve_bytes=128 * 1024), made("one")) == ()
+
+
+def scattered(count: int, spread: float) -> list[Row]:
+    """Variants of one target near a line from bottom left to top right, with latencies up to 10**spread ms."""
+    random = np.random.default_rng(count)
+    limits, rows = SweepLimits(), []
+    for number in range(count):
+        ms = 10 ** random.uniform(0, spread)
+        found = metrics(
+            quality={"accuracy": 0.7 + 0.2 * math.log10(ms) / spread + random.normal(0, 0.01), "float_accuracy": 0.99},
+            latency_ms=Band(ms, 0.9 * ms, 1.15 * ms),
+            sram_bytes=None,
+        )
+        of = Variant((), random.choice([0, 0.1, 0.25, 0.4, 0.5, 0.75]).item(), list(BYTES)[random.integers(4)], "one")
+        rows.append(Row(number + 1, of, "done", metrics=found, judged=judge(found, limits)))
+    return rows
+
+
+@pytest.mark.parametrize("spread", [0.7, 2.2], ids=["linear", "logarithmic"])
+@pytest.mark.parametrize("count", [5, 10, 20, 40])
+def test_in_a_picture_no_label_covers_a_point_a_line_or_a_label(
+    count: int, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.cbook import STEP_LOOKUP_MAP
+    from matplotlib.figure import Figure
+
+    kept: list[Any] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **how: kept.append(self))
+    rows = scattered(count, spread)
+    limits = SweepLimits(max_latency_ms=10**spread / 2, min_accuracy=0.75)
+    plot(record("one", limits=limits), rows, "latency_ms", "accuracy", format="png")
+    (axes,) = kept[0].axes
+    assert axes.get_xscale() == ("linear" if spread < 1 else "log")
+    labels = [text.get_window_extent() for text in axes.texts if "%, " in text.get_text()]
+    on_front = [row for row in rows if not any(beats(other, row) for other in rows)]
+    assert len(labels) >= 0.7 * len(on_front)  # only those without room are left out
+    points = [axes.transData.transform(offset) for drawn in axes.collections for offset in drawn.get_offsets()]
+    strokes = []
+    for line in axes.lines:
+        xs, ys = STEP_LOOKUP_MAP[line.get_drawstyle()](*line.get_data())
+        strokes += list(pairwise(line.get_transform().transform(np.column_stack((xs, ys)))))
+    assert len(strokes) > count
+    radius = 3.0
+    for place, label in enumerate(labels):
+        assert axes.bbox.x0 <= label.x0 < label.x1 <= axes.bbox.x1
+        assert axes.bbox.y0 <= label.y0 < label.y1 <= axes.bbox.y1
+        assert not any(label.overlaps(other) for other in labels[:place])
+        assert not any(label.padded(radius).contains(*point) for point in points)
+        for ends in strokes:  # all are horizontal or vertical
+            (low_x, low_y), (high_x, high_y) = np.min(ends, axis=0), np.max(ends, axis=0)
+            assert low_x >= label.x1 or high_x <= label.x0 or low_y >= label.y1 or high_y <= label.y0
 
 
 numbers = st.floats(0, 200, allow_subnormal=False)
@@ -302,13 +360,13 @@ def test_a_label_covers_nothing(points: list[tuple[float, float]], size: tuple[f
         covers = [o[0] < box[2] and o[2] > box[0] and o[1] < box[3] and o[3] > box[1] for o in obstacles.tolist()]
         return min(box) >= 0 and max(box) <= 200 and not any(covers)
 
-    found = place(points[0], size, 4.0, (-1, 1), inside, obstacles)
+    found = place_near(points[0], size, 4.0, (-1, 1), inside, obstacles)
     assert found is None or is_free(found)
-    assert place(points[0], (201.0, 1.0), 4.0, (-1, 1), inside, obstacles) is None
+    assert place_near(points[0], (201.0, 1.0), 4.0, (-1, 1), inside, obstacles) is None
     start = (100.0, 0.0) if upright else (200.0, 100.0)
-    first = beside(start, (10.0, 20.0), inside, np.empty((0, 4)), upright=upright)
+    first = place_along(start, (10.0, 20.0), inside, np.empty((0, 4)), upright=upright)
     assert first == ((102.0, 2.0, 112.0, 22.0) if upright else (188.0, 102.0, 198.0, 122.0))
-    along = beside(start, (10.0, 20.0), inside, obstacles, upright=upright)
+    along = place_along(start, (10.0, 20.0), inside, obstacles, upright=upright)
     assert along == first or is_free(along)
 
 

@@ -12,15 +12,15 @@ import pytest
 
 from edgetool.child import OnStart
 from edgetool.errors import OutputError
-from edgetool.sweep.executor import do_remotely, message_of, packed
-from edgetool.sweep.jobs import Content, Job, Outcome, Task
+from edgetool.sweep.executor import packed, run_remotely, to_message
+from edgetool.sweep.jobs import Content, Job, Outcome, PreparedJob
 
 distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture(autouse=True)
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = SimpleNamespace(address="tcp://here:1", state=SimpleNamespace(tasks={}))
+    one = SimpleNamespace(address="tcp://here:1", state=SimpleNamespace(tasks={}), get_current_task=lambda: "a task")
     monkeypatch.setattr(distributed, "get_worker", lambda: one)
 
 
@@ -39,7 +39,7 @@ def contents(tmp_path: Path) -> dict[str, Content]:
     return {"images": Content("images", "", path=images)}
 
 
-def where_it_lies(task: Task, on_start: OnStart) -> Outcome:
+def where_it_lies(task: PreparedJob, on_start: OnStart) -> Outcome:
     path = task.contents["images"].path
     assert path is not None
     assert (path / "labels.txt").read_text() == "cat"
@@ -47,8 +47,8 @@ def where_it_lies(task: Task, on_start: OnStart) -> Outcome:
 
 
 def done(contents: dict[str, Content]) -> Outcome:
-    task = Task(Job("0" * 64, "convert", {}, {}), contents, 60.0)
-    return do_remotely(where_it_lies, message_of(task), "name", *map(packed, contents.values()))  # type: ignore[arg-type]
+    task = PreparedJob(Job("0" * 64, "convert", {}, {}), contents, 60.0)
+    return run_remotely(where_it_lies, to_message(task), *map(packed, contents.values()))  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks on folders are POSIX's")

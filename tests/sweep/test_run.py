@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from edgetool.errors import CalibrationError, UsageError
-from edgetool.sweep.executor import Advance
+from edgetool.sweep.executor import SweepProgress
+from edgetool.sweep.jobs import Outcome, PreparedJob
 from edgetool.sweep.run import RunResult, run_sweep
 from edgetool.sweep.spec import Pruning, Search, SweepSpec
 from edgetool.sweep.store import open_store
@@ -24,7 +27,7 @@ def run(spec: SweepSpec, store: Path, *, jobs: int = 2, **options: object) -> Ru
     """Do it with the fake work; what it does not know is for run_sweep."""
     ours = {name: options.pop(name) for name in ("seconds", "failing", "refusing") if name in options}
     do = partial(fake_work.do, log=store.with_name("log"), **ours)  # type: ignore[arg-type]
-    return run_sweep(spec, store, jobs=jobs, do=do, **options)  # type: ignore[arg-type]
+    return run_sweep(spec, store, jobs=jobs, run=do, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def test_what_is_no_variants_fault_ends_the_sweep_and_keeps_what_was_done(tmp_pa
 
 
 def test_progress_counts_up_to_the_end(tmp_path: Path, store: Path) -> None:
-    told: list[Advance] = []
+    told: list[SweepProgress] = []
     run(spec_of(tmp_path), store, progress=told.append, jobs=3)
     done = [advance.done for advance in told]
     assert done == sorted(done)
@@ -133,11 +136,11 @@ def test_progress_counts_up_to_the_end(tmp_path: Path, store: Path) -> None:
     assert {"reference", "prune level 0.25", "convert level 0, int8", "analyse level 0.5, int16x8, cortex-m4"} <= seen
     told.clear()
     run(spec_of(tmp_path), store, progress=told.append)
-    assert told == [Advance(52, 52, 0, (), None)]
+    assert told == [SweepProgress(52, 52, 0, (), None)]
 
 
 def test_progress_counts_what_is_left_out(tmp_path: Path, store: Path) -> None:
-    told: list[Advance] = []
+    told: list[SweepProgress] = []
     run(spec_of(tmp_path), store, failing="reference", progress=told.append)
     assert (told[-1].done, told[-1].total, told[-1].failed) == (52, 52, 1)
 
@@ -149,7 +152,7 @@ def test_an_interrupt_keeps_what_was_done_and_leaves_nothing(
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
 
-    def interrupt(advance: Advance) -> None:
+    def interrupt(advance: SweepProgress) -> None:
         if advance.done >= 20:
             time.sleep(1)  # what runs now has ended by then, and nobody has recorded it
             raise KeyboardInterrupt
@@ -160,6 +163,25 @@ def test_an_interrupt_keeps_what_was_done_and_leaves_nothing(
     rest = run(spec_of(tmp_path), store)
     assert rest.computed + rest.reused == 52
     assert rest.reused > 20
+
+
+def test_jobs_end_before_their_directory_is_removed(tmp_path: Path, store: Path) -> None:
+    folders: list[bool] = []
+
+    def work(prepared: PreparedJob, *, on_start: Callable[[Callable[[], None]], None]) -> Outcome:
+        assert prepared.folder is not None
+        killed = threading.Event()
+        on_start(killed.set)
+        assert killed.wait(60)
+        folders.append(prepared.folder.exists())
+        return Outcome()
+
+    def interrupt(progress: SweepProgress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(spec_of(tmp_path), store, jobs=2, progress=interrupt, run=work)
+    assert folders == [True] * 2
 
 
 def test_two_sweeps_do_not_share_a_store(tmp_path: Path, store: Path) -> None:
@@ -186,12 +208,12 @@ def test_a_search_runs_its_trials_and_continues_where_it_was(tmp_path: Path) -> 
     pytest.importorskip("optuna")
     spec = spec_of(tmp_path, strategy="search", search=Search(trials=6, batch=2))
     whole, parts = tmp_path / "whole.sqlite", tmp_path / "parts.sqlite"
-    told: list[Advance] = []
+    told: list[SweepProgress] = []
     result = run(spec, whole, progress=told.append)
     assert told[-1].done == told[-1].total == result.computed
     assert all(advance.total >= result.computed / 3 for advance in told)
 
-    def interrupt(advance: Advance) -> None:
+    def interrupt(advance: SweepProgress) -> None:
         if advance.done >= result.computed // 2:
             raise KeyboardInterrupt
 

@@ -14,8 +14,8 @@ import pytest
 from edgetool import errors
 from edgetool.errors import CalibrationError, EdgetoolError, MissingExtraError, OutputError, UsageError
 from edgetool.sweep import executor
-from edgetool.sweep.executor import do
-from edgetool.sweep.jobs import Content, Job, Kind, Outcome, Task
+from edgetool.sweep.executor import run_job
+from edgetool.sweep.jobs import Content, Job, Kind, Outcome, PreparedJob
 from edgetool.sweep.versions import installed_versions
 from edgetool.sweep.worker import KINDS, check_versions
 
@@ -39,8 +39,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def task(asked: Mapping[str, Any], contents: Mapping[str, Content] | None = None, *, seconds: float = 60) -> Task:
-    return Task(Job("0" * 64, "convert", asked, {}), contents or {}, seconds)
+def task(
+    asked: Mapping[str, Any], contents: Mapping[str, Content] | None = None, *, seconds: float = 60
+) -> PreparedJob:
+    return PreparedJob(Job("0" * 64, "convert", asked, {}), contents or {}, seconds)
 
 
 def test_every_kind_of_job_can_be_done_and_told() -> None:
@@ -56,7 +58,7 @@ def test_inputs_arrive_by_path_or_bytes_and_blobs_come_back(fake: None, folder: 
         "model": Content("m.h5", "", data=b"bytes"),
         "evaluate": Content("e.npz", "", path=tmp_path / "on another machine", data=b"sent"),
     }
-    outcome = do(task({"do": "answer"}, contents), progress=steps.append)
+    outcome = run_job(task({"do": "answer"}, contents), progress=steps.append)
     assert outcome.reason is None
     assert outcome.value["names"] == {"calibration": "yours.npz", "model": "m.h5", "evaluate": "e.npz"}
     assert outcome.blobs == {"calibration.txt": b"of a file", "model.txt": b"bytes", "evaluate.txt": b"sent"}
@@ -72,17 +74,17 @@ def test_a_builders_files_lie_side_by_side(fake: None) -> None:
         "builder": Content("model.py", "", data=b""),
         "builder_file:blocks.py": Content("blocks.py", "", data=b""),
     }
-    assert do(task({"do": "siblings"}, contents)).value == {"names": ["blocks.py", "model.py"]}
+    assert run_job(task({"do": "siblings"}, contents)).value == {"names": ["blocks.py", "model.py"]}
 
 
 def test_a_content_that_is_not_there_is_the_users_to_know(fake: None, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"c\.npz: is not available"):
-        do(task({"do": "answer"}, {"calibration": Content("c.npz", "", path=tmp_path / "c.npz")}))
+        run_job(task({"do": "answer"}, {"calibration": Content("c.npz", "", path=tmp_path / "c.npz")}))
 
 
 @pytest.mark.parametrize(("what", "cause"), [("crash", "crashed with SIGSEGV"), ("exit", "crashed with exit status 7")])
 def test_a_process_that_dies_is_an_outcome(fake: None, folder: Path, what: str, cause: str) -> None:
-    outcome = do(task({"do": what}))
+    outcome = run_job(task({"do": what}))
     assert outcome.reason is not None
     assert cause in outcome.reason
     assert (outcome.value, outcome.blobs) == ({}, {})
@@ -90,7 +92,7 @@ def test_a_process_that_dies_is_an_outcome(fake: None, folder: Path, what: str, 
 
 
 def test_a_job_that_takes_too_long_is_an_outcome(fake: None) -> None:
-    outcome = do(task({"do": "sleep"}, seconds=1))
+    outcome = run_job(task({"do": "sleep"}, seconds=1))
     assert outcome.reason is not None
     assert "took more than 1 s and was stopped while sleeping" in outcome.reason
 
@@ -102,7 +104,7 @@ def test_what_runs_can_be_ended_from_elsewhere(fake: None, folder: Path) -> None
         threading.Thread(target=stops[0]).start()
 
     started = time.monotonic()
-    outcome = do(task({"do": "sleep"}), progress=begun, on_start=stops.append)
+    outcome = run_job(task({"do": "sleep"}), progress=begun, on_start=stops.append)
     assert outcome.reason is not None
     assert "crashed with SIGKILL" in outcome.reason
     assert time.monotonic() - started < 30
@@ -126,10 +128,10 @@ def test_what_is_nobodys_variant_is_raised_and_the_rest_is_an_outcome(
     told = "mine.npz sample 3: does not fit; see job/more"
     # Data may fit the next model that the user's builder makes.
     if not issubclass(kind, UsageError) or (built and kind is CalibrationError):
-        assert do(asked).reason == told
+        assert run_job(asked).reason == told
     else:
         with pytest.raises(kind) as caught:
-            do(asked)
+            run_job(asked)
         assert str(caught.value) == told
         assert type(caught.value) is kind
     assert list(folder.iterdir()) == []
@@ -138,25 +140,25 @@ def test_what_is_nobodys_variant_is_raised_and_the_rest_is_an_outcome(
 def test_a_failure_on_a_full_disk_is_the_disks(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
     with pytest.raises(OutputError, match="no space is left"):
-        do(task({"do": "crash"}))
-    assert do(task({"do": "answer"})).reason is None
+        run_job(task({"do": "crash"}))
+    assert run_job(task({"do": "answer"})).reason is None
 
 
 def test_no_place_to_work_in_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with pytest.raises(OutputError, match="none: cannot create a directory"):
-        do(task({"do": "answer"}))
+        run_job(task({"do": "answer"}))
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(
     fake: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = Path(do(task({"do": "answer"})).value["workdir"])
+    left = Path(run_job(task({"do": "answer"})).value["workdir"])
     left.mkdir(parents=True)  # as a SIGKILL leaves it
-    assert do(task({"do": "answer"})).reason is None
+    assert run_job(task({"do": "answer"})).reason is None
     assert left.exists()  # so new a folder may lack its lock yet
     monkeypatch.setattr("edgetool.child.folder.NEW_SECONDS", -1.0)
-    assert do(task({"do": "answer"})).reason is None
+    assert run_job(task({"do": "answer"})).reason is None
     assert list(folder.iterdir()) == []
 
 
@@ -165,7 +167,7 @@ def test_several_threads_do_not_disturb_each_other(fake: None, folder: Path) -> 
 
     def one(number: int) -> None:
         content = Content("m.h5", "", data=str(number).encode())
-        outcomes[number] = do(task({"do": "answer"}, {"model": content}))
+        outcomes[number] = run_job(task({"do": "answer"}, {"model": content}))
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
     for thread in threads:

@@ -26,9 +26,9 @@ from edgetool.pipeline.convert import convert_file
 from edgetool.pipeline.quality import classifies, measure_quality, run_quantized
 from edgetool.report.document import Band, QuantizationInfo
 from edgetool.report.json import plain
-from edgetool.sweep.executor import do
+from edgetool.sweep.executor import run_job
 from edgetool.sweep.front import sqnr_of
-from edgetool.sweep.jobs import Chains, Content, InputFile, Job, Outcome, Task
+from edgetool.sweep.jobs import Content, InputFile, Job, Outcome, PreparedJob, VariantJobs
 from edgetool.sweep.metrics import Quality, Variant
 from edgetool.sweep.run import snapshot
 from edgetool.sweep.spec import Builder, FineTune, Pruning, SweepSpec, TargetSpec
@@ -38,13 +38,13 @@ from edgetool.sweep.worker import (
     Array,
     MemoryUse,
     Reference,
-    gives_one_answer,
+    gives_one_class,
+    make_reference,
     measured_cost,
     measured_memory,
     measured_quality,
-    outputs_for,
+    output_positions,
     read_reference,
-    reference_of,
     variant_metrics,
     write_reference,
 )
@@ -62,7 +62,7 @@ def done(job: Job, before: Mapping[str, Outcome]) -> Outcome:
         else Content(item.blob, "", data=before[item.key].blobs[item.blob])
         for role, item in job.inputs.items()
     }
-    outcome = do(Task(job, contents, 300.0))
+    outcome = run_job(PreparedJob(job, contents, 300.0))
     assert json.loads(json.dumps(outcome.value, allow_nan=False)) == outcome.value
     return outcome
 
@@ -79,7 +79,7 @@ def test_a_pruned_variant_costs_what_convert_says_of_the_same_model(tiny: Path, 
         tiny / "calibration.npz",
         tiny / "evaluation.npz",
     )
-    chains = Chains(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
     jobs = {job.kind: job for job in chains.of(Variant((), 0.5, "int8", "small"))}
     outcomes: dict[str, Outcome] = {}
     for job in jobs.values():
@@ -120,7 +120,7 @@ def test_a_builder_is_called_with_the_variants_parameters_beside_its_files(tiny:
     parameters = (("width", (3, 5)), ("side", (6, 8)))
     builder = Builder(tiny / "model.py", "model", "build", (tiny / "helpers.py",), parameters)
     spec = SweepSpec("built", None, builder, ("int8",), (TARGET,), trust_model_code=True)
-    chains = Chains(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
     build, reference, *_ = chains.of(Variant((("width", 5), ("side", 6)), 0.0, "int8", "small"))
     outcome = done(build, {})
     assert (outcome.reason, list(outcome.blobs)) == (None, ["model.keras"])
@@ -133,7 +133,7 @@ def job(tiny: Path, tmp_path: Path) -> Job:
     """An analysis of a file that is none of a model."""
     (tmp_path / "m.h5").write_bytes(b"no model")
     spec = SweepSpec("s", tmp_path / "m.h5", None, ("int8",), (TARGET,))
-    chains = Chains(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "copies"), installed_versions())
     return chains.of(Variant((), 0.0, "int8", "small"))[0]
 
 
@@ -152,7 +152,7 @@ def test_a_worker_with_other_packages_does_nothing(job: Job) -> None:
 
 def test_a_worker_that_knows_another_target_refuses(job: Job, tiny: Path, tmp_path: Path) -> None:
     spec = SweepSpec("s", tmp_path / "m.h5", None, ("int8",), (TARGET,))
-    chains = Chains(spec, snapshot(spec, tmp_path / "again"), installed_versions())
+    chains = VariantJobs(spec, snapshot(spec, tmp_path / "again"), installed_versions())
     analyse = chains.of(Variant((), 0.0, "int8", "small"))[-1]
     other = replace(analyse, inputs={}, request={**analyse.request, "target_sha256": "0" * 64})
     with pytest.raises(UsageError, match="target nucleo-l4r5zi here differs from"):
@@ -262,7 +262,7 @@ def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
 
 def test_a_variant_is_compared_with_its_original(conversion: Conversion, tmp_path: Path) -> None:
     assert conversion.evaluation is not None
-    reference = reference_of(conversion)
+    reference = make_reference(conversion)
     quality, info = measured_quality(conversion, reference, scheme="int8", workdir=tmp_path)
     model = read_model(TFLITE)
     (ours,) = run_quantized(TFLITE, model, conversion.inputs, tmp_path)
@@ -284,14 +284,14 @@ def test_a_variant_is_compared_with_its_original(conversion: Conversion, tmp_pat
 
 def test_without_labels_agreement_is_that_on_the_samples(conversion: Conversion, tmp_path: Path) -> None:
     alone = replace(conversion, evaluation=None)
-    quality, info = measured_quality(alone, reference_of(alone), scheme="int8", workdir=tmp_path)
+    quality, info = measured_quality(alone, make_reference(alone), scheme="int8", workdir=tmp_path)
     assert (quality.accuracy, quality.float_accuracy, info.accuracy) == (None, None, None)
     assert quality.agreement == info.outputs[0].top1_agreement is not None
 
 
 def test_a_reference_outlives_its_file(conversion: Conversion, tmp_path: Path) -> None:
     for item in (conversion, replace(conversion, evaluation=None)):
-        reference = reference_of(item)
+        reference = make_reference(item)
         write_reference(reference, tmp_path / "r.npz")
         again = read_reference(tmp_path / "r.npz")
         for name in ("input_names", "input_hashes", "output_names", "evaluated_hashes", "float_accuracy"):
@@ -302,7 +302,7 @@ def test_a_reference_outlives_its_file(conversion: Conversion, tmp_path: Path) -
 
 
 def test_other_samples_are_never_compared(conversion: Conversion, tmp_path: Path) -> None:
-    reference = reference_of(conversion)
+    reference = make_reference(conversion)
     assert conversion.evaluation is not None
     moved = tuple(array + np.float32(1e-6) for array in conversion.inputs)
     fewer = tuple(array[:-1] for array in conversion.inputs)
@@ -321,19 +321,19 @@ def test_outputs_are_found_by_name_in_any_order(conversion: Conversion) -> None:
     first, second = np.zeros((2, 3), np.float32), np.ones((2, 4), np.float32)
     two = replace(conversion, inputs=(first, second), input_names=("a", "b"), output_names=("x", "y"), evaluation=None)
     two = replace(two, float_outputs=(first, second))
-    reference = reference_of(two)
+    reference = make_reference(two)
     swapped = replace(two, inputs=(second, first), input_names=("b", "a"), output_names=("y", "x"))
-    assert outputs_for(two, reference) == (0, 1)
-    assert outputs_for(swapped, reference) == (1, 0)
+    assert output_positions(two, reference) == (0, 1)
+    assert output_positions(swapped, reference) == (1, 0)
     with pytest.raises(InternalError, match="different samples"):
-        outputs_for(replace(swapped, inputs=(first, second)), reference)
+        output_positions(replace(swapped, inputs=(first, second)), reference)
     with pytest.raises(InternalError, match="outputs of the variant are x, z, those of its original x, y"):
-        outputs_for(replace(two, output_names=("x", "z")), reference)
+        output_positions(replace(two, output_names=("x", "z")), reference)
 
 
 def test_a_single_output_may_be_called_otherwise(conversion: Conversion) -> None:
     renamed = replace(conversion, input_names=("keras_tensor_7",), output_names=("other",))
-    assert outputs_for(renamed, reference_of(conversion)) == (0,)
+    assert output_positions(renamed, make_reference(conversion)) == (0,)
 
 
 def test_a_model_that_dies_on_litert_says_so(
@@ -344,7 +344,7 @@ def test_a_model_that_dies_on_litert_says_so(
 
     monkeypatch.setattr("edgetool.sweep.worker.run_quantized", dies)
     with pytest.raises(ConversionError, match=r"the converted model cannot run: the process .* crashed with SIGSEGV"):
-        measured_quality(conversion, reference_of(conversion), scheme="int8", workdir=tmp_path)
+        measured_quality(conversion, make_reference(conversion), scheme="int8", workdir=tmp_path)
 
 
 def test_equal_outputs_have_no_noise(conversion: Conversion, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_equal_outputs_have_no_noise(conversion: Conversion, tmp_path: Path) -> 
     exact = replace(
         conversion, evaluation=None, float_outputs=run_quantized(TFLITE, model, conversion.inputs, tmp_path)
     )
-    reference: Reference = reference_of(exact)
+    reference: Reference = make_reference(exact)
     quality, _ = measured_quality(exact, reference, scheme="int8", workdir=tmp_path)
     assert (quality.sqnr_db, quality.equal, quality.agreement) == (None, True, 1.0)
 
@@ -377,7 +377,7 @@ def of_network(tflite: bytes, x: Array, *said: Array, labels: Array | None = Non
 
 
 def measured(made: Conversion, folder: Path) -> tuple[Quality, QuantizationInfo]:
-    quality, info = measured_quality(made, reference_of(made), scheme="float32", workdir=folder)
+    quality, info = measured_quality(made, make_reference(made), scheme="float32", workdir=folder)
     # What `convert` reports is the same.
     assert measure_quality(made, read_model(made.tflite), scheme="float32", workdir=folder) == (info, ())
     return quality, info
@@ -438,12 +438,12 @@ def test_an_original_that_is_not_finite_is_refused_by_name(bad: float) -> None:
     x = np.zeros((300, 3), np.float32)
     made = of_network(b"", x, np.zeros_like(said), said)
     with pytest.raises(ConversionError, match="output 'out1' is NaN or infinite on the calibration samples"):
-        reference_of(made)
+        make_reference(made)
     with pytest.raises(ConversionError, match="on the synthetic samples"):
-        reference_of(replace(made, calibrated=False))
+        make_reference(replace(made, calibrated=False))
     labelled = Evaluation((x,), np.zeros(300), made.float_outputs, 0)
     with pytest.raises(ConversionError, match="on the evaluation samples"):
-        reference_of(replace(made, float_outputs=(x, x), evaluation=labelled))
+        make_reference(replace(made, float_outputs=(x, x), evaluation=labelled))
 
 
 SCORES = np.array([[2], [-1], [0.5], [-3]], np.float32)
@@ -480,7 +480,7 @@ def test_the_labelled_original_decides_what_is_a_logit(tmp_path: Path) -> None:
         output_names=("out1", "out0"),
         evaluation=Evaluation((x,), labels, (logits, none), 0),
     )
-    again, _ = measured_quality(made, reference_of(swapped), scheme="float32", workdir=tmp_path)
+    again, _ = measured_quality(made, make_reference(swapped), scheme="float32", workdir=tmp_path)
     assert again == quality
 
 
@@ -511,4 +511,4 @@ TWO = np.array([[0.9, 0.1], [0.2, 0.8]])
     ],
 )
 def test_one_answer_is_one_class_for_all_samples(outputs: list[Any], expected: bool) -> None:
-    assert gives_one_answer(outputs) is expected
+    assert gives_one_class(outputs) is expected

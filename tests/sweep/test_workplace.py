@@ -15,7 +15,7 @@ import pytest
 
 from edgetool.child.folder import PREFIX
 from edgetool.errors import OutputError
-from edgetool.sweep.run import workplace
+from edgetool.sweep.run import working_directory
 from edgetool.sweep.store import SUFFIX, Lock, exclusive
 
 pytest.importorskip("fcntl", reason="the system has no flock")
@@ -24,8 +24,8 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from edgetool.sweep.store import exclusive
-from edgetool.sweep.run import workplace
-with exclusive(Path(sys.argv[1])) as lock, workplace(lock) as folder:
+from edgetool.sweep.run import working_directory
+with exclusive(Path(sys.argv[1])) as lock, working_directory(lock) as folder:
     (folder / "data.npz").write_bytes(b"the user's")
     Path(sys.argv[2]).write_text(str(folder))
     time.sleep(300)
@@ -41,11 +41,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_is_gone_at_the_end_and_after_an_error(tmp_path: Path, temporary: Path) -> None:
-    with exclusive(tmp_path / "s.sqlite") as lock, workplace(lock) as folder:
+    with exclusive(tmp_path / "s.sqlite") as lock, working_directory(lock) as folder:
         assert folder.parent == temporary
         (folder / "file").write_bytes(b"x")
         assert (tmp_path / f"s.sqlite{SUFFIX}").read_text() == str(folder)
-    with pytest.raises(KeyboardInterrupt), exclusive(tmp_path / "s.sqlite") as lock, workplace(lock):
+    with pytest.raises(KeyboardInterrupt), exclusive(tmp_path / "s.sqlite") as lock, working_directory(lock):
         raise KeyboardInterrupt
     assert list(temporary.iterdir()) == []
     assert not (tmp_path / f"s.sqlite{SUFFIX}").exists()
@@ -63,7 +63,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path, temporary: 
     assert (left / "data.npz").exists()
     with exclusive(tmp_path / "s.sqlite") as lock:
         assert lock.left == str(left)
-        with workplace(lock) as folder:
+        with working_directory(lock) as folder:
             assert folder != left
             assert not left.exists()
 
@@ -72,11 +72,11 @@ def test_so_does_the_next_run_of_another_store(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (left := temporary / "edgetool-work-abcd1234").mkdir()
-    with exclusive(tmp_path / "one.sqlite") as one, workplace(one) as living:
+    with exclusive(tmp_path / "one.sqlite") as one, working_directory(one) as living:
         assert living.name.startswith(PREFIX)
         assert left.exists()  # so new a folder may lack its lock yet
         monkeypatch.setattr("edgetool.child.folder.NEW_SECONDS", -1.0)
-        with exclusive(tmp_path / "two.sqlite") as two, workplace(two):
+        with exclusive(tmp_path / "two.sqlite") as two, working_directory(two):
             assert not left.exists()
             assert living.exists()
 
@@ -90,14 +90,17 @@ def test_nothing_else_is_removed_whatever_is_noted(name: str, tmp_path: Path) ->
     (tmp_path / f"{PREFIX}link").symlink_to(kept)
     noted = f"{PREFIX}relative" if name == "relative" else str(tmp_path / name)
     before = sorted(tmp_path.rglob("*"))
-    with workplace(Lock(Path("s.sqlite"), noted, None)) as folder:
+    with working_directory(Lock(Path("s.sqlite"), noted, None)) as folder:
         assert folder.is_dir()
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(OutputError, match="cannot create a directory"), workplace(Lock(Path("s.sqlite"), "", None)):
+    with (
+        pytest.raises(OutputError, match="cannot create a directory"),
+        working_directory(Lock(Path("s.sqlite"), "", None)),
+    ):
         pass
 
 
@@ -114,5 +117,5 @@ def test_a_full_disk_is_told_and_nothing_stays(
 
 
 def _work_in(store: Path) -> None:
-    with exclusive(store) as lock, workplace(lock):
+    with exclusive(store) as lock, working_directory(lock):
         raise AssertionError("there is no room")

@@ -1,4 +1,4 @@
-"""What stands for the worker of a job in tests of work.do: one behaviour per request."""
+"""What stands for the worker of a job in tests of run_job: one behaviour per request."""
 
 from __future__ import annotations
 

@@ -17,14 +17,14 @@ from edgetool.errors import ConversionError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgetool.sweep.executor import Advance
+    from edgetool.sweep.executor import SweepProgress
     from edgetool.sweep.run import RunResult
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 CLOCK_COLUMNS = 10  # what output.ProgressLine writes before it
 
 
-def progress_text(advance: Advance) -> str:
+def progress_text(advance: SweepProgress) -> str:
     """Return the progress: "12/36 jobs, 1 failed, about 3 min left: convert level 0.25 int8", cut to the line."""
     columns = max(width() - CLOCK_COLUMNS, 1)
     count = f"{advance.done}/{advance.total}"

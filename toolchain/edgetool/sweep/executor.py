@@ -1,43 +1,43 @@
-"""How the jobs of a sweep are done: here, in processes of their own, or by the workers of a Dask cluster.
+"""Run the jobs of a sweep on an executor: threads that wait for child processes here, or the workers of a Dask cluster.
 
-Where jobs are done: what local processes and a cluster have in common.
+JobRunner takes jobs from the queue, runs them in a pool, and records each outcome when it arrives. A pool wraps an
+Executor as defined by concurrent.futures: LocalPool a ThreadPoolExecutor, because each job is a child process already
+(run_job), and ClusterPool the Executor of a Dask client.
 
-How far a sweep has come, and how long it may still take.
+Some tasks are beyond these executors, so the pools contain code for them:
 
-Does the jobs of a sweep that its store lacks, and keeps each outcome as it comes.
-
-Does a job in a child process: what is the model's fault is its outcome, what is the user's is raised.
-
-Jobs done on this machine: each in a child process of its own, started and awaited by a thread.
-
-The side of a cluster's workers: a task arrives as text and bytes, and is done here as it is locally.
-
-Jobs done by the workers of a Dask cluster that is already there.
+- A future that runs cannot be cancelled. LocalPool kills the children of running jobs when it closes. On a cluster, a
+  thread beside each job kills its child when Dask has released the task (_killed_when_released).
+- A Dask client does not report that the scheduler is lost or that there are no workers: the futures just never finish.
+  ClusterPool checks for both.
+- An argument is sent with each call. ClusterPool sends each input once, as a task whose result other tasks use.
+- A worker without edgetool would die of a function that it cannot import. ClusterPool sends calls as data (_opener).
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import hashlib
 import io
 import json
 import logging
 import os
-import queue
 import secrets
 import threading
 import time
 import warnings
 import zipfile
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from edgetool import __version__, child
 from edgetool.errors import (
@@ -49,51 +49,24 @@ from edgetool.errors import (
     OutputError,
     UsageError,
 )
-from edgetool.sweep.jobs import BUILDER_FILE, Agenda, Content, InputFile, Job, Kind, Made, Outcome, Task
+from edgetool.sweep.jobs import BUILDER_FILE, Content, InputFile, Job, JobOutput, JobQueue, Kind, Outcome, PreparedJob
 from edgetool.sweep.store import Store
 
-# `do`, or what stands for it in a test: do(task, on_start=...) hands a function to on_start that ends what it started.
-Do = Callable[..., Outcome]
+# run_job, or a substitute in tests: run(prepared, on_start=...) passes on_start a function that kills its child.
+RunJob = Callable[..., Outcome]
 
-
-class Pool(Protocol):
-    """Does tasks side by side, in whatever order they end. All calls come from one thread."""
-
-    @property
-    def capacity(self) -> int:
-        """How many tasks are worth having submitted and not yet ended; at least 1."""
-
-    def submit(self, task: Task) -> None:
-        """Start it, or let it wait for its turn. Its key must not be in the pool already."""
-
-    def wait(self, timeout: float) -> tuple[str, Outcome] | None:
-        """The key and outcome of a task that has ended; None where none ends within `timeout` seconds.
-
-        Raises what a task raised: an error that is no variant's (data that does not fit, a full disk).
-        """
-
-    def close(self) -> None:
-        """End what still runs, at once; nothing of it remains."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-# How long jobs of each kind take beside each other, until one of the kind has ended: the order of magnitude for small
-# models, where loading TensorFlow counts most.
-SHARES: Mapping[str, float] = {"build": 5.0, "prune": 6.0, "reference": 8.0, "convert": 8.0, "analyse": 1.0}
-# A job that takes longer than others of its kind is taken to need this share of their time still.
+# Relative durations of the kinds of jobs, until one of the kind has finished: the order of magnitude for small models,
+# where loading TensorFlow takes most of the time.
+RELATIVE_SECONDS: Mapping[str, float] = {"build": 5.0, "prune": 6.0, "reference": 8.0, "convert": 8.0, "analyse": 1.0}
+# A job that takes longer than others of its kind is expected to take this share of their time from now on.
 OVERTIME = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
-    """done, total: jobs (not variants) of the sweep, those of earlier runs included; a job that is left out because one
-    that it needs failed counts as done. failed: jobs that failed. running: what runs now, in words. seconds_left: None
-    until the first job of this run has ended."""
+class SweepProgress:
+    """done, total: jobs (not variants) of the sweep, including those of earlier runs; a job that is skipped because one
+    that it needs failed counts as done. failed: jobs that failed. running: descriptions of the running jobs.
+    seconds_left: None until the first job of this run has finished."""
 
     done: int
     total: int
@@ -103,137 +76,150 @@ class Advance:
 
 
 def seconds_by_kind(
-    ended: Mapping[str, tuple[int, float]], running: Sequence[tuple[str, float]] = ()
+    finished: Mapping[str, tuple[int, float]], running: Sequence[tuple[str, float]] = ()
 ) -> dict[str, float] | None:
-    """The seconds that a job of each kind takes; None where nothing has ended.
+    """Return the estimated seconds of a job of each kind; None if no job has finished.
 
-    ended: the number of those that ended well, by kind, and the sum of their seconds: the mean counts. running: kind
-    and seconds since each began. A kind of which none has ended takes its share, to the scale of the others, and no
-    less than those that run have taken.
+    Args:
+        finished: number and total seconds of the successful jobs, by kind. The estimate is their mean.
+        running: kind and elapsed seconds of each running job. The estimate for a kind without finished jobs follows
+            from RELATIVE_SECONDS, scaled to the other kinds, and is at least the time that its running jobs have taken.
     """
-    means = {kind: seconds / count for kind, (count, seconds) in ended.items() if count}
+    means = {kind: seconds / count for kind, (count, seconds) in finished.items() if count}
     if not means:
         return None
-    scale = sum(means.values()) / sum(SHARES[kind] for kind in means)
-    so_far = {kind: max(seconds for other, seconds in running if other == kind) for kind, _ in running}
-    return {kind: means.get(kind, max(share * scale, so_far.get(kind, 0.0))) for kind, share in SHARES.items()}
+    scale = sum(means.values()) / sum(RELATIVE_SECONDS[kind] for kind in means)
+    elapsed = {kind: max(seconds for other, seconds in running if other == kind) for kind, _ in running}
+    return {
+        kind: means.get(kind, max(share * scale, elapsed.get(kind, 0.0))) for kind, share in RELATIVE_SECONDS.items()
+    }
 
 
 def seconds_left(
     each: Mapping[str, float], waiting: Mapping[str, float], running: Sequence[tuple[str, float]], width: int
 ) -> float:
-    """The time until all is done, in seconds: all work shared by those that work side by side, or the longest job
-    where that is more.
+    """Return the estimated seconds until all jobs have finished: the total work divided by the width, or the longest
+    job if that takes longer.
 
-    each: of seconds_by_kind. waiting: how many of each kind have not begun. running: kind and seconds since each began.
-    width: how many run side by side.
+    Args:
+        each: the result of seconds_by_kind.
+        waiting: number of jobs that have not started, by kind.
+        running: kind and elapsed seconds of each running job.
+        width: how many jobs run in parallel.
     """
-    rests = [max(each[kind] - elapsed, OVERTIME * each[kind]) for kind, elapsed in running]
-    work = sum(each[kind] * count for kind, count in waiting.items()) + sum(rests)
+    remaining = [max(each[kind] - elapsed, OVERTIME * each[kind]) for kind, elapsed in running]
+    work = sum(each[kind] * count for kind, count in waiting.items()) + sum(remaining)
     longest = max((each[kind] for kind, count in waiting.items() if count > 0), default=0.0)
-    return max(work / width, longest, *rests)
+    return max(work / width, longest, *remaining)
 
 
-# How often the time left is told anew while nothing ends.
+# How often progress is reported while no job finishes.
 TICK_SECONDS = 0.5
 
 
-class Performer:
-    """Does what is on the agenda in the pool.
+class JobRunner:
+    """Runs the jobs of a queue in a pool and records their outcomes in the store.
 
-    seconds: the most that a job may take. folder: where jobs work on this machine. computed: how many jobs ended in
-    this run. told: called after every job, every half second and at the end.
+    computed is the number of jobs that finished in this run.
+
+    Args:
+        seconds: time limit of each job.
+        folder: where the working directories of jobs are created; None is the system's place for temporary files.
+        on_progress: called after every job, every TICK_SECONDS and at the end.
     """
 
     def __init__(
         self,
-        agenda: Agenda,
+        jobs: JobQueue,
         store: Store,
-        pool: Pool,
+        pool: JobPool,
         *,
         seconds: float,
         folder: Path | None = None,
-        told: Callable[[Advance], None] | None = None,
+        on_progress: Callable[[SweepProgress], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.computed = 0
-        self._agenda = agenda
+        self._jobs = jobs
         self._store = store
         self._pool = pool
         self._seconds = seconds
         self._folder = folder
-        self._told = told
+        self._on_progress = on_progress
         self._clock = clock
-        self._begun: dict[str, float] = {}
-        self._ended: dict[str, tuple[int, float]] = {}
+        self._started: dict[str, float] = {}
+        self._finished: dict[str, tuple[int, float]] = {}
 
-    def perform(self, words: Mapping[str, str], still_to_propose: float = 0.0) -> None:
-        """Do all that can be done; a job that fails is recorded, and leaves out those that need it.
+    def run(self, descriptions: Mapping[str, str], unproposed: float = 0.0) -> None:
+        """Run all jobs that can run; a job that fails is recorded, and the jobs that need it are skipped.
 
-        words: what a job does, by key. still_to_propose: how many times as many jobs as now known are to come, for the
-        time left. Raises what is no variant's fault (EdgetoolError: data that does not fit, a full disk, a cluster that
-        goes away); what had ended by then is recorded.
+        Args:
+            descriptions: what each job does, by key.
+            unproposed: number of jobs still to be proposed, as a multiple of those in the queue.
+
+        Raises EdgetoolError for an error that no variant causes (data that does not fit, a full disk, a lost cluster);
+        all outcomes that arrived before it are recorded.
         """
         try:
-            while not self._agenda.is_finished:
-                while len(self._begun) < self._pool.capacity and (job := self._agenda.take()) is not None:
-                    self._pool.submit(task_of(job, self._store, self._seconds, self._folder))
-                    self._begun[job.key] = self._clock()
-                self._tell(words, still_to_propose)
-                self._await(TICK_SECONDS)
-        except BaseException:  # an interruption, too
-            self._keep_what_has_ended()
+            while not self._jobs.is_finished:
+                while len(self._started) < self._pool.capacity and (job := self._jobs.take()) is not None:
+                    self._pool.submit(prepare(job, self._store, self._seconds, self._folder))
+                    self._started[job.key] = self._clock()
+                self._report(descriptions, unproposed)
+                self._record_next(TICK_SECONDS)
+        except BaseException:  # including KeyboardInterrupt
+            self._record_finished()
             raise
-        self._tell(words, still_to_propose)
+        self._report(descriptions, unproposed)
 
-    def _await(self, timeout: float) -> None:
-        ended = self._pool.wait(timeout)
-        if ended is None:
+    def _record_next(self, timeout: float) -> None:
+        finished = self._pool.wait(timeout)
+        if finished is None:
             return
-        key, outcome = ended
-        job = self._agenda.job(key)
+        key, outcome = finished
+        job = self._jobs.job(key)
         self._store.record(job, outcome)
-        self._agenda.end(key, outcome)
+        self._jobs.finish(key, outcome)
         self.computed += 1
-        del self._begun[key]
-        if outcome.reason is None:  # a failure may come at once, or after hours
-            count, seconds = self._ended.get(job.kind, (0, 0.0))
-            self._ended[job.kind] = count + 1, seconds + outcome.seconds
+        del self._started[key]
+        if outcome.reason is None:  # a failure may take no time at all, or hours
+            count, seconds = self._finished.get(job.kind, (0, 0.0))
+            self._finished[job.kind] = count + 1, seconds + outcome.seconds
 
-    def _keep_what_has_ended(self) -> None:
-        """Others may have ended beside the one that raised; what they raise says no more than the first."""
-        for _ in tuple(self._begun):
+    def _record_finished(self) -> None:
+        """Record the outcomes that arrived together with an error; only the first error is raised."""
+        for _ in tuple(self._started):
             try:
-                self._await(0.0)
+                self._record_next(0.0)
             except EdgetoolError:
                 continue
 
-    def _tell(self, words: Mapping[str, str], still_to_propose: float) -> None:
-        if self._told is None:
+    def _report(self, descriptions: Mapping[str, str], unproposed: float) -> None:
+        if self._on_progress is None:
             return
-        now, agenda, states = self._clock(), self._agenda, self._agenda.states
-        running = [(agenda.job(key).kind, now - begun) for key, begun in self._begun.items()]
-        each = seconds_by_kind(self._ended, running)
-        known = len(agenda)
-        waiting = {kind: agenda.waiting_kinds[kind] + still_to_propose * count for kind, count in agenda.kinds.items()}
-        self._told(
-            Advance(
-                done=states["done"] + states["failed"] + states["left out"],
-                total=known + round(known * still_to_propose),
+        now, jobs, states = self._clock(), self._jobs, self._jobs.states
+        running = [(jobs.job(key).kind, now - started) for key, started in self._started.items()]
+        each = seconds_by_kind(self._finished, running)
+        queued = len(jobs)
+        waiting = {kind: jobs.waiting_kinds[kind] + unproposed * count for kind, count in jobs.kinds.items()}
+        self._on_progress(
+            SweepProgress(
+                done=states["done"] + states["failed"] + states["skipped"],
+                total=queued + round(queued * unproposed),
                 failed=states["failed"],
-                running=tuple(words[key] for key in self._begun),
+                running=tuple(descriptions[key] for key in self._started),
                 seconds_left=None if each is None else seconds_left(each, waiting, running, self._pool.capacity),
             )
         )
 
 
-def task_of(job: Job, store: Store, seconds: float, folder: Path | None = None) -> Task:
-    """The job with its inputs at hand: the user's files by path, what other jobs made out of the store."""
+def prepare(job: Job, store: Store, seconds: float, folder: Path | None = None) -> PreparedJob:
+    """Return the job with its inputs: files of the user by path, outputs of other jobs from the store."""
     contents = {role: _input_content(item, store) for role, item in job.inputs.items()}
-    return Task(job=job, contents=contents, seconds=seconds, folder=folder)
+    return PreparedJob(job=job, contents=contents, seconds=seconds, folder=folder)
 
 
-def _input_content(item: InputFile | Made, store: Store) -> Content:
+def _input_content(item: InputFile | JobOutput, store: Store) -> Content:
     if isinstance(item, InputFile):
         return Content(name=item.name, sha256=item.sha256, path=item.path)
     data = store.blob(item.key, item.blob)
@@ -250,20 +236,25 @@ DOING: Mapping[Kind, str] = {
 }
 
 
-def do(task: Task, *, progress: child.Progress | None = None, on_start: child.OnStart | None = None) -> Outcome:
-    """The outcome of the task, done in a child process; from any thread, and nothing of it remains.
+def run_job(
+    prepared: PreparedJob, *, progress: child.Progress | None = None, on_start: child.OnStart | None = None
+) -> Outcome:
+    """Run a job in a child process and return its outcome; can be called from any thread.
 
-    on_start is handed a function that ends the child. A model that cannot be built, pruned, converted or run, and a
-    process that dies or takes too long, give an outcome with the reason.
+    A model that cannot be built, pruned, converted or run, and a process that crashes or exceeds its time, result in an
+    outcome with the reason. The child and its files are gone when this returns or raises.
 
-    Raises UsageError for what is no variant's fault and will not be better with the next: data that does not fit the
-    user's model file (with a builder it may fit the next model), packages that are missing or are other ones here, a
-    full disk.
+    Args:
+        on_start: is passed a function that kills the child.
+
+    Raises UsageError for an error that no variant causes and that the next job would have as well: data that does not
+    fit the user's model file (for a builder's model it may fit the next one), packages that are missing or have other
+    versions here, a full disk.
     """
     started = time.monotonic()
     try:
-        with child.work_folder(task.folder) as folder:
-            value, blobs, reason = _done(task, folder, progress, on_start)
+        with child.work_folder(prepared.folder) as folder:
+            value, blobs, reason = _result(prepared, folder, progress, on_start)
     except OSError as error:
         raise OutputError(
             f"cannot be used as the working directory: {error.strerror or error}",
@@ -273,12 +264,12 @@ def do(task: Task, *, progress: child.Progress | None = None, on_start: child.On
     return Outcome(value, blobs, reason, time.monotonic() - started)
 
 
-def _done(
-    task: Task, folder: Path, progress: child.Progress | None, on_start: child.OnStart | None
+def _result(
+    prepared: PreparedJob, folder: Path, progress: child.Progress | None, on_start: child.OnStart | None
 ) -> tuple[dict[str, Any], dict[str, bytes], str | None]:
-    """The value and the blobs, or the reason why there are none."""
-    job = task.job
-    paths = {role: _placed(folder, role, content) for role, content in task.contents.items()}
+    """Return value and blobs, or the reason for the failure."""
+    job = prepared.job
+    paths = {role: _input_path(folder, role, content) for role, content in prepared.contents.items()}
     workdir = folder / "job"
     workdir.mkdir()
     try:
@@ -288,31 +279,31 @@ def _done(
                 "kind": job.kind,
                 "request": job.request,
                 "inputs": {role: str(path) for role, path in paths.items()},
-                "seconds": task.seconds,
+                "seconds": prepared.seconds,
             },
             workdir=workdir,
-            limits=child.ProcessLimits(seconds=task.seconds),
+            limits=child.ProcessLimits(seconds=prepared.seconds),
             doing=DOING[job.kind],
             advice="try a smaller model, less data, or a longer job_timeout",
             progress=progress,
             on_start=on_start,
-            trusted=True,  # it runs our code alone, and what is not to be trusted in children of its own
+            trusted=True,  # it runs only edgetool's code, which runs untrusted code in child processes of its own
         )
     except UsageError as error:
-        told = _without_folder(error, folder, task.contents)
+        renamed = _without_folder(error, folder, prepared.contents)
         if isinstance(error, CalibrationError) and job.request.get("built", False):
-            return {}, {}, str(told)
-        raise told from error
+            return {}, {}, str(renamed)
+        raise renamed from error
     except EdgetoolError as error:
-        return {}, {}, str(_without_folder(error, folder, task.contents))
+        return {}, {}, str(_without_folder(error, folder, prepared.contents))
     return value, {path.name: path.read_bytes() for path in sorted((workdir / BLOBS).iterdir())}, None
 
 
-def _placed(folder: Path, role: str, content: Content) -> Path:
-    """The path of an input for the child: a link to it, or its bytes in a file of its name."""
-    place = folder / _place(role)
-    place.mkdir(exist_ok=True)
-    path = place / content.name
+def _input_path(folder: Path, role: str, content: Content) -> Path:
+    """Return the path of an input for the child: a symbolic link, or a file with its bytes."""
+    directory = folder / _directory_name(role)
+    directory.mkdir(exist_ok=True)
+    path = directory / content.name
     if content.path is not None and content.path.exists():
         path.symlink_to(content.path.absolute())
     elif content.data is not None:
@@ -322,88 +313,63 @@ def _placed(folder: Path, role: str, content: Content) -> Path:
     return path
 
 
-def _place(role: str) -> str:
-    """The builder's files lie in one folder, as where they come from, so that they find each other."""
+def _directory_name(role: str) -> str:
+    """The builder's files share one directory, as on the user's disk, so that they can import each other."""
     return "builder" if role.startswith(BUILDER_FILE) else role
 
 
 def _without_folder(error: EdgetoolError, folder: Path, contents: Mapping[str, Content]) -> EdgetoolError:
-    """The same error, with the user's names for files instead of where they lay: those folders are gone."""
+    """Return the same error with the user's file names in place of paths in the working directory, which is gone."""
     roots = dict.fromkeys((str(folder.resolve()), str(folder)))
-    lain = [
+    replacements = [
         *((str(content.path), content.name) for content in contents.values() if content.path is not None),
-        *((f"{root}/{_place(role)}/", "") for root in roots for role in contents),
+        *((f"{root}/{_directory_name(role)}/", "") for root in roots for role in contents),
         *((f"{root}/", "") for root in roots),
     ]
 
-    def told(text: str) -> str:
-        for lay, name in lain:
-            text = text.replace(lay, name)
+    def renamed(text: str) -> str:
+        for path, name in replacements:
+            text = text.replace(path, name)
         return text
 
     return type(error)(
-        told(error.what),
-        where=None if error.where is None else told(error.where),
-        fix=None if error.fix is None else told(error.fix),
-        details=tuple(map(told, error.details)),
+        renamed(error.what),
+        where=None if error.where is None else renamed(error.where),
+        fix=None if error.fix is None else renamed(error.fix),
+        details=tuple(map(renamed, error.details)),
     )
 
 
-Stop = Callable[[], None]
-POOL_CLOSING_SECONDS = 10.0
+class JobPool(ABC):
+    """Runs jobs in parallel on an executor. All methods are called from one thread, which stays interruptible."""
 
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._keys: dict[Future[Any], str] = {}
 
-def usable_cpus() -> int:
-    """How many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many jobs should be submitted and unfinished at a time; at least 1."""
 
-
-class LocalPool:
-    """A Pool of `jobs` threads; the calling one stays free to be interrupted."""
-
-    def __init__(self, jobs: int | None = None, *, do: Do = do) -> None:
-        if jobs is not None and jobs < 1:
-            raise UsageError(f"{jobs} is not a valid number of jobs", fix="use 1 or more")
-        self.capacity = usable_cpus() if jobs is None else jobs
-        self._do = do
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._ended: queue.SimpleQueue[tuple[str, Outcome | BaseException]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._stops: dict[str, Stop] = {}
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._serve, name=f"sweep-{number}", daemon=True) for number in range(self.capacity)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, task: Task) -> None:
-        """See Pool.submit."""
-        self._tasks.put(task)
+    @abstractmethod
+    def submit(self, prepared: PreparedJob) -> None:
+        """Start a job or add it to the executor's queue. Its key must not be in the pool already."""
 
     def wait(self, timeout: float) -> tuple[str, Outcome] | None:
-        """See Pool.wait."""
-        try:
-            key, outcome = self._ended.get(timeout=timeout) if timeout > 0 else self._ended.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return key, outcome
+        """Return the key and the outcome of a finished job; None if no job finishes within `timeout` seconds.
 
+        Raises the exception that a job raised: an error that no variant causes (data that does not fit, a full disk).
+        """
+        concurrent.futures.wait(self._keys, timeout, concurrent.futures.FIRST_COMPLETED)
+        finished = next((future for future in self._keys if future.done()), None)
+        if finished is None:
+            return None
+        return self._keys.pop(finished), self._outcome(finished)
+
+    @abstractmethod
     def close(self) -> None:
-        """Kill the children; return when the threads have removed their directories."""
-        with self._lock:
-            self._closed = True
-            stops = tuple(self._stops.values())
-        for stop in stops:
-            stop()
-        for _ in self._threads:
-            self._tasks.put(None)
-        for thread in self._threads:
-            thread.join(POOL_CLOSING_SECONDS)
+        """Kill the jobs that still run, and drop those that wait; closing twice does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -413,35 +379,59 @@ class LocalPool:
     ) -> None:
         self.close()
 
-    def _serve(self) -> None:
-        while (task := self._tasks.get()) is not None and not self._closed:
-            key = task.job.key
-            try:
-                outcome: Outcome | BaseException = self._do(task, on_start=self._starter(key))
-            except BaseException as error:  # raised again by wait, in the thread of the caller
-                outcome = error
-            with self._lock:
-                self._stops.pop(key, None)
-            self._ended.put((key, outcome))
-
-    def _starter(self, key: str) -> Callable[[Stop], None]:
-        """What is told of a started child: close ends it, also where it came first."""
-
-        def started(stop: Stop) -> None:
-            with self._lock:
-                self._stops[key] = stop
-                closed = self._closed
-            if closed:
-                stop()
-
-        return started
+    def _outcome(self, future: Future[Any]) -> Outcome:
+        outcome: Outcome = future.result()
+        return outcome
 
 
-WATCH_SECONDS = 0.5
+def usable_cpus() -> int:
+    """Return the number of CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalPool(JobPool):
+    """A JobPool on this machine: `jobs` threads, each of which waits for one child process."""
+
+    def __init__(self, jobs: int | None = None, *, run: RunJob = run_job) -> None:
+        if jobs is not None and jobs < 1:
+            raise UsageError(f"{jobs} is not a valid number of jobs", fix="use 1 or more")
+        self._capacity = usable_cpus() if jobs is None else jobs
+        super().__init__(ThreadPoolExecutor(self._capacity, thread_name_prefix="sweep"))
+        self._run = run
+        self._kills: dict[str, Callable[[], None]] = {}
+        self._is_closing = False
+
+    @property
+    def capacity(self) -> int:
+        """See JobPool.capacity."""
+        return self._capacity
+
+    def submit(self, prepared: PreparedJob) -> None:
+        """See JobPool.submit."""
+        key = prepared.job.key
+        future = self._executor.submit(self._run, prepared, on_start=partial(self._add_child, key))
+        future.add_done_callback(lambda _: self._kills.pop(key, None))
+        self._keys[future] = key
+
+    def close(self) -> None:
+        """Kill the children; return when the threads have removed their directories."""
+        self._is_closing = True
+        self._executor.shutdown(wait=False, cancel_futures=True)  # before a killed child makes room for the next one
+        for kill in tuple(self._kills.values()):
+            kill()
+        self._executor.shutdown()
+
+    def _add_child(self, key: str, kill: Callable[[], None]) -> None:
+        """Register a started child. `close` sets the flag before it reads the children, so that none is missed."""
+        self._kills[key] = kill
+        if self._is_closing:
+            kill()
 
 
 def packed(content: Content) -> bytes:
-    """The content as bytes; of a directory a ZIP archive, the same for the same files."""
+    """Return the content as bytes; a directory as a ZIP archive, which is the same for the same files."""
     if content.path is None:
         return content.data or b""
     if content.path.is_file():
@@ -453,37 +443,42 @@ def packed(content: Content) -> bytes:
     return buffer.getvalue()
 
 
-def message_of(task: Task) -> str:
-    """The task without its contents, in JSON, for do_remotely."""
+def to_message(prepared: PreparedJob) -> str:
+    """Return the job without its contents as JSON, for run_remotely."""
     contents = [
         {"role": role, "name": content.name, "sha256": content.sha256, "is_directory": _is_directory(content)}
-        for role, content in task.contents.items()
+        for role, content in prepared.contents.items()
     ]
-    job = task.job
+    job = prepared.job
     return json.dumps(
-        {"key": job.key, "kind": job.kind, "request": job.request, "seconds": task.seconds, "contents": contents}
+        {"key": job.key, "kind": job.kind, "request": job.request, "seconds": prepared.seconds, "contents": contents}
     )
 
 
-def do_remotely(do: Do, message: str, name: str, *data: bytes) -> Outcome:
-    """The outcome of the task of which message_of and packed made `message` and `data`, done in a Dask worker.
+def run_remotely(run: RunJob, message: str, *data: bytes) -> Outcome:
+    """Run a job in a Dask worker.
 
-    name: the task's in the cluster; one that the cluster no longer wants is ended. Raises what `do` raises, and says in
-    which worker.
+    The job is killed when the cluster releases its task.
+
+    Args:
+        message: the result of to_message.
+        data: the results of packed, for each content.
+
+    Raises what `run` raises, with the worker's address if the error has no place.
     """
     from distributed import get_worker
 
     worker = get_worker()
-    told = json.loads(message)
-    job = Job(key=told["key"], kind=told["kind"], request=told["request"], inputs={})
+    received = json.loads(message)
+    job = Job(key=received["key"], kind=received["kind"], request=received["request"], inputs={})
     with child.work_folder() as folder:
         contents = {
-            item["role"]: _content(item, packed_data, folder / str(place))
-            for place, (item, packed_data) in enumerate(zip(told["contents"], data, strict=True))
+            item["role"]: _unpacked(item, packed_data, folder / str(number))
+            for number, (item, packed_data) in enumerate(zip(received["contents"], data, strict=True))
         }
         try:
-            with _ended_when_unwanted(worker, name) as started:
-                return do(Task(job=job, contents=contents, seconds=told["seconds"]), on_start=started)
+            with _killed_when_released(worker, worker.get_current_task()) as on_start:
+                return run(PreparedJob(job=job, contents=contents, seconds=received["seconds"]), on_start=on_start)
         except EdgetoolError as error:
             where = f"the Dask worker {worker.address}" if error.where is None else error.where
             raise type(error)(error.what, where=where, fix=error.fix, details=error.details) from error
@@ -493,7 +488,7 @@ def _is_directory(content: Content) -> bool:
     return content.path is not None and content.path.is_dir()
 
 
-def _content(item: Mapping[str, Any], data: bytes, folder: Path) -> Content:
+def _unpacked(item: Mapping[str, Any], data: bytes, folder: Path) -> Content:
     if not item["is_directory"]:
         return Content(name=item["name"], sha256=item["sha256"], data=data)
     path = folder / item["name"]
@@ -502,136 +497,123 @@ def _content(item: Mapping[str, Any], data: bytes, folder: Path) -> Content:
     return Content(name=item["name"], sha256=item["sha256"], path=path)
 
 
-@contextlib.contextmanager
-def _ended_when_unwanted(worker: Any, name: str) -> Iterator[Callable[[Callable[[], None]], None]]:
-    """While in the block, end what is started once the task was cancelled, or its client is gone; Dask itself lets a
-    task that runs run on."""
-    over = threading.Event()
-    watching: list[threading.Thread] = []
+WATCH_SECONDS = 0.5
 
-    def started(stop: Callable[[], None]) -> None:
-        thread = threading.Thread(target=watch, args=(stop,), name="sweep-watch", daemon=True)
-        watching.append(thread)
+
+@contextlib.contextmanager
+def _killed_when_released(worker: Any, task_key: str) -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Within the block, kill the child that is started when its task is cancelled or its client is gone; Dask itself
+    lets running tasks run on."""
+    is_over = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def on_start(kill: Callable[[], None]) -> None:
+        thread = threading.Thread(target=watch, args=(kill,), name="sweep-watch", daemon=True)
+        threads.append(thread)
         thread.start()
 
-    def watch(stop: Callable[[], None]) -> None:
-        while not over.wait(WATCH_SECONDS):
-            task = worker.state.tasks.get(name)
+    def watch(kill: Callable[[], None]) -> None:
+        while not is_over.wait(WATCH_SECONDS):
+            task = worker.state.tasks.get(task_key)
             if task is None or task.state == "cancelled":
-                stop()
+                kill()
                 return
 
     try:
-        yield started
+        yield on_start
     finally:
-        over.set()
-        for thread in watching:
+        is_over.set()
+        for thread in threads:
             thread.join()
 
 
-# Tasks beyond the workers' threads, that a thread which ends one has the next at hand.
-MARGIN = 2
-# Contents that the cluster keeps after the last task that took them, most recent first.
+# Jobs beyond the workers' threads, so that a thread that finishes a job has the next one at hand.
+EXTRA_JOBS = 2
+# Contents that the cluster keeps after the last job that used them, most recent first.
 KEPT_CONTENTS = 32
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 ANSWER_SECONDS = 20.0
 CLOSING_SECONDS = 5.0
 
 
-class ClusterPool:
-    """A Pool on the Dask cluster whose scheduler has this address.
+class ClusterPool(JobPool):
+    """A JobPool on a Dask cluster.
 
-    Each content is sent once while it is in use. A worker that dies is survived: Dask gives its tasks to others, and
-    after as many deaths as it allows (distributed.scheduler.allowed-failures) the job has failed.
-    connect_seconds: how long the scheduler may take to answer; worker_seconds: how long the cluster may be without any
-    worker. Raises UsageError where no scheduler answers, MissingExtraError without Dask.
+    Each content is sent once while it is in use. If a worker dies, Dask runs its tasks on others; after as many deaths
+    as it allows (distributed.scheduler.allowed-failures) the job has failed.
+
+    Args:
+        address: the address of the scheduler.
+        connect_seconds: how long the scheduler may take to answer.
+        worker_seconds: how long the cluster may be without any worker.
+
+    Raises UsageError if no scheduler answers, MissingExtraError without Dask.
     """
 
     def __init__(
         self,
         address: str,
         *,
-        do: Do = do,
+        run: RunJob = run_job,
         connect_seconds: float = 10.0,
         worker_seconds: float = 60.0,
     ) -> None:
         self._distributed = _import_distributed()
         self._address = address
-        self._do = do
+        self._run = run
         self._worker_seconds = worker_seconds
-        self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._keys: dict[Any, str] = {}
         self._contents: OrderedDict[str, Any] = OrderedDict()
         self._threads = 0
-        self._looked = float("-inf")
-        self._last_worker = time.monotonic()
+        self._checked_at = float("-inf")
+        self._had_workers_at = time.monotonic()
         self._quiet = contextlib.ExitStack()
-        self._quiet.enter_context(_silence())
+        self._quiet.enter_context(_disabled_loggers())
         try:
             self._client = self._connect(connect_seconds)
         except BaseException:
             self._quiet.close()
             raise
+        super().__init__(self._client.get_executor(pure=False))
 
     @property
     def capacity(self) -> int:
-        """See Pool.capacity: the threads of the workers of the moment, and a few more."""
-        self._look()
-        return self._threads + MARGIN
+        """See JobPool.capacity: the number of threads that the workers have now, and a few more."""
+        self._check()
+        return self._threads + EXTRA_JOBS
 
-    def submit(self, task: Task) -> None:
-        """See Pool.submit."""
+    def submit(self, prepared: PreparedJob) -> None:
+        """See JobPool.submit."""
         from distributed.protocol.pickle import dumps
 
-        name = f"edgetool-{task.job.key}-{secrets.token_hex(4)}"
-        call = dumps(partial(do_remotely, self._do, message_of(task), name))
-        contents = [self._sent(content) for content in task.contents.values()]
-        with self._telling():
-            future = self._client.submit(_opener(), call, *contents, key=name, pure=False)
-            self._keys[future] = task.job.key
-            future.add_done_callback(self._ended.put)
+        call = dumps(partial(run_remotely, self._run, to_message(prepared)))
+        contents = [self._sent(content) for content in prepared.contents.values()]
+        with self._connection():
+            self._keys[self._executor.submit(_opener(), call, *contents)] = prepared.job.key
 
     def wait(self, timeout: float) -> tuple[str, Outcome] | None:
-        """See Pool.wait. Raises ClusterError where the scheduler went away or there are no workers."""
-        deadline = time.monotonic() + timeout
-        while True:
-            rest = deadline - time.monotonic()
-            try:
-                future = self._ended.get(timeout=min(rest, LOOK_SECONDS)) if rest > 0 else self._ended.get_nowait()
-            except queue.Empty:
-                self._look()
-                if rest <= 0:
-                    return None
-                continue
-            with self._telling():
-                return self._keys.pop(future), self._outcome(future)
+        """See JobPool.wait. Raises ClusterError if the scheduler is lost or there are no workers."""
+        finished = super().wait(timeout)
+        if finished is None:
+            self._check()
+        return finished
 
     def close(self) -> None:
-        """Cancel what was submitted, which ends it in the workers, and leave the cluster."""
-        futures = list(self._keys)
+        """Cancel the jobs, which kills them in the workers, and leave the cluster."""
         self._keys.clear()
         self._contents.clear()
-        with contextlib.suppress(Exception):  # a scheduler that is gone has nothing to be cancelled
-            self._client.cancel(futures)
+        with contextlib.suppress(Exception):  # if the scheduler is lost, there is nothing to cancel
+            self._executor.shutdown(wait=False)
         with contextlib.suppress(Exception):
             self._client.close(CLOSING_SECONDS)
         self._quiet.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _connect(self, seconds: float) -> Any:
         try:
-            # A Client that finds nobody leaves threads and noise behind: look first.
+            # A Client that reaches no scheduler leaves threads and log messages behind: try the address first.
             with ThreadPoolExecutor(1) as executor:
                 executor.submit(asyncio.run, _reach(self._address, seconds)).result()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of versions that differ; of ours the workers tell
+                warnings.simplefilter("ignore")  # about different versions; the workers check those that matter
                 return self._distributed.Client(self._address, timeout=seconds, set_as_default=False, name="edgetool")
         except (OSError, ValueError, TypeError) as error:  # no answer; not an address
             raise UsageError(
@@ -641,26 +623,31 @@ class ClusterPool:
             ) from error
 
     def _sent(self, content: Content) -> Any:
-        """The future of a content, which is sent where the cluster does not have it."""
+        """Return the Dask future of a content, which is sent if the cluster does not have it."""
         future = self._contents.pop(content.sha256, None)
         if future is None:
             name = f"edgetool-{content.sha256}-{secrets.token_hex(4)}"
             data = packed(content)
-            # A task, and no scattered data, so that Dask makes it anew where the worker that held it died.
-            with self._telling():
+            # A task instead of scattered data, so that Dask recreates it if the worker that held it died.
+            with self._connection():
                 future = self._client.submit(bytes, data, key=name, pure=False)
         self._contents[content.sha256] = future
         while len(self._contents) > KEPT_CONTENTS:
             self._contents.popitem(last=False)
         return future
 
-    def _outcome(self, future: Any) -> Outcome:
-        if future.status == "cancelled":
-            raise self._gone()
+    def _outcome(self, future: Future[Any]) -> Outcome:
+        from distributed.protocol.pickle import loads
+
+        if future.cancelled():
+            raise self._lost()
         error = future.exception()
         if error is None:
-            outcome: Outcome = future.result()
-            return outcome
+            try:
+                outcome: Outcome = loads(future.result())
+                return outcome
+            except (ImportError, AttributeError) as other:
+                error = other
         if isinstance(error, self._distributed.scheduler.KilledWorker):
             count = error.allowed_failures + 1
             return Outcome(reason=f"{count} cluster worker{'s' * (count > 1)} crashed while running it")
@@ -674,20 +661,20 @@ class ClusterPool:
             ) from error
         raise InternalError(f"a worker raised {type(error).__name__}: {error}", where=self._address) from error
 
-    def _look(self) -> None:
-        """Count the workers, at most once in LOOK_SECONDS."""
+    def _check(self) -> None:
+        """Check the scheduler and count the workers' threads, at most once in CHECK_SECONDS."""
         now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._checked_at < CHECK_SECONDS:
             return
-        with self._telling():
+        with self._connection():
             if self._client.status != "running":
-                raise self._gone()
+                raise self._lost()
             threads = self._client.sync(self._client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
         self._threads = sum(threads.values())
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
         if threads:
-            self._last_worker = self._looked
-        elif self._looked - self._last_worker > self._worker_seconds:
+            self._had_workers_at = self._checked_at
+        elif self._checked_at - self._had_workers_at > self._worker_seconds:
             raise ClusterError(
                 f"the cluster has had no workers for {self._worker_seconds:g} s",
                 where=self._address,
@@ -695,20 +682,20 @@ class ClusterPool:
             )
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """A scheduler that is lost in the middle of a call, as one clear error."""
+    def _connection(self) -> Iterator[None]:
+        """Turn the errors of a call whose scheduler is lost into one clear error."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that a content is large is no news
+                warnings.simplefilter("ignore")  # that a content is large
                 yield
         except EdgetoolError:
             raise
         except (OSError, TimeoutError, self._distributed.CancelledError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and self._client.status == "running":
                 raise
-            raise self._gone() from error
+            raise self._lost() from error
 
-    def _gone(self) -> ClusterError:
+    def _lost(self) -> ClusterError:
         return ClusterError(
             "lost the connection to the scheduler",
             where=self._address,
@@ -716,17 +703,20 @@ class ClusterPool:
         )
 
 
-def _opener() -> Callable[..., Outcome]:
-    """What a worker does with a call: a function without a name goes there as a whole, so that a worker that lacks
-    edgetool raises where it opens the call; it would die of a function that it cannot import."""
+def _opener() -> Callable[..., bytes]:
+    """Return the function that a worker runs: it loads a call, runs it, and returns its pickled result.
 
-    def opened(call: bytes, *data: bytes) -> Outcome:
-        from distributed.protocol.pickle import loads
+    Dask sends a function without an importable name as a whole. So a worker without edgetool raises an error when it
+    loads the call; it would die of a function that it cannot import.
+    """
 
-        outcome: Outcome = loads(call)(*data)
-        return outcome
+    def edgetool_job(call: bytes, *data: bytes) -> bytes:
+        from distributed.protocol.pickle import dumps, loads
 
-    return opened
+        result: bytes = dumps(loads(call)(*data))
+        return result
+
+    return edgetool_job
 
 
 async def _reach(address: str, seconds: float) -> None:
@@ -738,18 +728,18 @@ async def _reach(address: str, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Keep Dask's loggers from stderr, where our messages go."""
+def _disabled_loggers() -> Iterator[None]:
+    """Keep the messages of Dask's loggers from stderr, where edgetool's messages go."""
     names = [
         name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado", "asyncio")
     ]
-    quieted = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
-    for logger in quieted:
+    disabled = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
+    for logger in disabled:
         logger.disabled = True
     try:
         yield
     finally:
-        for logger in quieted:
+        for logger in disabled:
             logger.disabled = False
 
 

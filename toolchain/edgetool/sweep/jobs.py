@@ -1,10 +1,8 @@
-"""The jobs that a sweep is made of: what a variant takes, which of it is done, and which may begin.
+"""The jobs of a sweep.
 
-A piece of work with a name that tells its whole content: who has done it need never do it again.
-
-The jobs of a variant, and the keys that tell their whole content.
-
-Which jobs of a sweep are done, and which may begin.
+A job is a step that computes the results of one or more variants. Its key is a hash of everything that determines its
+outcome, so that a job whose outcome is stored never runs again. VariantJobs creates the jobs of a variant; JobQueue
+tracks which jobs are done and which can start.
 """
 
 from __future__ import annotations
@@ -25,14 +23,15 @@ from edgetool.sweep.metrics import PRECISIONS, Variant
 from edgetool.sweep.spec import FineTune, SweepSpec, TargetSpec
 from edgetool.sweep.targets import resolved, target_sha256
 
-# build: the user's function makes a model. prune: channels are removed, and it is trained again. reference: what the
-# float original says to the samples. convert: a .tflite and what it loses. analyse: what that needs on a target.
+# build: create a model with the user's function. prune: remove channels, and fine-tune. reference: run the original
+# float model on the samples. convert: create a .tflite and measure its loss. analyse: plan and estimate it on a target.
 Kind = Literal["build", "prune", "reference", "convert", "analyse"]
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file or directory of the user's: its name (the suffix tells the format), SHA-256 and an unchanging copy."""
+    """A file or directory of the user: its name (the suffix determines the format), SHA-256, and a copy that does not
+    change."""
 
     name: str
     sha256: str
@@ -40,8 +39,8 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A blob that another job makes."""
+class JobOutput:
+    """A blob that another job writes."""
 
     key: str
     blob: str
@@ -49,23 +48,23 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """key: SHA-256 over kind, request, inputs and versions, in hex. request: JSON. inputs: by role ("model",
-    "calibration", ...), files of the user's or blobs of other jobs, which must be done first."""
+    """key: SHA-256 of kind, request, inputs and versions, in hex. request: JSON. inputs: by role ("model",
+    "calibration", ...), files of the user or outputs of other jobs, which must be done first."""
 
     key: str
     kind: Kind
     request: Mapping[str, Any]
-    inputs: Mapping[str, InputFile | Made]
+    inputs: Mapping[str, InputFile | JobOutput]
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The keys of the jobs whose blobs this one takes."""
-        return tuple(item.key for item in self.inputs.values() if isinstance(item, Made))
+        """The keys of the jobs whose outputs this one reads."""
+        return tuple(item.key for item in self.inputs.values() if isinstance(item, JobOutput))
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An input as it is handed to the process that does the job: a path (a file or directory), or bytes."""
+    """An input in the form that the process that runs the job receives: a path (a file or directory), or bytes."""
 
     name: str
     sha256: str
@@ -74,10 +73,11 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A job with all its inputs at hand, ready to run anywhere.
+class PreparedJob:
+    """A job with its inputs, ready to run anywhere.
 
-    seconds: the most that it may take. folder: where directories for it are made; None is the system's own place.
+    seconds: its time limit. folder: where its working directory is created; None is the system's place for temporary
+    files.
     """
 
     job: Job
@@ -88,7 +88,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job gave: value is JSON, blobs by name. Where it failed, reason says why, and there are none."""
+    """The result of a job: value is JSON, blobs are by name. If the job failed, reason is set, and both are empty."""
 
     value: Mapping[str, Any] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Outcome:
 MODEL_BLOB, REFERENCE_BLOB, TFLITE_BLOB = "model.keras", "reference.npz", "model.tflite"
 BUILDER_FILE = "builder_file:"
 
-# The packages whose versions can change what a kind of job gives.
+# The packages whose versions can change the outcome of a kind of job.
 PACKAGES: Mapping[Kind, tuple[str, ...]] = {
     "build": ("edgetool", "tensorflow", "keras", "numpy"),
     "prune": ("edgetool", "tensorflow", "keras", "numpy"),
@@ -108,14 +108,17 @@ PACKAGES: Mapping[Kind, tuple[str, ...]] = {
     "analyse": ("edgetool", "numpy", "ortools"),
 }
 
-Inputs = Mapping[str, InputFile | Made]
+Inputs = Mapping[str, InputFile | JobOutput]
 
 
-class Chains:
-    """The jobs that any variant of a sweep takes.
+class VariantJobs:
+    """Creates the jobs of the variants of a sweep. Variants share jobs: equal keys are the same job.
 
-    inputs: the user's files by role, as snapshot gives them. versions: of the packages, by name. Variants share what
-    they have in common: equal keys are the same job. Raises TargetError for a target that is not valid.
+    Args:
+        inputs: the user's files by role, as `snapshot` returns them.
+        versions: the versions of the packages, by name.
+
+    Raises TargetError for an invalid target.
     """
 
     def __init__(self, spec: SweepSpec, inputs: Mapping[str, InputFile], versions: Mapping[str, str]) -> None:
@@ -125,18 +128,18 @@ class Chains:
         self._targets = {target.label: (target, target_sha256(resolved(target))) for target in spec.targets}
 
     def of(self, variant: Variant) -> tuple[Job, ...]:
-        """The variant's jobs, each after those that it needs; the last one is its analysis on the target."""
+        """Return the variant's jobs, each after those that it needs; the last one is its analysis on the target."""
         jobs: list[Job] = []
-        original: InputFile | Made
+        original: InputFile | JobOutput
         if self._spec.builder is not None:
             jobs.append(self._build(variant))
-            original = Made(jobs[-1].key, MODEL_BLOB)
+            original = JobOutput(jobs[-1].key, MODEL_BLOB)
         else:
             original = self._inputs["model"]
         model = original
         if variant.level > 0:
             jobs.append(self._prune(original, variant.level))
-            model = Made(jobs[-1].key, MODEL_BLOB)
+            model = JobOutput(jobs[-1].key, MODEL_BLOB)
         reference = self._reference(original)
         convert = self._convert(model, reference, variant.precision)
         return (*jobs, reference, convert, self._analyse(convert, variant.target))
@@ -154,55 +157,56 @@ class Chains:
         }
         return self._job("build", request, inputs)
 
-    def _prune(self, original: InputFile | Made, level: float) -> Job:
+    def _prune(self, original: InputFile | JobOutput, level: float) -> Job:
         spec, fine_tune = self._spec, self._spec.fine_tune
         request = {
             "level": float(level),
             "method": spec.pruning.method,
             "exclude": sorted(set(spec.pruning.exclude)),
-            "fine_tune": None if fine_tune is None else {**_training(fine_tune), **self._normalisation()},
-            "seed": spec.seed if fine_tune is not None else 0,  # nothing else in it is random
+            "fine_tune": None if fine_tune is None else {**_fine_tune_request(fine_tune), **self._normalisation()},
+            "seed": spec.seed if fine_tune is not None else 0,  # nothing but fine-tuning is random
             **self._trust(),
         }
-        return self._job("prune", request, {"model": original, **self._given("fine_tune")})
+        return self._job("prune", request, {"model": original, **self._present("fine_tune")})
 
-    def _reference(self, original: InputFile | Made) -> Job:
-        return self._job("reference", self._samples(), {"model": original, **self._given("calibration", "evaluate")})
+    def _reference(self, original: InputFile | JobOutput) -> Job:
+        return self._job("reference", self._samples(), {"model": original, **self._present("calibration", "evaluate")})
 
-    def _convert(self, model: InputFile | Made, reference: Job, precision: str) -> Job:
-        wanted = PRECISIONS[precision]
-        request = {"quantize": wanted.quantize, "dense_per_tensor": wanted.dense_per_tensor, **self._samples()}
+    def _convert(self, model: InputFile | JobOutput, reference: Job, precision: str) -> Job:
+        scheme = PRECISIONS[precision]
+        request = {"quantize": scheme.quantize, "dense_per_tensor": scheme.dense_per_tensor, **self._samples()}
         inputs = {
             "model": model,
-            "reference": Made(reference.key, REFERENCE_BLOB),
-            **self._given("calibration", "evaluate"),
+            "reference": JobOutput(reference.key, REFERENCE_BLOB),
+            **self._present("calibration", "evaluate"),
         }
         return self._job("convert", request, inputs)
 
     def _analyse(self, convert: Job, label: str) -> Job:
         target, sha256 = self._targets[label]
         request = {"target_sha256": sha256, "seed": self._spec.seed}
-        # How the user names the target is how a process finds it; the hash tells what it then is.
-        return self._job("analyse", request, {"model": Made(convert.key, TFLITE_BLOB)}, target=_named(target))
+        # A process finds the target by the user's name for it; the hash identifies its content.
+        return self._job(
+            "analyse", request, {"model": JobOutput(convert.key, TFLITE_BLOB)}, target=_target_request(target)
+        )
 
-    def _job(self, kind: Kind, request: Mapping[str, Any], inputs: Inputs, **untold: Any) -> Job:
-        """The job; what is untold goes along with its request, and is not in its key."""
+    def _job(self, kind: Kind, request: Mapping[str, Any], inputs: Inputs, **not_in_key: Any) -> Job:
         names = PACKAGES[kind]
         versions = {name: self._versions[name] for name in names if name in self._versions}
-        told = {**request, "versions": versions}
-        content = {"kind": kind, "request": told, "inputs": _told(inputs)}
+        keyed = {**request, "versions": versions}
+        content = {"kind": kind, "request": keyed, "inputs": _inputs_for_key(inputs)}
         key = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
-        return Job(key, kind, {**told, **untold}, inputs)
+        return Job(key, kind, {**keyed, **not_in_key}, inputs)
 
-    def _given(self, *roles: str) -> dict[str, InputFile | Made]:
+    def _present(self, *roles: str) -> dict[str, InputFile | JobOutput]:
         return {role: self._inputs[role] for role in roles if role in self._inputs}
 
     def _trust(self) -> dict[str, bool]:
-        """built: whether the model is the user's builder's, so that data may not fit one variant and fit another."""
+        """built: whether the user's builder creates the model, so that data can fit one variant but not another."""
         return {"trust_model_code": self._spec.trust_model_code, "built": self._spec.builder is not None}
 
     def _samples(self) -> dict[str, Any]:
-        """What decides the samples beside their files; without calibration data they are made from the seed."""
+        """Everything but the files that determines the samples; without calibration data, the seed does."""
         spec = self._spec
         has_data = "calibration" in self._inputs or "evaluate" in self._inputs
         synthetic = {"samples": spec.samples, "seed": spec.seed} if "calibration" not in self._inputs else {}
@@ -213,7 +217,7 @@ class Chains:
         return {name: None if value is None else [float(item) for item in value] for name, value in values.items()}
 
 
-def _training(fine_tune: FineTune) -> dict[str, Any]:
+def _fine_tune_request(fine_tune: FineTune) -> dict[str, Any]:
     return {
         "epochs": fine_tune.epochs,
         "learning_rate": float(fine_tune.learning_rate),
@@ -222,7 +226,7 @@ def _training(fine_tune: FineTune) -> dict[str, Any]:
     }
 
 
-def _named(target: TargetSpec) -> dict[str, Any]:
+def _target_request(target: TargetSpec) -> dict[str, Any]:
     return {"name": target.name, "profile": target.profile, "overrides": plain(dict(target.overrides))}
 
 
@@ -230,37 +234,40 @@ def _of_builder(role: str) -> bool:
     return role == "builder" or role.startswith(BUILDER_FILE)
 
 
-def _told(inputs: Inputs) -> dict[str, Any]:
-    """The inputs as a key has them: the user's files by content and format, wherever they are."""
+def _inputs_for_key(inputs: Inputs) -> dict[str, Any]:
+    """The inputs as they enter the key: the user's files by content and format, wherever they are."""
     return {
         role: {"key": item.key, "blob": item.blob}
-        if isinstance(item, Made)
+        if isinstance(item, JobOutput)
         else {"sha256": item.sha256, "suffix": PurePath(item.name).suffix.lower()}
         for role, item in inputs.items()
     }
 
 
-# waiting: not begun. left out: a job that it needs failed, or is left out itself.
-State = Literal["waiting", "running", "done", "failed", "left out"]
+# waiting: not started. skipped: a job that it needs failed, or is skipped itself.
+State = Literal["waiting", "running", "done", "failed", "skipped"]
 
 
-class Agenda:
-    """The jobs of a sweep, each key once: dependencies first, and among those that may begin the one added first.
+class JobQueue:
+    """The jobs of a sweep, each key once: dependencies first, and among those that can start the one added first.
 
-    known: the outcomes of earlier runs; their jobs are not begun again. reused: how many of the jobs they cover.
-    states, kinds, waiting_kinds: how many jobs are in each state, of each kind, and of each kind waiting.
+    reused is the number of jobs with a stored outcome; states, kinds and waiting_kinds are the numbers of jobs in each
+    state, of each kind, and of each kind that wait.
+
+    Args:
+        stored: the outcomes of earlier runs, by key; their jobs do not run again.
     """
 
-    def __init__(self, known: Mapping[str, Outcome]) -> None:
+    def __init__(self, stored: Mapping[str, Outcome]) -> None:
         self.reused = 0
         self.states: Counter[State] = Counter()
         self.kinds: Counter[str] = Counter()
         self.waiting_kinds: Counter[str] = Counter()
-        self._known = known
+        self._stored = stored
         self._jobs: dict[str, Job] = {}
         self._state: dict[str, State] = {}
-        self._places: dict[str, int] = {}
-        self._open: dict[str, set[str]] = {}
+        self._positions: dict[str, int] = {}
+        self._unmet: dict[str, set[str]] = {}
         self._dependents: dict[str, list[str]] = {}
         self._ready: list[tuple[int, str]] = []
 
@@ -269,66 +276,66 @@ class Agenda:
 
     @property
     def is_finished(self) -> bool:
-        """Nothing waits and nothing runs."""
+        """Whether no job waits and none runs."""
         return self.states["waiting"] == self.states["running"] == 0
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """Take them up, each after those that it needs; those that are here already are passed over."""
+        """Add jobs, each after those that it needs; those that are in the queue already are ignored."""
         for job in jobs:
             if job.key not in self._jobs:
-                self._places[job.key] = len(self._jobs)
+                self._positions[job.key] = len(self._jobs)
                 self._jobs[job.key] = job
                 self.kinds[job.kind] += 1
                 self._enter(job)
 
     def job(self, key: str) -> Job:
-        """The job of that key."""
+        """Return the job with that key."""
         return self._jobs[key]
 
     def take(self) -> Job | None:
-        """The next job, which runs from now on; None where none may begin yet."""
+        """Return the next job, which now counts as running; None if no job can start yet."""
         if not self._ready:
             return None
         _, key = heapq.heappop(self._ready)
         self._move(key, "running")
         return self._jobs[key]
 
-    def end(self, key: str, outcome: Outcome) -> None:
-        """A job that ran has ended: those that need it may begin, or are left out."""
+    def finish(self, key: str, outcome: Outcome) -> None:
+        """Mark a running job as done or failed: the jobs that need it can start, or are skipped."""
         failed = outcome.reason is not None
         self._move(key, "failed" if failed else "done")
         for dependent in self._dependents.pop(key, ()):
             if failed:
-                self._leave_out(dependent)
+                self._skip(dependent)
             else:
-                self._open[dependent].discard(key)
+                self._unmet[dependent].discard(key)
                 self._offer(dependent)
 
     def _enter(self, job: Job) -> None:
-        known = self._known.get(job.key)
-        if known is not None:
+        stored = self._stored.get(job.key)
+        if stored is not None:
             self.reused += 1
-            self._move(job.key, "done" if known.reason is None else "failed")
+            self._move(job.key, "done" if stored.reason is None else "failed")
             return
         states = {need: self._state[need] for need in job.needs}
-        if any(state in ("failed", "left out") for state in states.values()):
-            self._move(job.key, "left out")
+        if any(state in ("failed", "skipped") for state in states.values()):
+            self._move(job.key, "skipped")
             return
         self._move(job.key, "waiting")
-        self._open[job.key] = {need for need, state in states.items() if state != "done"}
-        for need in self._open[job.key]:
+        self._unmet[job.key] = {need for need, state in states.items() if state != "done"}
+        for need in self._unmet[job.key]:
             self._dependents.setdefault(need, []).append(job.key)
         self._offer(job.key)
 
     def _offer(self, key: str) -> None:
-        if self._state[key] == "waiting" and not self._open[key]:
-            heapq.heappush(self._ready, (self._places[key], key))
+        if self._state[key] == "waiting" and not self._unmet[key]:
+            heapq.heappush(self._ready, (self._positions[key], key))
 
-    def _leave_out(self, key: str) -> None:
+    def _skip(self, key: str) -> None:
         if self._state[key] == "waiting":
-            self._move(key, "left out")
+            self._move(key, "skipped")
             for dependent in self._dependents.pop(key, ()):
-                self._leave_out(dependent)
+                self._skip(dependent)
 
     def _move(self, key: str, state: State) -> None:
         before = self._state.get(key)

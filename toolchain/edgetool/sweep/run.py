@@ -1,9 +1,8 @@
-"""Runs a sweep: every variant's jobs that its store lacks, here or on a cluster.
+"""Run a sweep: all jobs of its variants that are not in its store, on this machine or on a cluster.
 
-Unchanging copies of the user's files: a sweep takes hours, and they may be edited meanwhile.
-
-Where a run keeps its copies and its jobs work; what a killed run left behind is removed by the next, by that of the
-same store without delay and where the file system has no locks, too.
+A sweep takes hours, and users edit their files in the meantime, so `snapshot` copies the files. The copies and the
+working directories of the jobs are in one directory (`working_directory`). If a run is killed, the next run removes its
+directory: a run on the same store does so at once, and even if the file system has no locks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +22,8 @@ from edgetool.child.folder import PREFIX
 from edgetool.errors import OutputError, UsageError
 from edgetool.pipeline.convert import hash_of_path
 from edgetool.pipeline.output import check_readable
-from edgetool.sweep import executor
-from edgetool.sweep.executor import Advance, ClusterPool, Do, LocalPool, Performer, Pool
-from edgetool.sweep.jobs import BUILDER_FILE, Agenda, Chains, InputFile, Job
+from edgetool.sweep.executor import ClusterPool, JobPool, JobRunner, LocalPool, RunJob, SweepProgress, run_job
+from edgetool.sweep.jobs import BUILDER_FILE, InputFile, Job, JobQueue, VariantJobs
 from edgetool.sweep.metrics import Variant
 from edgetool.sweep.search import Grid, OptunaProposer, Proposer
 from edgetool.sweep.spec import SweepSpec
@@ -35,43 +33,44 @@ from edgetool.sweep.versions import installed_versions
 
 
 def snapshot(spec: SweepSpec, folder: Path) -> dict[str, InputFile]:
-    """Every file or directory that the sweep reads, copied into `folder` and hashed there, by role.
+    """Copy every file or directory that the sweep reads into `folder`, and return the copies with their hashes by role.
 
-    Roles are "model", or "builder" and "builder_file:NAME", and "calibration", "evaluate", "fine_tune" where they are
-    given. Raises UsageError for what cannot be read, or two builder files of one name, and OutputError where the copies
-    cannot be written.
+    Roles are "model", or "builder" and "builder_file:NAME", and if present "calibration", "evaluate" and "fine_tune".
+
+    Raises UsageError if a file cannot be read or two builder files have the same name, and OutputError if a copy cannot
+    be written.
     """
     return {role: _copied(path, folder / f"{number}") for number, (role, path) in enumerate(_roles(spec).items())}
 
 
 def check_inputs(spec: SweepSpec) -> None:
-    """Raise UsageError where snapshot would, before anything is made."""
+    """Raise UsageError if `snapshot` would, without creating any file."""
     for path in _roles(spec).values():
         check_readable(path)
 
 
 def _roles(spec: SweepSpec) -> dict[str, Path]:
-    roles = {}
-    for role, path in _named(spec):
+    roles: dict[str, Path] = {}
+    for role, path in _files(spec):
         if role in roles:
             raise UsageError(f"two builder files are named {path.name}", where=str(path), fix="rename one of them")
         roles[role] = path
     return roles
 
 
-def _named(spec: SweepSpec) -> Iterator[tuple[str, Path]]:
+def _files(spec: SweepSpec) -> Iterator[tuple[str, Path]]:
     if spec.model is not None:
         yield "model", spec.model
     if spec.builder is not None:
         yield "builder", spec.builder.path
         for path in spec.builder.files:
-            # The builder itself may be listed; another file of its name could not be imported beside it.
+            # The builder itself may be listed; another file with its name could not be imported as well.
             if path != spec.builder.path:
                 yield ("builder" if path.name == spec.builder.path.name else f"{BUILDER_FILE}{path.name}"), path
     data = spec.fine_tune.data if spec.fine_tune is not None else None
-    for role, given in (("calibration", spec.calibration), ("evaluate", spec.evaluate), ("fine_tune", data)):
-        if given is not None:
-            yield role, given
+    for role, file in (("calibration", spec.calibration), ("evaluate", spec.evaluate), ("fine_tune", data)):
+        if file is not None:
+            yield role, file
 
 
 def _copied(path: Path, folder: Path) -> InputFile:
@@ -93,10 +92,10 @@ def _copied(path: Path, folder: Path) -> InputFile:
 
 
 @contextmanager
-def workplace(lock: Lock) -> Iterator[Path]:
-    """An empty directory among the system's temporary ones, noted in the store's lock; gone at the end.
+def working_directory(lock: Lock) -> Iterator[Path]:
+    """Create an empty temporary directory, note it in the store's lock, and remove it at the end.
 
-    Raises as work_folder does.
+    Raises the same errors as work_folder.
     """
     _remove(lock.left)
     with work_folder() as folder:
@@ -104,23 +103,24 @@ def workplace(lock: Lock) -> Iterator[Path]:
         yield folder
 
 
-def _remove(left: str) -> None:
-    """Remove what was noted, if it is a directory of this user's that has our name: anybody may write into a file."""
-    path = Path(left)
+def _remove(noted: str) -> None:
+    """Remove the noted directory if it belongs to this user and has edgetool's prefix: a lock file can contain
+    anything."""
+    path = Path(noted)
     if not path.is_absolute() or not path.name.startswith(PREFIX):
         return
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
-        return  # it is gone already
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+        return  # it was removed already
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
         shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How many jobs this run computed, how many it found done by earlier runs, how many of both failed, and how long
-    it took. A job that was left out, since one that it needs failed, is in none of them."""
+    """computed: jobs that this run computed. reused: jobs with an outcome from an earlier run. failed: how many of both
+    failed. Jobs that were skipped because one that they need failed are not counted."""
 
     computed: int
     reused: int
@@ -135,21 +135,25 @@ def run_sweep(
     jobs: int | None = None,
     scheduler: str | None = None,
     retry_failed: bool = False,
-    progress: Callable[[Advance], None] | None = None,
-    do: Do = executor.do,
+    progress: Callable[[SweepProgress], None] | None = None,
+    run: RunJob = run_job,
 ) -> RunResult:
-    """Do every job of the sweep that the store lacks, and record it as it ends; sweep.rows.rows has the results.
+    """Run every job of the sweep whose outcome is not in the store, and record each outcome when the job finishes.
 
-    A run that ends early, however it does, loses none of what it recorded: the next one continues. The list of
-    variants in the store becomes this sweep's.
-    jobs: how many at a time on this machine, as many as it has CPUs where not given. scheduler: the address of a Dask
-    cluster to use instead. retry_failed: do again what failed in an earlier run. progress: told how far it is.
+    sweep.table.rows returns the results. If a run ends early, for whatever reason, all recorded outcomes remain, and
+    the next run continues from there. The store's list of variants becomes that of this sweep.
 
-    Raises UsageError for inputs that cannot be read or do not fit the model, for a store that another sweep is running
-    on, and for an address at which no scheduler answers; OutputError where a store or a temporary directory cannot be
-    written; ClusterError where the scheduler goes away.
+    Args:
+        jobs: how many run in parallel on this machine; by default one per CPU.
+        scheduler: the address of the scheduler of a Dask cluster to use instead.
+        retry_failed: also run the jobs that failed in an earlier run.
+        progress: called after every job and every half second.
+
+    Raises UsageError for inputs that cannot be read or do not fit the model, for a store on which another sweep is
+    running, and for an address at which no scheduler answers; OutputError if a store or a temporary directory cannot be
+    written; ClusterError if the scheduler is lost.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     if scheduler is not None and jobs is not None:
         raise UsageError(
             "jobs and scheduler cannot be combined",
@@ -159,45 +163,46 @@ def run_sweep(
     versions = installed_versions()
     check_inputs(spec)
     with (
-        _pool(jobs, scheduler, do) as pool,
+        _pool(jobs, scheduler, run) as pool,
         open_store(store_path, create=True) as store,
         store.exclusive() as lock,
-        workplace(lock) as folder,
+        working_directory(lock) as folder,
+        closing(pool),  # jobs end before their directory is removed
     ):
-        chains = Chains(spec, snapshot(spec, folder), versions)
+        variant_jobs = VariantJobs(spec, snapshot(spec, folder), versions)
         store.begin(record_of(spec))
         if retry_failed:
             store.forget_failed()
-        agenda = Agenda(store.outcomes())
-        # Workers of a cluster may be elsewhere: they have places of their own.
-        own = folder if scheduler is None else None
-        performer = Performer(agenda, store, pool, seconds=spec.job_seconds, folder=own, told=progress)
-        _run(spec, chains, proposer, store, agenda, performer)
-    return RunResult(performer.computed, agenda.reused, agenda.states["failed"], time.monotonic() - begun)
+        queue = JobQueue(store.outcomes())
+        # The workers of a cluster may be on other machines, and have directories of their own.
+        local_folder = folder if scheduler is None else None
+        runner = JobRunner(queue, store, pool, seconds=spec.job_seconds, folder=local_folder, on_progress=progress)
+        _run(spec, variant_jobs, proposer, store, queue, runner)
+    return RunResult(runner.computed, queue.reused, queue.states["failed"], time.monotonic() - started)
 
 
 def _run(
-    spec: SweepSpec, chains: Chains, proposer: Proposer, store: Store, agenda: Agenda, performer: Performer
+    spec: SweepSpec, variant_jobs: VariantJobs, proposer: Proposer, store: Store, queue: JobQueue, runner: JobRunner
 ) -> None:
-    at_most = _variants_at_most(spec)
-    words: dict[str, str] = {}
+    limit = _variants_limit(spec)
+    descriptions: dict[str, str] = {}
     proposed = 0
     while variants := proposer.propose():
         entries = []
         for number, variant in enumerate(variants, proposed + 1):
-            chain = chains.of(variant)
-            agenda.add(chain)
-            for job in chain:
-                words.setdefault(job.key, in_words(job, variant))
-            entries.append(Entry(number, variant, tuple((job.kind, job.key) for job in chain)))
+            jobs = variant_jobs.of(variant)
+            queue.add(jobs)
+            for job in jobs:
+                descriptions.setdefault(job.key, describe(job, variant))
+            entries.append(Entry(number, variant, tuple((job.kind, job.key) for job in jobs)))
         store.add(entries)
         proposed += len(variants)
-        performer.perform(words, still_to_propose=max(at_most - proposed, 0) / proposed)
+        runner.run(descriptions, unproposed=max(limit - proposed, 0) / proposed)
         proposer.tell(rows(store))
 
 
-def in_words(job: Job, variant: Variant) -> str:
-    """What a job of the variant does, as progress tells it: "convert width=0.5, level 0.25, int8"."""
+def describe(job: Job, variant: Variant) -> str:
+    """Return the description of a variant's job in progress messages: "convert width=0.5, level 0.25, int8"."""
     parts = [f"{name}={value}" for name, value in variant.parameters]
     if job.kind in ("prune", "convert", "analyse"):
         parts.append(f"level {variant.level:g}")
@@ -208,17 +213,17 @@ def in_words(job: Job, variant: Variant) -> str:
     return f"{job.kind} {', '.join(parts)}".strip()
 
 
-def _pool(jobs: int | None, scheduler: str | None, do: Do) -> Pool:
-    return LocalPool(jobs, do=do) if scheduler is None else ClusterPool(scheduler, do=do)
+def _pool(jobs: int | None, scheduler: str | None, run: RunJob) -> JobPool:
+    return LocalPool(jobs, run=run) if scheduler is None else ClusterPool(scheduler, run=run)
 
 
 def _proposer(spec: SweepSpec) -> Proposer:
     return Grid(spec) if spec.strategy == "grid" else OptunaProposer(spec)
 
 
-def _variants_at_most(spec: SweepSpec) -> int:
+def _variants_limit(spec: SweepSpec) -> int:
     parameters = spec.builder.parameters if spec.builder is not None else ()
-    of_target = len(spec.pruning.levels) * len(spec.precisions) * math.prod(len(values) for _, values in parameters)
+    per_target = len(spec.pruning.levels) * len(spec.precisions) * math.prod(len(values) for _, values in parameters)
     if spec.strategy == "search":
-        of_target = min(of_target, spec.search.trials)
-    return of_target * len(spec.targets)
+        per_target = min(per_target, spec.search.trials)
+    return per_target * len(spec.targets)

@@ -1,10 +1,7 @@
-"""The child process that does one job; started by work.do.
+"""The child process that runs one job of a sweep; executor.run_job starts it.
 
-Whether what a classifier answers tells one sample from another.
-
-What the float original says to the samples: all variants of it are compared with that.
-
-What a model needs on a target and what it loses against its float original.
+A job creates a model (build, prune), runs the float original on the samples (reference), converts a variant and
+compares its outputs with that reference (convert), or computes what the variant needs on a target (analyse).
 """
 
 from __future__ import annotations
@@ -49,14 +46,14 @@ from edgetool.target.types import Target
 from edgetool.train.training import BuildRequest, FineTuneRequest, PruneRequest, Trained, build_model, prune_model
 
 
-def gives_one_answer(outputs: Sequence[NDArray[Any]]) -> bool:
-    """Whether no output, (N, classes) or (N, 1) with its threshold at 0.5, has samples of different classes.
+def gives_one_class(outputs: Sequence[NDArray[Any]]) -> bool:
+    """Return whether each output, (N, classes) or (N, 1) with a threshold of 0.5, gives all samples the same class.
 
-    Then any model that always gives that class agrees with it, and agreement says nothing.
+    A model that always gives that class would agree perfectly, so agreement is meaningless then.
     """
-    rows = [values for values in outputs if values.ndim == 2 and values.shape[1]]
-    answers = [values[:, 0] > 0.5 if values.shape[1] == 1 else values.argmax(axis=1) for values in rows]
-    return all(len(np.unique(answer)) <= 1 for answer in answers)
+    scores = [values for values in outputs if values.ndim == 2 and values.shape[1]]
+    classes = [values[:, 0] > 0.5 if values.shape[1] == 1 else values.argmax(axis=1) for values in scores]
+    return all(len(np.unique(values)) <= 1 for values in classes)
 
 
 Array = npt.NDArray[Any]
@@ -65,10 +62,10 @@ CHUNK_SAMPLES = 256
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The outputs of the float original, by name, and the hashes of the inputs that they are for, by name.
+    """The outputs of the float original with their names, and the hashes of the inputs with their names.
 
     outputs: for the calibration (or synthetic) samples, (N, ...) each. evaluated: for the evaluation samples, as many
-    arrays, or none without them. float_accuracy: the share of right answers to those, None without them.
+    arrays, or none without these. float_accuracy: the fraction of correct classes on these, None without them.
     """
 
     input_names: tuple[str, ...]
@@ -80,11 +77,11 @@ class Reference:
     float_accuracy: float | None = None
 
 
-def reference_of(conversion: Conversion) -> Reference:
-    """The reference of a conversion of the original.
+def make_reference(conversion: Conversion) -> Reference:
+    """Return the reference, from a conversion of the float original.
 
-    Raises ConversionError when an output is not finite: nothing can be compared with that; CalibrationError when the
-    labels do not fit the outputs.
+    Raises ConversionError if an output is not finite, because nothing can be compared with it; CalibrationError if the
+    labels do not match the outputs.
     """
     evaluation = conversion.evaluation
     _check_outputs_finite(
@@ -105,10 +102,10 @@ def reference_of(conversion: Conversion) -> Reference:
     )
 
 
-def outputs_for(conversion: Conversion, reference: Reference) -> tuple[int, ...]:
-    """The position in the reference of each output of the conversion, which may have them in another order.
+def output_positions(conversion: Conversion, reference: Reference) -> tuple[int, ...]:
+    """Return the position in the reference of each output of the conversion, whose order can differ.
 
-    Raises InternalError unless both have the same outputs and were made from the same samples.
+    Raises InternalError unless both have the same outputs and were computed from the same samples.
     """
     inputs = _positions(conversion.input_names, reference.input_names, "inputs")
     evaluation = conversion.evaluation
@@ -122,7 +119,7 @@ def outputs_for(conversion: Conversion, reference: Reference) -> tuple[int, ...]
 
 
 def write_reference(reference: Reference, path: Path) -> None:
-    """Write it as an .npz."""
+    """Write the reference as an .npz file."""
     arrays: dict[str, Array] = {
         "input_names": np.array(reference.input_names),
         "input_hashes": np.array(reference.input_hashes),
@@ -137,7 +134,7 @@ def write_reference(reference: Reference, path: Path) -> None:
 
 
 def read_reference(path: Path) -> Reference:
-    """What write_reference wrote."""
+    """Read a file written by write_reference."""
     with np.load(path, allow_pickle=False) as arrays:
         names = tuple(map(str, arrays["output_names"]))
         evaluated = range(len(names)) if len(arrays["evaluated_hashes"]) else ()
@@ -153,7 +150,7 @@ def read_reference(path: Path) -> Reference:
 
 
 def _positions(names: Sequence[str], original: Sequence[str], what: str) -> tuple[int, ...]:
-    """Where each of the names is in the original's; a single one is the same, whatever it is called."""
+    """Return the position of each name among the original's; a single one always matches, whatever its name."""
     if len(names) == len(original) == 1:
         return (0,)
     if sorted(names) != sorted(original):
@@ -176,7 +173,7 @@ def _check_outputs_finite(names: Sequence[str], outputs: Sequence[Any], of: str)
 
 
 def _hash(array: Any) -> str:
-    """The hash of type, shape and values; a part of a mapped file at a time."""
+    """Return a hash of type, shape and values, reading a memory-mapped file in chunks."""
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
     for start in range(0, len(array), CHUNK_SAMPLES):
         digest.update(np.ascontiguousarray(array[start : start + CHUNK_SAMPLES]).tobytes())
@@ -184,59 +181,60 @@ def _hash(array: Any) -> str:
 
 
 MODEL_NAME = "model.tflite"
-# Errors that are judged by the sweep itself, which knows the reserves.
-JUDGED = frozenset(["arena-too-large", "model-too-large", "arena-lower-bound"])
+# Rules whose findings the sweep replaces by its own judgement, which takes the reserves into account.
+JUDGED_BY_SWEEP = frozenset(["arena-too-large", "model-too-large", "arena-lower-bound"])
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """arena_bytes: what to declare; where it is not exact, what it is not below. model_bytes: of the planned file."""
+    """arena_bytes: the size to declare, or a lower bound unless exact. model_bytes: the size of the planned file."""
 
     arena_bytes: int
     model_bytes: int
     exact: bool
 
     def used(self, *, reserve_bytes: int = 0, reserve_flash_bytes: int = 0) -> dict[Of, int]:
-        """By what budgets are of: the arena, RAM with its reserve, flash with its reserve."""
+        """Return the used bytes by what a budget can limit: arena, RAM with its reserve, flash with its reserve."""
         return memory_use(
             self.arena_bytes, self.model_bytes, reserve_bytes=reserve_bytes, reserve_flash_bytes=reserve_flash_bytes
         )
 
 
 def measured_memory(tflite: bytes, target: Target, *, seed: int = 0) -> MemoryUse:
-    """The memory that a .tflite takes on the target, planned as `convert` does.
+    """Return the memory that a .tflite uses on the target, planned as in `convert`.
 
-    Raises ModelError for a file that is no model, or none that can be planned.
+    Raises ModelError for a file that is not a model, or that cannot be planned.
     """
-    made = _planned(tflite, target, seed)
-    plan = made.analysis.plan
+    planned = _planned(tflite, target, seed)
+    plan = planned.analysis.plan
     return MemoryUse(
         arena_bytes=plan.account.bytes if plan.account is not None else plan.layout.height,
-        model_bytes=len(made.source.blob),
+        model_bytes=len(planned.source.blob),
         exact=plan.account is not None and not plan.account.is_lower_bound,
     )
 
 
 def measured_cost(tflite: bytes, target: Target, *, name: str = MODEL_NAME, seed: int = 0) -> Cost:
-    """What a .tflite costs on the target: the figures that `convert` reports of the file that it writes for it.
+    """Return the cost of a .tflite on the target: the figures that `convert` reports for the file that it writes.
 
-    The search for a plan ends after so many steps, whatever the time: the same model and seed give the same figures.
-    Raises ModelError for a file that is no model, or none that can be planned.
+    The planner's effort is limited in steps instead of time, so that the same model and seed give the same figures.
+
+    Raises ModelError for a file that is not a model, or that cannot be planned.
     """
-    made = _planned(tflite, target, seed, name=name)
-    told = report(made.source, made.analysis, options={}, findings=made.unwritten)
-    arena, memory, estimate = told.arena, told.memory, told.estimate
+    planned = _planned(tflite, target, seed, name=name)
+    document = report(planned.source, planned.analysis, options={}, findings=planned.unwritten)
+    arena, memory, estimate = document.arena, document.memory, document.estimate
     assert arena is not None
     assert memory is not None
     assert estimate is not None
-    least = arena.bytes if arena.bytes is not None else arena.layout_bytes
-    findings = [(item.level, item.message) for item in told.findings if item.rule not in JUDGED]
+    lower_bound = arena.bytes if arena.bytes is not None else arena.layout_bytes
+    findings = [(item.level, item.message) for item in document.findings if item.rule not in JUDGED_BY_SWEEP]
     return Cost(
         arena_bytes=None if arena.is_lower_bound else arena.bytes,
-        arena_least_bytes=least,
+        arena_least_bytes=lower_bound,
         arena_proof=arena.proof,
-        model_bytes=len(made.source.blob),
-        parameters=told.model.parameters,
+        model_bytes=len(planned.source.blob),
+        parameters=document.model.parameters,
         macs=estimate.macs,
         latency_ms=estimate.latency_ms,
         energy_uj=estimate.energy_uj,
@@ -257,14 +255,16 @@ def measured_quality(
     workdir: Path,
     limits: ProcessLimits = DEFAULT_LIMITS,
 ) -> tuple[Quality, QuantizationInfo]:
-    """What a conversion loses against the float original, run on LiteRT's reference kernels; the same per output.
+    """Return the quality of a conversion compared with the float original, in total and per output.
 
-    Raises ConversionError when the model does not run there, or what it or its original says is not finite,
-    InternalError when the conversion and the reference are not of the same samples and outputs, CalibrationError when
-    the labels do not fit the outputs.
+    The model runs on LiteRT's reference kernels.
+
+    Raises ConversionError if the model does not run there or an output of it or its original is not finite,
+    InternalError if the conversion and the reference have different samples or outputs, CalibrationError if the labels
+    do not match the outputs.
     """
     model = read_model(conversion.tflite, name=MODEL_NAME)
-    positions = outputs_for(conversion, reference)
+    positions = output_positions(conversion, reference)
     outputs = _run(conversion.tflite, model, conversion.inputs, workdir, limits)
     compared = compare_outputs([reference.outputs[index] for index in positions], outputs)
     tensors = [model.main.tensors[index] for index in model.main.outputs]
@@ -272,22 +272,22 @@ def measured_quality(
     _check_finite(compared, names)
     evaluation = conversion.evaluation
     labelled = evaluation.output if evaluation is not None else None
-    may = classifies(model.main, labelled)
-    agreements = answered = _agreements(compared, may)
+    is_classifier = classifies(model.main, labelled)
+    agreements = evaluated_agreements = _agreements(compared, is_classifier)
     accuracies = None
     if evaluation is not None and reference.float_accuracy is not None:
         evaluated = _run(conversion.tflite, model, evaluation.inputs, workdir, limits)
-        answers = compare_outputs([reference.evaluated[index] for index in positions], evaluated)
-        _check_finite(answers, names)
-        answered = _agreements(answers, may)
+        comparisons = compare_outputs([reference.evaluated[index] for index in positions], evaluated)
+        _check_finite(comparisons, names)
+        evaluated_agreements = _agreements(comparisons, is_classifier)
         original = reference.evaluated[positions[evaluation.output]]
-        right = accuracy(evaluated[evaluation.output], evaluation.labels, original=original)
-        accuracies = Accuracy(float=reference.float_accuracy, quantized=right)
-    answering = answered if labelled is None else (answered[labelled],)
+        quantized = accuracy(evaluated[evaluation.output], evaluation.labels, original=original)
+        accuracies = Accuracy(float=reference.float_accuracy, quantized=quantized)
+    relevant = evaluated_agreements if labelled is None else (evaluated_agreements[labelled],)
     quality = Quality(
         accuracy=accuracies.quantized if accuracies is not None else None,
         float_accuracy=reference.float_accuracy,
-        agreement=next((item for item in answering if item is not None), None),
+        agreement=next((item for item in relevant if item is not None), None),
         sqnr_db=_worst_sqnr_db(compared),
         calibrated=conversion.calibrated,
         samples=conversion.samples,
@@ -303,7 +303,7 @@ def measured_quality(
 def variant_metrics(
     conversion: Conversion, reference: Reference, target: Target, *, scheme: str, workdir: Path, seed: int = 0
 ) -> Metrics:
-    """Everything that is measured of a variant: measured_quality and measured_cost, and what they raise."""
+    """Return all metrics of a variant; raises what measured_quality and measured_cost raise."""
     quality, _ = measured_quality(conversion, reference, scheme=scheme, workdir=workdir)
     return Metrics(quality, measured_cost(conversion.tflite, target, seed=seed))
 
@@ -324,7 +324,7 @@ def _run(
 
 
 def _check_finite(compared: tuple[OutputComparison, ...], names: list[str]) -> None:
-    """Nothing is known of how far such outputs are off: not equal, and not a little."""
+    """Raise ConversionError if an error is unknown because outputs are not finite."""
     for name, item in zip(names, compared, strict=True):
         if item.max_abs_error is None:
             raise ConversionError(
@@ -339,20 +339,20 @@ def _is_equal(item: OutputComparison) -> bool:
 
 
 def _worst_sqnr_db(compared: tuple[OutputComparison, ...]) -> float | None:
-    """Of the outputs that differ; None where none does, or where one has noise and no signal."""
+    """Return the lowest SQNR of the outputs that differ; None if no output differs, or one has noise but no signal."""
     differing = [item.sqnr_db for item in compared if not _is_equal(item)]
-    known = [value for value in differing if value is not None]
-    return min(known, default=None) if len(known) == len(differing) else None
+    defined = [value for value in differing if value is not None]
+    return min(defined, default=None) if len(defined) == len(differing) else None
 
 
 def _agreements(compared: tuple[OutputComparison, ...], classes: tuple[bool, ...]) -> tuple[float | None, ...]:
-    """The share of samples with the same class, per output that can give classes."""
-    return tuple(item.top1_agreement if may else None for item, may in zip(compared, classes, strict=True))
+    """Return the fraction of samples with the same class for each output; None for an output that is not a class."""
+    return tuple(item.top1_agreement if is_class else None for item, is_class in zip(compared, classes, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A job as the child sees it: what is asked, the inputs by role, where blobs go and where anything else may."""
+class JobContext:
+    """What a job's function receives: request, inputs by role, directories for its blobs and for all other files."""
 
     request: Mapping[str, Any]
     inputs: Mapping[str, Path]
@@ -362,77 +362,81 @@ class Work:
     progress: child.Progress
 
 
-def build(work: Work) -> dict[str, Any]:
-    """The user's function makes a model."""
+def build(context: JobContext) -> dict[str, Any]:
+    """Build a model with the user's function."""
     request = BuildRequest(
-        source=work.inputs["builder"],
-        function=work.request["function"],
-        files=tuple(path for role, path in sorted(work.inputs.items()) if role.startswith(BUILDER_FILE)),
-        parameters=dict(work.request["parameters"]),
-        seed=work.request["seed"],
+        source=context.inputs["builder"],
+        function=context.request["function"],
+        files=tuple(path for role, path in sorted(context.inputs.items()) if role.startswith(BUILDER_FILE)),
+        parameters=dict(context.request["parameters"]),
+        seed=context.request["seed"],
     )
-    return _trained(build_model(request, workdir=work.workdir, limits=work.limits, progress=work.progress), work)
+    return _trained(
+        build_model(request, workdir=context.workdir, limits=context.limits, progress=context.progress), context
+    )
 
 
-def prune(work: Work) -> dict[str, Any]:
-    """Channels of a model are removed, and it is trained again where that is asked for."""
-    asked = work.request
+def prune(context: JobContext) -> dict[str, Any]:
+    """Remove channels of a model, and fine-tune it if requested."""
+    options = context.request
     tuning = None
-    if asked["fine_tune"] is not None:
-        given: dict[str, Any] = asked["fine_tune"]
-        normalisation = {name: _tuple(given[name]) for name in NORMALISATION}
-        tuning = FineTuneRequest(data=work.inputs["fine_tune"], **{**given, **normalisation})
+    if options["fine_tune"] is not None:
+        training: dict[str, Any] = options["fine_tune"]
+        normalisation = {name: _tuple(training[name]) for name in NORMALISATION}
+        tuning = FineTuneRequest(data=context.inputs["fine_tune"], **{**training, **normalisation})
     request = PruneRequest(
-        path=work.inputs["model"],
-        level=asked["level"],
-        method=asked["method"],
-        exclude=tuple(asked["exclude"]),
-        may_lack=asked["built"],  # not each set of parameters makes each layer
+        path=context.inputs["model"],
+        level=options["level"],
+        method=options["method"],
+        exclude=tuple(options["exclude"]),
+        may_lack=options["built"],  # some layers may exist for some parameters only
         fine_tune=tuning,
-        seed=asked["seed"],
-        trust_model_code=asked["trust_model_code"],
+        seed=options["seed"],
+        trust_model_code=options["trust_model_code"],
     )
-    return _trained(prune_model(request, workdir=work.workdir, limits=work.limits, progress=work.progress), work)
+    return _trained(
+        prune_model(request, workdir=context.workdir, limits=context.limits, progress=context.progress), context
+    )
 
 
-def reference(work: Work) -> dict[str, Any]:
-    """What the float original says to the samples, and how often it is right."""
-    request = _conversion_request(work, quantize="float32", compare=True)
-    conversion = convert_model(request, workdir=work.workdir, progress=work.progress)
-    made = reference_of(conversion)
-    write_reference(made, work.blobs / REFERENCE_BLOB)
+def reference(context: JobContext) -> dict[str, Any]:
+    """Run the float original on the samples, and compute its accuracy."""
+    request = _conversion_request(context, quantize="float32", compare=True)
+    conversion = convert_model(request, workdir=context.workdir, progress=context.progress)
+    outputs = make_reference(conversion)
+    write_reference(outputs, context.blobs / REFERENCE_BLOB)
     return {
-        "float_accuracy": made.float_accuracy,
+        "float_accuracy": outputs.float_accuracy,
         "samples": conversion.samples,
-        "input_names": list(made.input_names),
+        "input_names": list(outputs.input_names),
         "versions": conversion.versions,
     }
 
 
-def convert(work: Work) -> dict[str, Any]:
-    """The .tflite of one precision, and what it loses against the original; "original" in the value is the file."""
-    scheme = work.request["quantize"]
-    dense_per_tensor = work.request["dense_per_tensor"]
-    request = _conversion_request(work, quantize=scheme, dense_per_tensor=dense_per_tensor, compare=False)
+def convert(context: JobContext) -> dict[str, Any]:
+    """Convert to one precision, and compare with the original; "original" in the value is the input file."""
+    scheme = context.request["quantize"]
+    dense_per_tensor = context.request["dense_per_tensor"]
+    request = _conversion_request(context, quantize=scheme, dense_per_tensor=dense_per_tensor, compare=False)
     runtime = load_runtime(DEFAULT_RUNTIME)  # the variants of all targets share it
     conversion = convert_for(
-        request, runtime, name=TFLITE_BLOB, workdir=work.workdir, progress=work.progress
+        request, runtime, name=TFLITE_BLOB, workdir=context.workdir, progress=context.progress
     ).conversion
-    work.progress("comparing with the original float model")
-    original = read_reference(work.inputs["reference"])
+    context.progress("comparing with the original float model")
+    original = read_reference(context.inputs["reference"])
     quality, quantization = measured_quality(
-        conversion, original, scheme=scheme, workdir=work.workdir, limits=work.limits
+        conversion, original, scheme=scheme, workdir=context.workdir, limits=context.limits
     )
     notes = list(conversion.notes)
     if quality.accuracy is None and quality.agreement is not None:
-        said = original.evaluated or original.outputs
-        if gives_one_answer(said):
+        outputs = original.evaluated or original.outputs
+        if gives_one_class(outputs):
             quality = replace(quality, agreement=None)
             notes.append(
                 "agreement is not reported: the original float model gives the same answer for all "
-                f"{len(said[0])} samples"
+                f"{len(outputs[0])} samples"
             )
-    (work.blobs / TFLITE_BLOB).write_bytes(conversion.tflite)
+    (context.blobs / TFLITE_BLOB).write_bytes(conversion.tflite)
     sha256, size_bytes = hash_of_path(request.path)
     return {
         "original": {"sha256": sha256, "bytes": size_bytes},
@@ -444,21 +448,21 @@ def convert(work: Work) -> dict[str, Any]:
     }
 
 
-def analyse(work: Work) -> dict[str, Any]:
-    """What a .tflite costs on a target."""
-    named = work.request["target"]
-    target = resolved(TargetSpec("", named["name"], named["profile"], tuple(named["overrides"].items())))
-    if target_sha256(target) != work.request["target_sha256"]:
+def analyse(context: JobContext) -> dict[str, Any]:
+    """Compute the cost of a .tflite on a target."""
+    spec = context.request["target"]
+    target = resolved(TargetSpec("", spec["name"], spec["profile"], tuple(spec["overrides"].items())))
+    if target_sha256(target) != context.request["target_sha256"]:
         raise UsageError(
             f"target {target.name} here differs from the one in the process that started the sweep",
             fix="install the same version of edgetool everywhere",
         )
-    work.progress("planning")
-    cost = measured_cost(work.inputs["model"].read_bytes(), target, seed=work.request["seed"])
+    context.progress("planning")
+    cost = measured_cost(context.inputs["model"].read_bytes(), target, seed=context.request["seed"])
     return {"cost": plain(cost)}
 
 
-KINDS: Mapping[Kind, Callable[[Work], dict[str, Any]]] = {
+KINDS: Mapping[Kind, Callable[[JobContext], dict[str, Any]]] = {
     "build": build,
     "prune": prune,
     "reference": reference,
@@ -468,62 +472,61 @@ KINDS: Mapping[Kind, Callable[[Work], dict[str, Any]]] = {
 
 
 def serve_job(request: dict[str, Any], workdir: Path, progress: child.Progress) -> dict[str, Any]:
-    """Do the job; its blobs are left in the folder BLOBS of `workdir`."""
+    """Run the job, which writes its blobs to the directory BLOBS in `workdir`."""
     check_versions(request["kind"], request["request"]["versions"], installed_versions())
-    own = workdir / "work"
-    for folder in (own, workdir / BLOBS):
+    scratch = workdir / "work"
+    for folder in (scratch, workdir / BLOBS):
         folder.mkdir()
     return KINDS[request["kind"]](
-        Work(
+        JobContext(
             request=request["request"],
             inputs={role: Path(path) for role, path in request["inputs"].items()},
             blobs=workdir / BLOBS,
-            workdir=own,
+            workdir=scratch,
             limits=ProcessLimits(seconds=request["seconds"]),
             progress=progress,
         )
     )
 
 
-def check_versions(kind: Kind, wanted: Mapping[str, str], installed: Mapping[str, str]) -> None:
-    """Raise UsageError unless this process has the packages that the job's key speaks of, and lacks those that it does
-    not: results never mix."""
-    other = [
-        f"{name} {installed.get(name, '(not installed)')} instead of {wanted.get(name, 'none')}"
+def check_versions(kind: Kind, expected: Mapping[str, str], installed: Mapping[str, str]) -> None:
+    """Raise UsageError unless the installed packages are exactly those in the job's key, so that results never mix."""
+    differences = [
+        f"{name} {installed.get(name, '(not installed)')} instead of {expected.get(name, 'none')}"
         for name in PACKAGES[kind]
-        if installed.get(name) != wanted.get(name)
+        if installed.get(name) != expected.get(name)
     ]
-    if other:
+    if differences:
         raise UsageError(
-            f"this worker has different packages: {', '.join(other)}",
+            f"this worker has different packages: {', '.join(differences)}",
             fix="install the same packages wherever the sweep's jobs run",
         )
 
 
-def _conversion_request(work: Work, **options: Any) -> ConvertRequest:
-    asked = work.request
-    given: dict[str, Any] = {name: _tuple(asked[name]) for name in NORMALISATION if name in asked}
-    given |= {name: asked[name] for name in ("samples", "seed") if name in asked}
+def _conversion_request(context: JobContext, **changes: Any) -> ConvertRequest:
+    request = context.request
+    options: dict[str, Any] = {name: _tuple(request[name]) for name in NORMALISATION if name in request}
+    options |= {name: request[name] for name in ("samples", "seed") if name in request}
     return ConvertRequest(
-        path=work.inputs["model"],
-        calibration=work.inputs.get("calibration"),
-        evaluate=work.inputs.get("evaluate"),
-        trust_model_code=asked["trust_model_code"],
-        limits=work.limits,
-        **given,
+        path=context.inputs["model"],
+        calibration=context.inputs.get("calibration"),
+        evaluate=context.inputs.get("evaluate"),
+        trust_model_code=request["trust_model_code"],
+        limits=context.limits,
         **options,
+        **changes,
     )
 
 
-def _trained(made: Trained, work: Work) -> dict[str, Any]:
-    shutil.move(made.path, work.blobs / MODEL_BLOB)
+def _trained(trained: Trained, context: JobContext) -> dict[str, Any]:
+    shutil.move(trained.path, context.blobs / MODEL_BLOB)
     return {
-        "parameters": made.parameters,
-        "original_parameters": made.original_parameters,
-        "removed": dict(made.removed),
-        "left_alone": plain(made.left_alone),
-        "notes": list(made.notes),
-        "history": list(made.history),
+        "parameters": trained.parameters,
+        "original_parameters": trained.original_parameters,
+        "removed": dict(trained.removed),
+        "left_alone": plain(trained.left_alone),
+        "notes": list(trained.notes),
+        "history": list(trained.history),
     }
 
 
