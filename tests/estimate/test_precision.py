@@ -136,7 +136,7 @@ def test_the_row_of_the_current_precision_is_exact() -> None:
     model, target = network(DType.INT8), board(SRAM, FLASH)
     found = tradeoffs(model, target, runs=3)
     plan = plan_memory(model, platform_of(target))
-    assert found.current == "int8"
+    assert found.own == "int8"
     assert found.rows[3] == found.as_is
     assert plan.account is not None
     assert (found.as_is.arena_bytes, found.as_is.model_bytes) == (plan.account.bytes, MODEL_BYTES)
@@ -147,7 +147,7 @@ def test_the_row_of_the_current_precision_is_exact() -> None:
 def test_floats_around_an_int8_model_stay() -> None:
     found = tradeoffs(network(DType.INT8, wrapped=True), board(SRAM, FLASH))
     plain = tradeoffs(network(DType.INT8), board(SRAM, FLASH))
-    assert found.current == "int8"
+    assert found.own == "int8"
     outside = 4 * (256 + 10)
     for wrapped, bare in zip(found.rows, plain.rows, strict=True):
         assert wrapped.activation_bytes == bare.activation_bytes + outside
@@ -169,7 +169,7 @@ def test_a_hybrid_model_is_a_mixture_and_no_row_is_exact() -> None:
     y = net.op("FULLY_CONNECTED", [x, net.noise(4, 16)], 1, 4)
     net.end_graph([x], [y])
     found = tradeoffs(net.whole(), board(SRAM, FLASH))
-    assert found.current is None
+    assert found.own is None
     assert found.as_is.precision == "mixed"
     assert found.as_is.parameter_bytes == 64
     assert not any(row.exact for row in found.rows)

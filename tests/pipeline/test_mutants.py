@@ -39,7 +39,8 @@ def test_ways_differ() -> None:
     assert len({way.target for way in ways}) == len(judging.TARGETS)
     assert {way.request.project for way in ways} == {"header", "cmake"}
     assert {way.plan.sharing for way in ways} == {None, "greedy", "dynamic-programming"}
-    assert all(any(getattr(way, name) for way in ways) for name in ("anew", "buffers", "again"))
+    assert {way.plan.file_plan for way in ways} == {"use", "replace"}
+    assert all(any(getattr(way, name) for way in ways) for name in ("buffers", "again"))
 
 
 @pytest.mark.parametrize(

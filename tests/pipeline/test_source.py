@@ -96,8 +96,8 @@ def test_further_problems_are_details(tmp_path: Path) -> None:
         read_custom_operators(write(tmp_path, "[[operator]]\ninit = [-1]\nscrach = []"))
     assert str(caught.value).endswith("operator[0].name: is missing")
     assert caught.value.details == (
-        "operator[0].init[0]: -1 is outside the range 0 to 1073741824",
-        "operator[0].scrach: unknown key; did you mean 'scratch'?",
+        "operator[0].init[0]: is -1, not an integer from 0 to 1073741824",
+        "operator[0].scrach: is an unknown key; did you mean 'scratch'?",
     )
 
 

@@ -75,12 +75,12 @@ class PrecisionRow:
 class PrecisionTradeoffs:
     """The rows from the highest precision to the lowest, the model as it is, and the highest precision that fits.
 
-    current: the precision of the model; None for a mixture. recommended is the highest precision that fits, None if
+    own: the precision of the model; None for a mixture. recommended is the highest precision that fits, None if
     none fits or that is not known, with the reason. advised is the precision to use if its accuracy suffices, None if
     it does not fit, with advice as the explanation.
     """
 
-    current: PrecisionName | None
+    own: PrecisionName | None
     as_is: PrecisionRow
     rows: tuple[PrecisionRow, ...]
     recommended: PrecisionName | None

@@ -31,9 +31,9 @@ from edgetool.target.types import Target
 
 Value = int | float | None
 
-# Words of a profile that are no figures: a sentence put better changes nothing, nor does what kernels take.
+# Fields of a profile that are not in its hash: texts, and the types that kernels accept, which change no figure.
 WORDS = frozenset(
-    ["sources", "note", "basis", "clock_source", "description", "document", "rank_limits", "takes", "vendor"]
+    ["sources", "note", "basis", "clock_source", "description", "document", "rank_limits", "kernel_types", "vendor"]
 )
 # The figures of a lock, by their names in the document, and those that every model has.
 FIGURES = (

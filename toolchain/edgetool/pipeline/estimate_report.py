@@ -81,7 +81,7 @@ def estimate_info(
     run_on_target = measured is not None and measured.on_target
     energy = energy_uj(measured_latency(measured.latency_ms) if measured and run_on_target else latency, power)
     tradeoffs = precision_tradeoffs(model, plan, estimate, target, model_bytes=model_bytes)
-    situation = AdviceContext(estimate, target, bandwidth, arena_bytes, tradeoffs.current, tradeoffs)
+    situation = AdviceContext(estimate, target, bandwidth, arena_bytes, tradeoffs.own, tradeoffs)
     shown_ms = measured.latency_ms if measured is not None and run_on_target else latency.value if latency else None
     findings = [*placement_findings(target, load_placement_effects(), arena_bytes)]
     if bandwidth is not None:
