@@ -88,6 +88,7 @@ def test_models_that_pass(folder: Path) -> None:
     assert done.summary.count("| <code>models/b c.tflite</code> |") == 3  # a row per target, and one of the matrix
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_and_every_file(folder: Path) -> None:
     files = {"sarif": "edgetool.sarif", "markdown": "table.md", "junit": "junit.xml"}
     limits = {"max_arena": "16", "memory_budget": "1KiB\n64KiB:flash", "arguments": "--kernels=reference"}
@@ -99,6 +100,7 @@ def test_a_model_that_fails_and_every_file(folder: Path) -> None:
     assert "64KiB flash: met" in (folder / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_settings_and_the_lock_are_those_of_the_working_directory(folder: Path) -> None:
     (folder / "models" / "edgetool.toml").write_text('target = "nucleo-l4r5zi"\n[check]\nmodels = ["b c.tflite"]\n')
     refused = run(folder, model="a.tflite", working_directory="models", locked="true", sarif="edgetool.sarif")
@@ -111,6 +113,7 @@ def test_settings_and_the_lock_are_those_of_the_working_directory(folder: Path) 
     assert run(folder, model="a.tflite", working_directory="models", locked="true").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inputs",
     [

@@ -31,6 +31,7 @@ def test_every_case_has_a_name_of_its_own(tmp_path: Path) -> None:
     assert len(set(names)) == len(names) > 150
 
 
+@pytest.mark.slow
 def test_a_changed_message_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = tmp_path / "base"
     base.mkdir()

@@ -131,6 +131,7 @@ def test_nowhere_to_write_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "bytes_each"),
     [

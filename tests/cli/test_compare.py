@@ -56,6 +56,7 @@ def test_the_document(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert (again.returncode, "'edgetool compare'" in again.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_reports_that_the_commands_wrote(pair: tuple[Path, Path], tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(edgetool("plan", pair[0], *BOARD, "--json").stdout)

@@ -36,6 +36,7 @@ def folder(tmp_path: Path) -> Path:
 COMMANDS = [("plan",), ("estimate",), ("emit", "-o", "out"), ("convert", "-o", "out")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
 def test_every_command_takes_the_description(folder: Path, command: tuple[str, ...]) -> None:
     name, *rest = command

@@ -66,6 +66,7 @@ def odd_model(name: str, number: int) -> bytes:
     return write_model(replace(model, subgraphs=(graph,), signatures=(signature,), description=f"{name}{number}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [("--project", "cmake"), ("--project", "plain", "--data", "incbin", "--profile")])
 def test_models_of_any_names_share_an_arena(tmp_path: Path, form: tuple[str]) -> None:
     models = tmp_path / "models"
@@ -96,6 +97,7 @@ def test_models_of_any_names_share_an_arena(tmp_path: Path, form: tuple[str]) ->
     assert "would have the name" in refused.err
 
 
+@pytest.mark.slow
 def test_the_best_of_a_sweep_of_any_names_is_written(tmp_path: Path) -> None:
     label = BOARD[1]
     for number, name in enumerate(NAMES[::6]):

@@ -326,6 +326,7 @@ def test_cmake_configures_and_runs_nothing(folder: Path, named: list[Path], tmp_
 # ---- what is refused, and what other files name
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_told_in_one_line(folder: Path, named: list[Path], tmp_path: Path) -> None:
     for path in named:
         broken = tmp_path / path.name

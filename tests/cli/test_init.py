@@ -96,6 +96,7 @@ def test_several_targets_and_one_file(project: Path) -> None:
     assert captured("check").stdout.splitlines()[-1] == "all 2 pass"
 
 
+@pytest.mark.slow
 def test_the_hook_runs_with_pre_commit(project: Path) -> None:
     pytest.importorskip("pre_commit", reason="needs pre-commit")
     if shutil.which("git") is None:

@@ -30,6 +30,7 @@ def child_of(process: subprocess.Popen[str]) -> int:
     raise AssertionError(process.communicate()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 1.5])
 def test_a_killed_child_leaves_the_old_files_and_no_others(tmp_path: Path, seconds: float) -> None:
     out, temporary = tmp_path / "out", tmp_path / "temporary"

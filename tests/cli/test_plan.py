@@ -94,6 +94,7 @@ def test_a_plan_in_the_file_is_honoured_unless_replan(tflite: Path, tmp_path: Pa
     assert anew["arena"]["bytes"] <= anew["arena"]["stock_bytes"] < 2**20
 
 
+@pytest.mark.slow
 def test_a_plan_made_for_another_build_is_told(tflite: Path, tmp_path: Path) -> None:
     edgetool("plan", tflite, "-t", "cortex-m7", "-o", tmp_path / "m7.tflite", "-q")
     for target, told in (("cortex-m7", False), ("cortex-m0plus", True)):
@@ -139,6 +140,7 @@ def test_the_order_is_told_and_can_be_kept(tmp_path: Path) -> None:
     assert kept["plan"]["live_lower_bound_bytes"] is None
 
 
+@pytest.mark.slow
 def test_every_strategy_and_sharing_plans(tmp_path: Path) -> None:
     model = tmp_path / "branches.tflite"
     model.write_bytes(write_model(branches_model()))

@@ -64,6 +64,7 @@ def test_a_good_model(folder: Path) -> None:
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_the_document_has_a_section(folder: Path) -> None:
     printed = edgetool("verify", "good.tflite", "--seed", "3", "--target", "cortex-m7", "--json", cwd=folder)
     assert (printed.returncode, printed.stderr) == (0, "")
@@ -88,6 +89,7 @@ def test_a_plan_that_the_checker_refuses(folder: Path) -> None:
     assert "unsafe" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [(), ("--json",), ("-q",)])
 def test_damage_is_exit_code_1_and_says_where(how: tuple[str, ...], folder: Path) -> None:
     forced = edgetool("verify", "bad.tflite", "--run-unsafe-plan", *how, cwd=folder)

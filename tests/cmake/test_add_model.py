@@ -79,6 +79,7 @@ def generator(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_models_are_converted_again_when_what_was_read_changed(source: Path, tmp_path: Path, generator: str) -> None:
     folder = tmp_path / "the build"
     configure(source, folder, generator=generator)
@@ -103,6 +104,7 @@ def test_models_are_converted_again_when_what_was_read_changed(source: Path, tmp
     assert converted() == (False, False)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_converted_fails_the_build_until_it_can(source: Path, tmp_path: Path, generator: str) -> None:
     folder = tmp_path / "build"
     configure(source, folder, "-DSRAM=256", generator=generator)
@@ -129,6 +131,7 @@ def test_what_cannot_be_converted_fails_the_build_until_it_can(source: Path, tmp
     assert FIRST in build(folder)
 
 
+@pytest.mark.slow
 def test_settings_of_the_project_are_used_and_watched(source: Path, tmp_path: Path) -> None:
     needs("cc")
     settings = source / "edgetool.toml"
@@ -142,6 +145,7 @@ def test_settings_of_the_project_are_used_and_watched(source: Path, tmp_path: Pa
     assert "reference kernels" not in header.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_model_that_the_build_makes(source: Path, tmp_path: Path) -> None:
     needs("cc")
     made = """
@@ -159,6 +163,7 @@ edgetool_add_model(app MODEL ${CMAKE_CURRENT_BINARY_DIR}/made.tflite TARGET cort
     assert "edgetool" not in build(tmp_path / "build")
 
 
+@pytest.mark.slow
 def test_the_model_by_the_assembler(source: Path, tmp_path: Path) -> None:
     needs("cc")
     text = LISTS.replace("LANGUAGES C", "LANGUAGES C ASM").replace('SRAM "${SRAM}")', "DATA incbin)")
@@ -171,6 +176,7 @@ def test_the_model_by_the_assembler(source: Path, tmp_path: Path) -> None:
     assert "my_net_model.S" not in build(tmp_path / "build")
 
 
+@pytest.mark.slow
 def test_the_program_for_tflm(source: Path, tmp_path: Path) -> None:
     """With the API of TFLM that the tests have in its place."""
     needs("c++")

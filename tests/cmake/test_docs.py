@@ -17,6 +17,7 @@ DOCS = (Path(__file__).resolve().parents[2] / "docs" / "firmware.md").read_text(
 EMITS = re.findall(r"^    (edgetool emit .*)$", DOCS, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", EMITS)
 def test_a_command_runs_and_the_table_has_its_files(command: str, tmp_path: Path) -> None:
     models = (conv_model_bytes(), write_model(dense_model()))

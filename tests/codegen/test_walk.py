@@ -221,6 +221,7 @@ def checksum(one: Emitted) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", BOARDS)
 def test_no_tensor_overwrites_another_and_any_shift_is_seen(tmp_path: Path, core: str) -> None:
     emitted = emit(tmp_path, core)

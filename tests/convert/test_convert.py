@@ -55,6 +55,7 @@ def assert_same(conversion: Conversion, tolerance: float = 1e-5) -> None:
 # ---- what is read, and in which order it comes out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -114,6 +115,7 @@ def test_files_of_keras_2_compute_what_keras_2_did(models: Path, convert: Conver
 # ---- quantization
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "dtype"),
     [
@@ -243,6 +245,7 @@ def test_labels_are_for_the_models_first_output_or_the_named_one(
     assert conversion.evaluation.float_outputs[conversion.evaluation.output].shape == (5, *SHAPES[output])
 
 
+@pytest.mark.slow
 def test_without_comparison_the_float_model_is_not_run(models: Path, convert: Convert) -> None:
     steps: list[str] = []
     conversion = convert(models / "small.keras", compare=False, progress=steps.append)
@@ -250,6 +253,7 @@ def test_without_comparison_the_float_model_is_not_run(models: Path, convert: Co
     assert not any("float model" in step for step in steps)
 
 
+@pytest.mark.slow
 def test_progress_tells_every_step_and_nothing_is_printed(
     models: Path, convert: Convert, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,6 +276,7 @@ def test_progress_tells_every_step_and_nothing_is_printed(
 # ---- real files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ad01", "pretrainedResnet", "vww_96"])
 def test_real_models_convert_close_to_their_float_originals(shared: Path, convert: Convert, name: str) -> None:
     pytest.importorskip("tensorflow")
@@ -295,6 +300,7 @@ def test_real_models_convert_close_to_their_float_originals(shared: Path, conver
     assert quality.cosine > 0.98
 
 
+@pytest.mark.slow
 def test_the_legacy_fix_leaves_vww_96_what_it_was(shared: Path, convert: Convert, tmp_path: Path) -> None:
     pytest.importorskip("tf_keras")
     path = shared / "data/models/mlperf/vww_96.h5"
@@ -316,6 +322,7 @@ def test_the_legacy_fix_leaves_vww_96_what_it_was(shared: Path, convert: Convert
     assert "DepthwiseConv2D" in conversion.notes[0]
 
 
+@pytest.mark.slow
 def test_trusted_code_runs_and_is_recorded(models: Path, convert: Convert) -> None:
     conversion = convert(models / "lambda.keras", quantize="float32", trust_model_code=True)
     assert_same(conversion)
@@ -375,6 +382,7 @@ def test_pipes_and_devices_are_told_before_a_child_waits_for_them(tmp_path: Path
     check_exists(tmp_path, UsageError, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two cores to choose from"
 )

@@ -157,6 +157,7 @@ def test_a_module_that_imports_what_is_not_there(tmp_path: Path) -> None:
         import_custom_code(path)
 
 
+@pytest.mark.slow
 def test_a_module_that_ends_the_process_is_named(tmp_path: Path) -> None:
     keras = import_libraries()[1]
     keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]).save(tmp_path / "made.keras")

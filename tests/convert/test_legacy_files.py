@@ -52,6 +52,7 @@ def fresh() -> None:
     KERAS.backend.clear_session()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_keras_2_computes_the_same_from_both_formats(name: str, tmp_path: Path) -> None:
     made = MODELS[name](tf_keras)

@@ -82,6 +82,7 @@ def test_every_allowed_function_is_one_of_tensorflow() -> None:
     assert {name for name in FUNCTIONS if get_symbol_from_name(name) is None} == set()
 
 
+@pytest.mark.slow
 def test_a_model_trained_for_quantization_loads_with_its_ranges(tmp_path: Path) -> None:
     tfmot = pytest.importorskip("tensorflow_model_optimization", reason="it makes such models")
     layers = tf_keras.layers

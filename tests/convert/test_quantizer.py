@@ -231,6 +231,7 @@ def test_a_split_whose_results_are_all_read_keeps_the_quantizers_bytes() -> None
     assert quantize_in_order(Quantizer((2, 1, 0)), content) == Quantizer((2, 1, 0))(content)
 
 
+@pytest.mark.slow
 def test_tensorflow_gives_the_same_bytes_whenever_it_quantizes(tmp_path: Path) -> None:
     made = told(leave("tests.convert.result_order_child", tmp_path), "made")
     assert {name: len(hashes) for name, hashes in made.items()} == {"unread": 1, "float readers": 1}
@@ -261,6 +262,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return leave("tests.convert.same_scale_child", tmp_path_factory.mktemp("same_scale"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["litert-reference", "tflm"])
 def test_a_refused_model_runs_in_int8(made: Path, engine: str) -> None:
     pytest.importorskip("tflite_micro")

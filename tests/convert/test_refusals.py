@@ -125,6 +125,7 @@ def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, conv
     assert "converting" not in steps
 
 
+@pytest.mark.slow
 def test_labels_beyond_the_classes_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(6, 8, 8, 3))
     np.savez(tmp_path / "test.npz", x=x, y=np.arange(6))

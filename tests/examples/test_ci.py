@@ -62,6 +62,7 @@ def test_the_gate_passes_and_the_lock_is_as_the_models_are(copy: Path) -> None:
     assert violations[0] != violations[1]
 
 
+@pytest.mark.slow
 def test_an_outgrown_model_fails_and_says_why(copy: Path) -> None:
     (copy / "examples" / PERSON).write_bytes(write_model(outgrown()))
     result = edgetool("check", cwd=copy / "examples" / "ci", COLUMNS="100")
@@ -115,6 +116,7 @@ needs_bash = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_bash
 def test_every_command_of_the_workflow_works(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     checkout = clone(copy, tmp_path_factory.mktemp("runner") / "checkout")
@@ -130,6 +132,7 @@ def test_every_command_of_the_workflow_works(copy: Path, tmp_path_factory: pytes
     assert "No operator differs" in results[2].stdout
 
 
+@pytest.mark.slow
 @needs_bash
 def test_the_workflow_fails_with_an_outgrown_model(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     checkout = clone(copy, tmp_path_factory.mktemp("runner") / "checkout")
@@ -141,6 +144,7 @@ def test_the_workflow_fails_with_an_outgrown_model(copy: Path, tmp_path_factory:
     assert "active" in (checkout.parent / "summary.md").read_text()
 
 
+@pytest.mark.slow
 @needs_bash
 def test_the_job_with_the_action_does_the_same(copy: Path) -> None:
     from tests.test_action import ACTION

@@ -23,6 +23,7 @@ def configured(folder: Path, *arguments: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_build_converts_what_changed_and_the_plan_holds(tmp_path: Path) -> None:
     needs("arm-none-eabi-gcc")
     if importlib.util.find_spec("tensorflow") is None:
@@ -42,6 +43,7 @@ def test_the_build_converts_what_changed_and_the_plan_holds(tmp_path: Path) -> N
     assert "edgetool: error: model.h5: cortex-m7: the arena needs 18,688 bytes; sram has 8,192" in failed_build(folder)
 
 
+@pytest.mark.slow
 def test_a_tflite_builds_without_tensorflow(tmp_path: Path) -> None:
     needs("arm-none-eabi-gcc")
     folder = configured(tmp_path / "build", f"-DMODEL={MODEL.with_suffix('.tflite')}", "-DCALIBRATION=")

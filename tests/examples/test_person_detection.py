@@ -113,6 +113,7 @@ def test_the_files_are_small() -> None:
     assert [name for name, size in sizes.items() if size > limits[Path(name).suffix]] == []
 
 
+@pytest.mark.slow
 def test_the_tflite_is_what_convert_makes_and_is_right_so_often(tmp_path: Path) -> None:
     """Another TensorFlow may write other bytes, but no other network."""
     if importlib.util.find_spec("tensorflow") is None:

@@ -53,6 +53,7 @@ def test_each_level_saves_arena_model_macs_and_parameters() -> None:
         assert after.parameters < before.parameters
 
 
+@pytest.mark.slow
 def test_a_part_of_it_computed_now_is_what_the_docs_show(tmp_path: Path) -> None:
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("needs the extra 'convert'")

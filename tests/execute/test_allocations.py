@@ -93,6 +93,7 @@ def test_a_run_tells_what_it_took_and_what_came_out() -> None:
     np.testing.assert_array_equal(run.outputs[0], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tflm")
 def test_the_smallest_arena_works_and_less_does_not() -> None:
     blob = conv_model_bytes()

@@ -23,6 +23,7 @@ def plan(state: Path, count: int) -> Plan:
     return Plan("tests.fuzz.odd_judge", first=0, count=count, seed=1, jobs=2, state=state, stall_seconds=2.0)
 
 
+@pytest.mark.slow
 def test_every_way_to_end_is_told(tmp_path: Path) -> None:
     total = run(plan(tmp_path, 20))
     kinds = {breach["number"]: breach["kind"] for breach in total.breaches}

@@ -60,6 +60,7 @@ def test_what_has_no_effect_is_still_there() -> None:
     assert FOUND.keys() >= EQUIVALENT.keys()
 
 
+@pytest.mark.slow
 def test_what_a_test_holds_and_what_none_does() -> None:
     only = ["checks.check_indices without", "flatbuffer._Reader.scalar without"]
     done = subprocess.run(

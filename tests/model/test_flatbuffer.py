@@ -161,6 +161,7 @@ def test_a_shared_payload_is_one_object() -> None:
     assert root["buffers"][1]["data"] is root["buffers"][2]["data"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("subgraphs", "tensors", "refused"),
     [

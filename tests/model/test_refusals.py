@@ -15,6 +15,7 @@ MUTANTS = 800
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_what_litert_refuses_is_refused_or_has_a_reason() -> None:
     for name in ("ai_edge_litert", "tflite_micro"):
         if importlib.util.find_spec(name) is None:

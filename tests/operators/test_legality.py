@@ -158,6 +158,7 @@ def _sample() -> list[Variant]:
     return [*chance.sample(kept, KEPT_MODELS), *chance.sample(changed, CHANGED_MODELS)]
 
 
+@pytest.mark.slow
 def test_legal_is_what_real_tflm_runs(tmp_path: Path) -> None:
     """Operators in the types of our models and in others: real TFLM runs what is legal, and refuses what is not."""
     pytest.importorskip("tflite_micro")

@@ -183,6 +183,7 @@ RUNTIME = load_runtime(DEFAULT_RUNTIME)
 REGISTERED = (*RUNTIME.operators, *RUNTIME.custom_operators)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("core", "kernels"), BUILDS)
 def test_the_tables_are_what_the_fit_makes_of_the_counts(core: str, kernels: Kernels) -> None:
     """Equal figures for every counted operator; the coefficients themselves may differ with the solver's version."""

@@ -146,6 +146,7 @@ def test_header_and_data_compile_and_stop_compiling_below_the_limit(example: tup
         assert (subprocess.run(command, capture_output=True).returncode == 0) is fits
 
 
+@pytest.mark.slow
 def test_without_calibration_everything_says_so_loudly(tmp_path: Path) -> None:
     result = convert(
         EXAMPLE / "keyword_spotting.h5", "--target", "cortex-m4", "-o", tmp_path / "out", "--samples", "10"
@@ -162,6 +163,7 @@ def test_without_calibration_everything_says_so_loudly(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_files_convert_and_run_in_both_runtimes(shared: Path, tmp_path: Path, name: str) -> None:
     pytest.importorskip("tflite_micro", reason="needs the extra 'verify'")

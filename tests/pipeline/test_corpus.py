@@ -57,6 +57,7 @@ def test_every_layout_passes_the_checker_and_keeps_the_bound(path: Path) -> None
     assert again.account == account
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FILES, reason="needs the folder ../shared with real models")
 def test_all_headers_compile_together_and_the_smallest_arrays_alone(tmp_path: Path) -> None:
     unit = []

@@ -32,6 +32,7 @@ for turn in range(times):
 """
 
 
+@pytest.mark.slow
 def test_the_files_of_two_runs_never_mix(tmp_path: Path) -> None:
     """Four processes write into a directory that is not there yet; whoever holds it sees one set."""
     out = tmp_path / "out"

@@ -36,6 +36,7 @@ def hashes(folder: Path) -> Iterator[tuple[str, str]]:
         yield str(path.relative_to(folder)), hashlib.sha256(repr(kind).encode()).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["process", "group", "everything"])
 def test_convert_killed_at_random_leaves_the_old_or_the_new_files(tmp_path: Path, case: faults.Case, whom: str) -> None:
     assert faults.killed(case, tmp_path, random.Random(whom), whom).state in ("old", "new")

@@ -56,6 +56,7 @@ def assert_agrees(path: Path, limits: ModelLimits, kernels: str | None = None) -
         assert row.latency_ms == checked.estimate.latency_ms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_every_board_is_judged_as_check_judges_it(shared: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / "model.tflite"
@@ -71,6 +72,7 @@ def test_limits_mean_what_they_mean_in_check(tflite: Path) -> None:
     assert_agrees(tflite, ModelLimits(), kernels="reference")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [if_model(), unary_model("GELU"), unary_model("EXP")], ids=["IF", "GELU", "EXP"])
 def test_unusual_operators_are_judged_as_check_judges_them(tmp_path: Path, model: object) -> None:
     path = tmp_path / "model.tflite"

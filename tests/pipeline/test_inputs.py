@@ -24,6 +24,7 @@ def report_of(folder: Path) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["small.keras", "legacy_convolutions.h5", "legacy_convolutions.keras", "plain", "exported"]
 )
@@ -37,6 +38,7 @@ def test_every_format_becomes_firmware(models: Path, tmp_path: Path, name: str) 
     assert report_of(tmp_path)["quantization"]["outputs"][0]["cosine"] > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("quantize", "io", "dtype"),
     [

@@ -18,6 +18,7 @@ COUNT = 20_000
 MOST_EXTRA_BYTES = 200_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
 def test_every_input_is_served_or_refused(tmp_path: Path) -> None:
     total = run(Plan("edgetool", first=0, count=COUNT, seed=1, jobs=1, state=tmp_path))

@@ -49,6 +49,7 @@ def same(left: tuple[npt.NDArray[Any], ...], right: tuple[npt.NDArray[Any], ...]
     return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 def test_any_order_that_the_edges_allow_gives_the_same_results(make: Callable[[], Model]) -> None:
     model = make()

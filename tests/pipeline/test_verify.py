@@ -169,6 +169,7 @@ def test_state_that_is_lost_shows_in_a_later_invoke(tmp_path: Path) -> None:
     assert 0 <= difference.sample < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blob", [tiny_models.last_three(), variable_in_the_head(apart=True)], ids=["tail", "head"])
 def test_a_model_with_state_passes(blob: bytes, tmp_path: Path) -> None:
     assert results(verified(saved(tmp_path, blob), samples=5)) == ALL_PASS

@@ -226,6 +226,7 @@ def test_a_row_without_a_model_or_of_another_store_is_refused(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="needs the extra 'convert'")
 def test_every_file_is_the_one_that_convert_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     converted: list[Conversion] = []

@@ -84,6 +84,7 @@ def ended_of(pool: JobPool, count: int) -> dict[str, Outcome]:
     return ended
 
 
+@pytest.mark.slow
 def test_tasks_arrive_whole_and_end_as_they_do_locally(address: str, tmp_path: Path) -> None:
     folder = tmp_path / "images"
     (folder / "cat").mkdir(parents=True)
@@ -122,6 +123,7 @@ def test_a_content_is_sent_once_and_not_kept_for_ever(cluster: Any, address: str
     until(lambda: len(cluster.scheduler.tasks) == 0)
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_cluster_gives_the_table_of_a_local_one(
     address: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +147,7 @@ def assert_same(one: Path, other: Path) -> None:
             assert first.blob(key, "model.tflite") == second.blob(key, "model.tflite")
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_is_survived(cluster: Any, address: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
 
@@ -176,6 +179,7 @@ def test_a_job_that_kills_its_workers_has_failed(cluster: Any, address: str, mon
         assert ended_of(pool, 1)["00000b"].reason is None
 
 
+@pytest.mark.slow
 def test_what_a_task_raises_is_raised_where_it_is_awaited(address: str) -> None:
     with ClusterPool(address, run=partial(fake_work.do, refusing="prune")) as pool:
         pool.submit(task("00000a", "prune"))
@@ -224,6 +228,7 @@ def test_an_address_without_a_scheduler_is_refused(address: str, tmp_path: Path)
         ClusterPool(address, run=fake_work.do, connect_seconds=0.5)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_and_then_without_a_scheduler(
     lonely: tuple[str, subprocess.Popen[bytes]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -252,6 +257,7 @@ def test_a_cluster_without_workers_and_then_without_a_scheduler(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_worker_without_edgetool_is_told_of(lonely: tuple[str, subprocess.Popen[bytes]], tmp_path: Path) -> None:
     package = tmp_path / "other" / "edgetool"
     package.mkdir(parents=True)

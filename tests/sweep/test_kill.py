@@ -61,6 +61,7 @@ def table(store: Path) -> str:
         return json.dumps(rows_json(opened.sweep(), rows(opened)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_sweep_killed_three_times_gives_the_table_of_an_uninterrupted_one(tmp_path: Path, seed: int) -> None:
     spec, log, store = spec_of(tmp_path), tmp_path / "log", tmp_path / "killed.sqlite"
@@ -103,6 +104,7 @@ run_sweep(keyword_spec(), Path(sys.argv[1]), jobs=2)
 """
 
 
+@pytest.mark.slow
 def test_real_jobs_killed_with_their_sweep_give_what_a_cluster_gives(tmp_path: Path) -> None:
     for package in ("tensorflow", "keras", "ai_edge_litert"):
         if importlib.util.find_spec(package) is None:

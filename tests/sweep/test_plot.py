@@ -143,6 +143,7 @@ def test_no_name_is_markup() -> None:
     assert plot(record(*names, name=title), rows, "latency_ms", "accuracy", format="png")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "name"), [(1, "b"), (1, "W" * 40), (2, "b"), (3, "W" * 40), (4, "b")])
 def test_every_text_lies_in_the_picture_and_none_squeezes_the_panels(
     count: int, name: str, monkeypatch: pytest.MonkeyPatch

@@ -109,6 +109,7 @@ def covered(variants: list[Variant]) -> float:
     return area
 
 
+@pytest.mark.slow
 def test_a_search_finds_more_with_a_sixteenth_of_the_grid_than_chance() -> None:
     everything = list(landscape())
     assert len(everything) == 2000

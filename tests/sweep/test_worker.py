@@ -67,6 +67,7 @@ def done(job: Job, before: Mapping[str, Outcome]) -> Outcome:
     return outcome
 
 
+@pytest.mark.slow
 def test_a_pruned_variant_costs_what_convert_says_of_the_same_model(tiny: Path, tmp_path: Path) -> None:
     spec = SweepSpec(
         "tiny",
@@ -116,6 +117,7 @@ def test_a_pruned_variant_costs_what_convert_says_of_the_same_model(tiny: Path, 
     assert ours["sqnr_db"] == converted.value["quality"]["sqnr_db"] < (theirs.sqnr_db or 0)
 
 
+@pytest.mark.slow
 def test_a_builder_is_called_with_the_variants_parameters_beside_its_files(tiny: Path, tmp_path: Path) -> None:
     parameters = (("width", (3, 5)), ("side", (6, 8)))
     builder = Builder(tiny / "model.py", "model", "build", (tiny / "helpers.py",), parameters)

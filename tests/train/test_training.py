@@ -78,12 +78,14 @@ def digest(made: Trained) -> str:
     return hashlib.sha256(made.path.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_builder_makes_the_same_file_each_time(built: Trained, tmp_path: Path) -> None:
     assert built.parameters == built.original_parameters == (27 * 8 + 8) + 4 * 8 + (8 * 3 + 3)
     assert set(built.versions) == {"python", "tensorflow", "keras"}
     assert digest(build(tmp_path, width=0.5)) == digest(built)
 
 
+@pytest.mark.slow
 def test_a_model_that_needs_its_code_is_refused_where_it_is_made(tmp_path: Path) -> None:
     with pytest.raises(
         UnsupportedModelError, match=r"the model returned by own cannot be loaded without its code.*'mine'.*'Own'"
@@ -91,6 +93,7 @@ def test_a_model_that_needs_its_code_is_refused_where_it_is_made(tmp_path: Path)
         build(tmp_path, "own")
 
 
+@pytest.mark.slow
 def test_pruning_and_training_give_the_same_file_each_time(built: Trained, data: Path, tmp_path: Path) -> None:
     wanted = FineTuneRequest(data, epochs=4, learning_rate=0.02, batch_size=20)
     first, again = (prune(built.path, tmp_path, fine_tune=wanted, seed=5) for _ in range(2))
@@ -104,12 +107,14 @@ def test_pruning_and_training_give_the_same_file_each_time(built: Trained, data:
     assert first.history[-1] < 0.8 * first.history[0]
 
 
+@pytest.mark.slow
 def test_training_that_diverges_is_told_with_epoch_and_rate(built: Trained, data: Path, tmp_path: Path) -> None:
     wanted = FineTuneRequest(data, epochs=2, learning_rate=1e30)
     with pytest.raises(ConversionError, match=r"diverged in epoch 1/2.*1e\+30; lower learning_rate"):
         prune(built.path, tmp_path, fine_tune=wanted)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told(built: Trained, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -13,6 +13,7 @@ GROUPS = ("activations", "convolution layers", "other layers", "preprocessing")
 NAMES = [entry.name for entry in cheap() if entry.group in GROUPS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_of_layers_runs_on_tflm(name: str, tried: Tried) -> None:
     check(tried(name))

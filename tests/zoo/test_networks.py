@@ -12,6 +12,7 @@ from tests.zoo.test_layers import GROUPS
 NAMES = [entry.name for entry in cheap() if entry.group not in GROUPS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_runs_on_tflm(name: str, tried: Tried) -> None:
     check(tried(name))

@@ -32,6 +32,7 @@ def test_what_is_in_eight_bits_stays(values: list[float]) -> None:
     np.testing.assert_allclose(in_eight_bits(once, low, high), once, rtol=0, atol=(high - low) * 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["conv2d", "gru", "keras2-gru", "lstm-masked", "sensor-fusion", "stateful-gru"])
 def test_without_rounding_the_graph_gives_what_keras_gives(name: str) -> None:
     for needed in ("tensorflow", "keras", "tf_keras"):

@@ -62,6 +62,7 @@ MODELS: dict[str, tuple[Callable[[], Any], float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_int8_runs_and_is_good(name: str, tmp_path: Path) -> None:
     make, least_db = MODELS[name]

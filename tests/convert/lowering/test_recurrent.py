@@ -115,6 +115,7 @@ def test_what_computes_something_else_is_no_lstm(tmp_path: Path) -> None:
     assert any("'l' (LSTM) was unrolled: its output differs from that of an LSTM by " in note for note in opened.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["int8", "float32"])
 def test_a_fused_layer_starts_every_sequence_anew(scheme: str, tmp_path: Path) -> None:
     """The operator's state would live on; without the graph's own reset the second sequence is already wrong."""
@@ -161,6 +162,7 @@ STATEFUL: dict[str, tuple[Callable[[], Any], float, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATEFUL)
 def test_a_state_lives_from_one_invocation_to_the_next(name: str, tmp_path: Path) -> None:
     build, least_db, state_bytes = STATEFUL[name]
@@ -257,6 +259,7 @@ CALIBRATION = 120
 STATE_BYTES = {"gru": 16, "lstm": 48}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", STATE_BYTES)
 def test_frame_by_frame_is_the_whole_sequence(cell: str, tmp_path: Path) -> None:
     spotter = keras.models.load_model(EXAMPLE / f"streaming_{cell}.keras", compile=False)

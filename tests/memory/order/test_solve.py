@@ -191,6 +191,7 @@ def test_no_operators() -> None:
     assert tuple(candidates(empty, Effort())) == (found,)
 
 
+@pytest.mark.slow
 def test_what_stays_open_has_a_bound_above_the_least_cuts() -> None:
     found = solve_order(NETWORKS["RandWire-like 224, 64 nodes"](), Effort())
     # The minimum cuts alone give 1,100,736.

@@ -140,6 +140,7 @@ def test_what_a_called_graph_hands_out_outlasts_its_readers_in_there(algorithm: 
     assert check_replay(graph, buffer_names(assign(ranges, algorithm).groups)) == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(dags() | loops(), algorithms, st.booleans())
 def test_shared_graphs_compute_the_same(graph: SharingGraph, algorithm: Algorithm, in_place: bool) -> None:

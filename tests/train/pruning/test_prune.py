@@ -504,6 +504,7 @@ def test_level_0_is_the_identity(built: dict[str, Any], name: str) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"), [*((name, "l1") for name in NETWORKS), *((name, "batch-norm") for name in WITH_BATCH_NORM)]
 )
@@ -526,6 +527,7 @@ def test_pruning_is_setting_to_zero(built: dict[str, Any], name: str, method: st
 
 
 # One level each, since converting takes a second: together they cover all levels.
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "level"), [(name, LEVELS[number % 3]) for number, name in enumerate(NETWORKS)])
 def test_a_pruned_model_converts_and_runs_on_tflm(
     built: dict[str, Any], name: str, level: float, tmp_path: Path
