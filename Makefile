@@ -7,6 +7,9 @@ EXAMPLE := examples/keyword_spotting
 # Measurements of real TFLM and layout instances, where they are at hand; see benchmarks/arena.py, layout.py, sharing.py, latency.
 DATA ?= ../shared/data
 
+# The tests start edgetool hundreds of times: it must not be compiled each time, even where the environment says so.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test test-all slow lint types unit schemas benchmark determinism fuzz checks coverage clean
 
 # Installs the wheel that users get, in an environment of its own: an editable install never takes part.

@@ -141,6 +141,7 @@ HARM = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("name", ["model", "max_arena"])
 def test_no_input_is_run(folder: Path, name: str, harm: str) -> None:

@@ -130,6 +130,7 @@ def test_what_a_child_of_a_child_starts_ends_with_the_outer_one(tmp_path: Path) 
     assert gone(int(note.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="looks whether a process was waited for")
 @pytest.mark.parametrize(
     "request_", [{"do": "answer", "value": 0}, {"do": "exit"}, {"do": "sleep", "seconds": 60}], ids=str

@@ -127,6 +127,7 @@ def test_json_is_the_document(folder: Path) -> None:
                       "1MiB:flash")[1]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_other_forms_go_to_stdout_or_to_a_file_beside_the_text(folder: Path, form: str) -> None:
     code, out, err = run(folder, WIDE, *BOARD, "--max-arena", "1KiB", "--format", form)

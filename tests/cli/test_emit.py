@@ -36,6 +36,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "files"),
     [

@@ -82,6 +82,7 @@ def test_a_layout_that_does_not_fit_is_exit_code_1(tmp_path: Path) -> None:
     assert not (tmp_path / "other.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "arguments", "code"),
     [

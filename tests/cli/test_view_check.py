@@ -155,6 +155,7 @@ def test_names_from_files_do_no_harm() -> None:
     assert not any(line.lstrip().startswith("::") for line in lines)
 
 
+@pytest.mark.slow
 @over_models([path for path in model_files() if path.parent.name in ("mlperf", "tflm")])
 def test_real_models_on_small_boards(path: Path, tmp_path: Path) -> None:
     targets = [load_target(name) for name in ("nucleo-f103rb", "esp32-c3", "cortex-m4", "desktop")]

@@ -214,6 +214,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", REFUSED)
 def test_a_wrong_call_is_refused_in_one_line(source: Path, call: str) -> None:
     needs("cc")

@@ -108,6 +108,7 @@ def test_header_and_data_of_every_model_compile_as_c_and_as_cpp(emitted: list[Pa
     compile_all((directory, chosen, file) for chosen in MATRIX)
 
 
+@pytest.mark.slow
 def test_the_shared_buffers_of_every_model_compile_as_c_and_as_cpp(emitted: list[Path], tmp_path: Path) -> None:
     directory = emitted[0] / "buffers"
     found = sorted(directory.glob("*/*_buffers.c"))

@@ -94,6 +94,7 @@ def dequantized(tensor: IoSpec) -> np.ndarray:
     return (np.float64(np.float32(tensor.scale)) * steps).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "standard", "optimization"), [("gcc", "c99", "-O0"), ("gcc", "c11", "-O2"), ("g++", "c++17", "-O2")]
 )

@@ -96,6 +96,7 @@ def test_notes_tell_what_was_changed(models: Path, convert: Convert) -> None:
     assert "mixed_float16" in convert(models / "half.keras").notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", ["legacy_convolutions", "legacy_recurrences"])
 @pytest.mark.parametrize("suffix", ["h5", "keras"])
 def test_files_of_keras_2_compute_what_keras_2_did(models: Path, convert: Convert, stem: str, suffix: str) -> None:

@@ -176,6 +176,7 @@ def sqnr_db(conversion: Any, scheme: str, workdir: Path) -> list[float | None]:
     return [output.sqnr_db for output in quality.outputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scheme"), [("small.keras", "int8"), ("small.keras", "int16x8"), ("tokens.keras", "int8")]
 )
@@ -219,6 +220,7 @@ def test_layers_by_the_names_of_tensors(models: Path, convert: Convert, tmp_path
         convert(path, quantize="int8", keep_float=("nonesuch",))
 
 
+@pytest.mark.slow
 def test_the_same_file_gives_the_same_bytes(models: Path, convert: Convert, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(convert(models / "small.keras", quantize="float32").tflite)

@@ -30,6 +30,7 @@ process_tree = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
@@ -76,11 +77,13 @@ def test_a_raw_tensorflow_call_is_loaded_by_tf_keras_and_told(models: Path, conv
     assert any("tf_keras" in note and "tf.math.sin" in note for note in made.notes)
 
 
+@pytest.mark.slow
 def test_trust_does_not_bring_a_missing_class(models: Path, convert: Convert) -> None:
     with pytest.raises(UnsupportedModelError, match=r"layer 'mine'.*'Own'"):
         convert(models / "own_class.keras", trust_model_code=True)
 
 
+@pytest.mark.slow
 def test_an_operator_without_counterpart_is_named(models: Path, convert: Convert) -> None:
     with pytest.raises(ConversionError, match="no built-in operator for Erfinv") as caught:
         convert(models / "without_counterpart.keras", fresh=True)  # only a child has a log
@@ -117,6 +120,7 @@ def test_data_that_would_kill_the_converter_is_refused_first(
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.slow
 def test_mistakes_in_evaluation_data_are_told_before_the_work(models: Path, convert: Convert, tmp_path: Path) -> None:
     np.savez(tmp_path / "test.npz", x=np.zeros((4, 9, 8, 3)), y=np.zeros(4))
     steps: list[str] = []
@@ -196,6 +200,7 @@ def test_a_file_that_crashes_its_reader_is_an_invalid_model(models: Path, conver
     assert caught.value.exit_code == 3
 
 
+@pytest.mark.slow
 def test_a_file_that_hangs_its_reader_is_given_up() -> None:
     script = (
         "import time\n"

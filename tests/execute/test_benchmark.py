@@ -55,6 +55,7 @@ def test_what_litert_does_not_run_is_refused() -> None:
         benchmark_litert(conv_model_bytes(), [np.zeros((1, 1), np.int8)], 1)
 
 
+@pytest.mark.slow
 def test_too_many_runs_for_the_time_limit() -> None:
     pytest.importorskip("ai_edge_litert")
     wide = np.ones((1, 2_000_000), np.float32)

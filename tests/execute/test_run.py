@@ -117,6 +117,7 @@ def test_arrays_need_not_be_contiguous(engine: RunEngine) -> None:
     np.testing.assert_array_equal(difference, a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

@@ -1,4 +1,4 @@
-"""The script that takes the reader's checks away: it finds them, and tells those that a test holds from the others."""
+"""The script that removes the reader's checks one by one: it finds every check, and those that no test covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.checks import EQUIVALENT
 import edgetool
 
 ROOT = Path(__file__).resolve().parents[2]
-FOUND = {removal.name: removal for removal in removals(ROOT / "toolchain" / "edgetool")}
+pytestmark = pytest.mark.slow
 
 # One of each kind, by how its name starts, and what of the module is then there once less.
 KINDS = {
@@ -30,25 +30,26 @@ KINDS = {
 }
 
 
-def found(start: str) -> Removal:
-    """The one check whose name starts so."""
-    (name,) = [start] if start in FOUND else [name for name in FOUND if name.startswith(start)]
-    return FOUND[name]
+@pytest.fixture(scope="module")
+def all_removals() -> dict[str, Removal]:
+    """Every check of the reader by its name."""
+    return {removal.name: removal for removal in removals(ROOT / "toolchain" / "edgetool")}
 
 
-def test_every_refusal_is_among_the_checks() -> None:
+def test_every_refusal_is_among_the_checks(all_removals: dict[str, Removal]) -> None:
     """Counted another way: each line with a refusal, but for those whose business it is to word one."""
-    modules = {removal.path for removal in FOUND.values()}
+    modules = {removal.path for removal in all_removals.values()}
     assert {"model/flatbuffer.py", "model/checks.py", "model/reader.py", "model/flexbuffer.py"} <= modules
     for path in modules:
         source = (ROOT / "toolchain" / "edgetool" / path).read_text()
         refusals = source.count("self.fail(") + source.count("invalid(") + source.count("unsupported(")
-        assert sum(removal.path == path for removal in FOUND.values()) >= refusals - source.count("-> NoReturn")
+        assert sum(removal.path == path for removal in all_removals.values()) >= refusals - source.count("-> NoReturn")
 
 
 @pytest.mark.parametrize(("start", "piece"), KINDS.items(), ids=KINDS)
-def test_a_check_is_taken_away(start: str, piece: str) -> None:
-    removal = found(start)
+def test_a_check_is_taken_away(start: str, piece: str, all_removals: dict[str, Removal]) -> None:
+    names = [start] if start in all_removals else [name for name in all_removals if name.startswith(start)]
+    (removal,) = [all_removals[name] for name in names]
     sound = (ROOT / "toolchain" / "edgetool" / removal.path).read_text()
     if removal.path != "model/schema.py":
         sound = ast.unparse(ast.parse(sound))
@@ -56,11 +57,10 @@ def test_a_check_is_taken_away(start: str, piece: str) -> None:
     compile(removal.source, removal.path, "exec")
 
 
-def test_what_has_no_effect_is_still_there() -> None:
-    assert FOUND.keys() >= EQUIVALENT.keys()
+def test_what_has_no_effect_is_still_there(all_removals: dict[str, Removal]) -> None:
+    assert all_removals.keys() >= EQUIVALENT.keys()
 
 
-@pytest.mark.slow
 def test_what_a_test_holds_and_what_none_does() -> None:
     only = ["checks.check_indices without", "flatbuffer._Reader.scalar without"]
     done = subprocess.run(

@@ -207,6 +207,7 @@ def test_every_registered_operator_has_a_rule() -> None:
     assert [code for code in REGISTERED if known[code].loops is None] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("core", "kernels"), BUILDS)
 def test_the_rules_fit_the_counts(core: str, kernels: Kernels) -> None:
     """Nine of ten counted operators within 2 %, and half within 0.5 %."""

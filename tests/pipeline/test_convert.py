@@ -97,6 +97,7 @@ def test_all_files_appear_and_the_report_says_what_they_are(example: tuple[Path,
     assert all(len(line) <= 100 for line in stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_the_model_carries_the_layout_and_gives_the_same_results_with_it(example: tuple[Path, str]) -> None:
     pytest.importorskip("tflite_micro", reason="needs the extra 'verify'")
     output, _ = example
@@ -182,6 +183,7 @@ def test_real_files_convert_and_run_in_both_runtimes(shared: Path, tmp_path: Pat
     assert difference <= 16
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for children in /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_the_middle_leaves_nothing(tmp_path: Path, number: int) -> None:

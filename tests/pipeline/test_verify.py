@@ -71,6 +71,7 @@ def stacked_plan(model: Model) -> dict[tuple[int, int], int]:
 ALL_PASS = dict.fromkeys(CHECKS, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [conv_model, dense_model, add_model, residual_model, if_model])
 def test_a_model_with_our_plan_passes(make: Callable[[], Model], tmp_path: Path) -> None:
     model = make()
@@ -121,6 +122,7 @@ def overlapping(model: Model) -> Model:
     raise AssertionError("no two neighbours live at once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [add_model, conv_model, residual_model])
 def test_a_corrupted_plan_is_refused_and_does_damage_when_forced(make: Callable[[], Model], tmp_path: Path) -> None:
     path = saved(tmp_path, overlapping(make()))
@@ -222,6 +224,7 @@ def shifted(change: int) -> Callable[..., Files]:
     return choose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "wrong", "message"),
     [(-16, "arena-sufficient", "does not run in the predicted"), (16, "arena-smallest", "not the smallest")],
@@ -292,6 +295,7 @@ def test_tflm_must_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         verify_model(saved(tmp_path, conv_model()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installed", ["0.dev20261009205824", "0.dev20261023182760", "1.0"])
 def test_an_arena_of_an_untested_tflm_fails_with_the_cause(
     installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -356,6 +360,7 @@ def test_more_random_samples_than_memory_holds_are_refused(samples: int, tmp_pat
         verify_model(saved(tmp_path, residual_model()), samples=samples)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
     path = saved(tmp_path, overlapping(add_model()))
     one, again, other = (verified(path, seed=seed, run_unsafe_plan=True) for seed in (1, 1, 2))

@@ -139,6 +139,7 @@ def job(tiny: Path, tmp_path: Path) -> Job:
     return chains.of(Variant((), 0.0, "int8", "small"))[0]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_none_is_named_as_the_user_does(job: Job) -> None:
     reason = done(job, {}).reason
     assert reason is not None

@@ -380,6 +380,7 @@ def test_a_board_that_extends_another_is_not_calibrated_by_it() -> None:
     assert board.flash_bytes == 16 * 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list_boards())
 def test_no_figure_of_a_board_stands_in_code(name: str) -> None:
     quoted = re.compile(f"""["']{re.escape(name)}["']""")

@@ -180,6 +180,7 @@ def test_a_state_lives_from_one_invocation_to_the_next(name: str, tmp_path: Path
         assert np.abs(raw.astype(int) - run_stream(content, samples, "litert-reference")[0]).max() <= 8
 
 
+@pytest.mark.slow
 def test_stacked_layers_are_fused(tmp_path: Path) -> None:
     """What one operator gives goes straight to the next; the backward outputs are turned before they are joined."""
     first = layers.Bidirectional(layers.LSTM(5, return_sequences=True))

@@ -42,6 +42,7 @@ def test_without_numba_plain_python_does_it_all(monkeypatch: pytest.MonkeyPatch)
     assert layout_peak(part.instance, found.offsets) <= 400
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("anew")
 def test_numba_starts_only_after_many_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra 'fast'")

@@ -102,6 +102,7 @@ def test_a_beam_stays_within_its_limit() -> None:
     assert found == 370
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROVEN)
 def test_networks_are_proven(name: str) -> None:
     problem = NETWORKS[name]()

@@ -659,6 +659,7 @@ def networks(draw: st.DrawFn) -> Any:
     return randomised(keras.Model(picture, heads), seed=draw(st.integers(0, 9)))
 
 
+@pytest.mark.slow
 @given(networks(), st.sampled_from(PRUNING_METHODS))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_pruning_a_random_network_is_setting_to_zero(model: Any, method: str) -> None:
