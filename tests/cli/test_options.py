@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetool.cli.calibrate import Measurement
+from edgetool.cli.calibrate import MeasurementType
 from edgetool.cli.options import InputShape, Positive
 
 
@@ -40,18 +40,18 @@ def test_what_no_device_has_is_refused(value: object) -> None:
     ],
 )
 def test_a_measurement_is_a_path_and_a_time(text: str, path: str, ms: float) -> None:
-    assert Measurement().convert(text, None, None) == (Path(path), pytest.approx(ms))
+    assert MeasurementType().convert(text, None, None) == (Path(path), pytest.approx(ms))
 
 
 @pytest.mark.parametrize("text", ["kws.tflite", "=12ms", "kws.tflite=", "kws.tflite=12", "kws.tflite=-1ms", "m=nanms"])
 def test_what_is_no_measurement_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"for example kws.tflite=12.3ms|a time with a unit"):
-        Measurement().convert(text, None, None)
+        MeasurementType().convert(text, None, None)
 
 
 def test_the_shell_completes_files() -> None:
     context = click.Context(click.Command("calibrate"))
-    (item,) = Measurement().shell_complete(context, click.Option(["--measured"]), "kw")
+    (item,) = MeasurementType().shell_complete(context, click.Option(["--measured"]), "kw")
     assert (item.value, item.type) == ("kw", "file")
 
 

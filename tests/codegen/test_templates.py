@@ -17,7 +17,7 @@ from edgetool.codegen.cmake.project import cmake_lists
 from edgetool.codegen.data import incbin_source, model_data
 from edgetool.codegen.header import buffers_source, header
 from edgetool.codegen.spec import SharedArenaSpec
-from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.codegen.tflm.arena import arena_header, arena_source
 from edgetool.codegen.tflm.main import main_source
 from edgetool.codegen.tflm.profile import profile_source
@@ -184,7 +184,7 @@ def generated() -> Iterator[str]:
         yield from (arena_header(arena), arena_source(arena), cmake_lists(arena))
 
 
-def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: Value) -> str:
+def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: TemplateValue) -> str:
     monkeypatch.setattr(templates, "_read", lambda file: text.splitlines())
     return fill("example.c", **values)
 
@@ -210,7 +210,7 @@ def filled(monkeypatch: pytest.MonkeyPatch, text: str, **values: Value) -> str:
     ],
 )
 def test_placeholders_are_filled(
-    monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, Value], expected: str
+    monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, TemplateValue], expected: str
 ) -> None:
     assert filled(monkeypatch, text, **values) == expected
 
@@ -228,7 +228,7 @@ def test_placeholders_are_filled(
     ],
 )
 def test_what_does_not_fit_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, Value], message: str
+    monkeypatch: pytest.MonkeyPatch, text: str, values: dict[str, TemplateValue], message: str
 ) -> None:
     with pytest.raises(InternalError, match=re.escape(f"template example.c: {message}")):
         filled(monkeypatch, text, **values)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.errors import UsageError
-from edgetool.gate.lock_file import Entry, Lock, lock_text, parse_lock
+from edgetool.gate.lock_file import LockContents, LockEntry, lock_text, parse_lock
 from tests.gate.anatomies import anatomies, anatomy
 from tests.model.builders import residual_model
 
@@ -22,9 +22,9 @@ FIGURES = st.fixed_dictionaries(
 )
 
 
-def entries() -> st.SearchStrategy[Entry]:
+def entries() -> st.SearchStrategy[LockEntry]:
     return st.builds(
-        Entry,
+        LockEntry,
         sha256=st.text("0123456789abcdef", min_size=64, max_size=64),
         kernels=st.sampled_from(["cmsis-nn", "reference"]),
         versions=st.fixed_dictionaries(
@@ -41,7 +41,7 @@ def entries() -> st.SearchStrategy[Entry]:
 
 
 @given(st.dictionaries(st.text(max_size=8), st.dictionaries(st.text(max_size=8), entries(), max_size=2), max_size=2))
-def test_a_lock_reads_back_equal(lock: Lock) -> None:
+def test_a_lock_reads_back_equal(lock: LockContents) -> None:
     text = lock_text(lock)
     assert text.isascii()
     assert "\r" not in text
@@ -49,10 +49,10 @@ def test_a_lock_reads_back_equal(lock: Lock) -> None:
     assert lock_text(parse_lock(text, where="x")) == text
 
 
-def whole() -> Entry:
+def whole() -> LockEntry:
     versions = {"edgetool": "1", "converter": None, "runtime": "r", "profile": "p"}
     figures = {"arena_bytes": 1, "latency_ms": 1.5, "macs": 7, "model_bytes": 2}
-    return Entry("0" * 64, "cmsis-nn", versions, figures, anatomy(residual_model()))
+    return LockEntry("0" * 64, "cmsis-nn", versions, figures, anatomy(residual_model()))
 
 
 def test_one_figure_and_one_operator_a_line_and_sorted() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edgetool.gate.anatomy import Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
-from edgetool.gate.lock_file import Entry, Value, profile_hash
+from edgetool.gate.lock_file import FigureValue, LockEntry, profile_hash
 from edgetool.gate.lock_judgement import (
     SHOWN,
     Contribution,
@@ -195,11 +195,11 @@ def test_a_growth_that_another_moment_hides_is_told_by_the_moment() -> None:
     assert "now set by Invoke (previously planning)" in causes
 
 
-FIGURES: Mapping[str, Value] = {"arena_bytes": 10_000, "model_bytes": 2000, "latency_ms": 100.0, "macs": 7}
-NOW = Entry("a" * 64, "cmsis-nn", {"edgetool": "1", "converter": "C", "runtime": "R", "profile": "P"}, FIGURES)
+FIGURES: Mapping[str, FigureValue] = {"arena_bytes": 10_000, "model_bytes": 2000, "latency_ms": 100.0, "macs": 7}
+NOW = LockEntry("a" * 64, "cmsis-nn", {"edgetool": "1", "converter": "C", "runtime": "R", "profile": "P"}, FIGURES)
 
 
-def locked(**figures: Value) -> LockedModel:
+def locked(**figures: FigureValue) -> LockedModel:
     """The lock of a time when these figures were others."""
     return LockedModel(replace(NOW, figures={**FIGURES, **figures}))
 
@@ -261,7 +261,7 @@ def test_only_a_small_growth_is_told_what_would_allow_it() -> None:
     ],
 )
 def test_growth_beyond_the_allowance_fails(
-    figure: str, before: Value, allowance: Allowance, over: float | None
+    figure: str, before: FigureValue, allowance: Allowance, over: float | None
 ) -> None:
     then = locked(**{figure: before})
     (change,) = compare(then, NOW, allowance).changes
@@ -289,7 +289,9 @@ def test_locked_takes_no_difference() -> None:
 
 
 def test_what_else_differs_is_told() -> None:
-    other = Entry("b" * 64, "reference", {"edgetool": "0", "converter": None, "runtime": "Q", "profile": "O"}, FIGURES)
+    other = LockEntry(
+        "b" * 64, "reference", {"edgetool": "0", "converter": None, "runtime": "Q", "profile": "O"}, FIGURES
+    )
     info = compare(LockedModel(other), NOW, Allowance())
     assert info.state == "changed"
     assert [text.split(" changed")[0] for text in info.inputs] == [
@@ -311,7 +313,7 @@ def test_what_else_differs_is_told() -> None:
         ({"a.tflite": {"t": NOW}}, "equal"),
     ],
 )
-def test_states(lock: Mapping[str, Mapping[str, Entry]] | None, state: str) -> None:
+def test_states(lock: Mapping[str, Mapping[str, LockEntry]] | None, state: str) -> None:
     found = locked_model(lock, "a.tflite", "t")
     info = compare(found, NOW, Allowance())
     assert info.state == state

@@ -40,7 +40,7 @@ class Object(msgspec.Struct, forbid_unknown_fields=True):
     """An object of a document whose keys must all be known."""
 
 
-class Table(Object):
+class TomlTable(Object):
     """An object of a TOML document."""
 
 
@@ -175,7 +175,7 @@ def _expected(kind: Any) -> str:
     if origin in (list, tuple):
         fixed = origin is tuple and arguments[1:] != (Ellipsis,)
         return f"a list of {len(arguments)}" if fixed else "a list"
-    if isinstance(kind, type) and issubclass(kind, Table):
+    if isinstance(kind, type) and issubclass(kind, TomlTable):
         return "a table"
     return WORDS.get(origin or kind, "an object")
 

@@ -138,7 +138,7 @@ def _operator_band(timing: CalibratedTiming) -> str:
     return "{:.3g} to {:.3g}".format(*timing.operator_band)
 
 
-class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class MeasurementType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """A model and its time: kws.tflite=12.3ms. The path may contain "="."""
 
     name = "model=time"
@@ -176,7 +176,7 @@ class Measurement(click.ParamType):  # type: ignore[type-arg]  # generic only in
 @option(
     "--measured",
     group="Model",
-    type=Measurement(),
+    type=MeasurementType(),
     multiple=True,
     metavar="MODEL=TIME",
     help="A .tflite and its time on the board, e.g. kws.tflite=12.3ms; repeatable.",

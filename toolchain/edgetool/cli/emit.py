@@ -22,7 +22,7 @@ from edgetool.cli.options import (
 from edgetool.cli.output import deliver, notice, print_lines
 from edgetool.cli.settings import read_by_name
 from edgetool.cli.text import duration, fact, grouped, kib, printable, table
-from edgetool.cli.view import TOO_LARGE, Verdict, finding_lines
+from edgetool.cli.view import TOO_LARGE, Summary, finding_lines
 from edgetool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def shared_arena_view(arena: SharedArenaInfo, reports: Sequence[Report]) -> list
     return lines + finding_lines(tuple(dict.fromkeys([*arena.findings, *findings])))
 
 
-def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Verdict:
+def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Summary:
     """Whether the arena and the models fit, in a sentence."""
     problems = [item.message for item in arena.findings if item.level == "error"]
     problems += [
@@ -73,11 +73,11 @@ def shared_verdict(arena: SharedArenaInfo, reports: Sequence[Report]) -> Verdict
         if item.level == "error" and item.rule not in TOO_LARGE
     ]
     if problems:
-        return Verdict(f"{'Does not fit' if arena.fits is False else 'Problem'}: {'; '.join(problems)}", negative=True)
+        return Summary(f"{'Does not fit' if arena.fits is False else 'Problem'}: {'; '.join(problems)}", negative=True)
     if arena.bytes is None:
-        return Verdict(f"The arena size for {len(reports)} models depends on the target (--target)", negative=False)
+        return Summary(f"The arena size for {len(reports)} models depends on the target (--target)", negative=False)
     fits = "Fits: arena" if arena.fits else "Arena"
-    return Verdict(f"{fits} {kib(arena.bytes)} for {len(reports)} models", negative=False)
+    return Summary(f"{fits} {kib(arena.bytes)} for {len(reports)} models", negative=False)
 
 
 def _fits(arena: SharedArenaInfo) -> list[str]:

@@ -57,12 +57,12 @@ from edgetool.figure import significant
 if TYPE_CHECKING:
     from edgetool.report.document import Band, EstimateInfo, FactorInfo, MeasuredInfo, MemoryInfo, Report
 
-Section = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 FITS = {True: "yes", False: "no", None: "?"}
 
 
-def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str]:
+def precision_lines(tradeoffs: JsonObject, *, everything: bool = False) -> list[str]:
     """Show the model in each precision and the highest one that fits; nothing if that was not computed."""
     if not tradeoffs:
         return []
@@ -89,7 +89,7 @@ def precision_lines(tradeoffs: Section, *, everything: bool = False) -> list[str
     return lines + (fact("", printable(tradeoffs["note"], 400)) if everything else [])
 
 
-def constraint_lines(constraints: Section) -> list[str]:
+def constraint_lines(constraints: JsonObject) -> list[str]:
     """Show requirements against memories, and the demands of the largest operator; nothing if not computed."""
     if not constraints:
         return []
@@ -101,7 +101,7 @@ def constraint_lines(constraints: Section) -> list[str]:
     return lines + cache_fact(constraints["cache"])
 
 
-def cache_fact(cache: Section | None) -> list[str]:
+def cache_fact(cache: JsonObject | None) -> list[str]:
     """Show whether the operators work within the data cache; nothing if the target has none."""
     if cache is None:
         return []
@@ -115,11 +115,11 @@ def cache_fact(cache: Section | None) -> list[str]:
     return fact("Cache", text)
 
 
-def _cached(cache: Section) -> str:
+def _cached(cache: JsonObject) -> str:
     return " and ".join(printable(str(name)) for name in cache["cached"])
 
 
-def _limit(name: str, limit: Section) -> tuple[str, ...]:
+def _limit(name: str, limit: JsonObject) -> tuple[str, ...]:
     share = limit["share"]
     needed, of = sizes([limit["bytes"], limit["limit_bytes"]])
     return (
@@ -132,7 +132,7 @@ def _limit(name: str, limit: Section) -> tuple[str, ...]:
     )
 
 
-def _place(item: Section) -> str:
+def _place(item: JsonObject) -> str:
     index = f"{item['subgraph']}:{item['index']}" if item["subgraph"] else str(item["index"])
     return f"{index} {printable(str(item['operator']), 30)}"
 
@@ -234,7 +234,7 @@ def _factor(factor: FactorInfo, estimate: EstimateInfo) -> str:
     )
 
 
-Format = Callable[[float], str]
+NumberFormat = Callable[[float], str]
 LEAST_NAME_COLUMNS = 12
 BANDWIDTH = "BW: the share of the memory bandwidth that is used."
 
@@ -265,7 +265,7 @@ def comparison_view(reports: Sequence[Report], *, by: str, everything: bool) -> 
     return lines if everything else [*lines, "", "  -v shows each target with its operators."]
 
 
-def _row(report: Report, load: str, time: Format, power: Format) -> tuple[str, ...]:
+def _row(report: Report, load: str, time: NumberFormat, power: NumberFormat) -> tuple[str, ...]:
     estimate = report.estimate
     assert estimate is not None
     clock = report.provenance.options.get("clock_hz")
@@ -284,7 +284,7 @@ def _name(report: Report) -> str:
     return report.target.name if report.target is not None else "?"
 
 
-def _range(band: Band, time: Format) -> str:
+def _range(band: Band, time: NumberFormat) -> str:
     """Return the band of a time: "22-28 ms"."""
     return f"{time(band.low).partition(' ')[0]}-{time(band.high)}"
 

@@ -11,7 +11,7 @@ from edgetool.cli.errors import INTERRUPTED
 from edgetool.cli.options import PATH, SIZE, force_option, json_option, quiet_options
 from edgetool.cli.output import ProgressLine, deliver, notice, print_lines
 from edgetool.cli.text import fact, kib, printable, table, width
-from edgetool.cli.view import PROOFS, Verdict, closing, finding_lines
+from edgetool.cli.view import PROOFS, Summary, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
 
@@ -46,11 +46,11 @@ def layout_view(report: LayoutReport, *, everything: bool) -> list[str]:
     return [*lines, *closing(_verdict(layout), lines)]
 
 
-def _verdict(layout: LayoutInfo) -> Verdict:
+def _verdict(layout: LayoutInfo) -> Summary:
     if layout.fits is None or layout.capacity is None:
-        return Verdict(f"Height {kib(layout.height)}: {_proof(layout)}", negative=False)
+        return Summary(f"Height {kib(layout.height)}: {_proof(layout)}", negative=False)
     judged = "Fits" if layout.fits else "Does not fit"
-    return Verdict(f"{judged}: height {layout.height:,} of {layout.capacity:,} B", negative=not layout.fits)
+    return Summary(f"{judged}: height {layout.height:,} of {layout.capacity:,} B", negative=not layout.fits)
 
 
 def _proof(layout: LayoutInfo) -> str:

@@ -25,7 +25,7 @@ csv_option = option("--csv", "as_csv", group="Output", is_flag=True, help="Print
 axes_help = "accuracy, sqnr_db, latency_ms, energy_uj, arena_bytes, model_bytes, macs or model_parameters"
 
 
-class Axis(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class AxisType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """The name of a figure by which variants are compared."""
 
     name = "axis"
@@ -45,7 +45,7 @@ class Axis(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
         return [CompletionItem(name) for name in AXES if name.startswith(incomplete)]
 
 
-AXIS = Axis()
+AXIS = AxisType()
 
 
 def one_form(as_json: bool, as_csv: bool) -> None:

@@ -10,7 +10,7 @@ from edgetool.cli.command import Command, option
 from edgetool.cli.options import PATH, force_option, json_option, quiet_options, report_option, target_options
 from edgetool.cli.output import ProgressLine, deliver, print_lines
 from edgetool.cli.text import fact, grouped, printable
-from edgetool.cli.view import Verdict, closing, finding_lines
+from edgetool.cli.view import Summary, closing, finding_lines
 from edgetool.errors import FailedCheckError
 from edgetool.figure import significant
 
@@ -71,12 +71,12 @@ def _verdict(verified: VerifyInfo) -> list[str]:
     return fact("Verified", word, style=STYLES[state] or {"fg": "green", "bold": True})
 
 
-def _closing_verdict(verified: VerifyInfo) -> Verdict:
+def _closing_verdict(verified: VerifyInfo) -> Summary:
     state = _state(verified)
     if state is False:
         failed = next(check.message for check in verified.checks if check.passed is False)
-        return Verdict(f"Not verified: {failed}", negative=True)
-    return Verdict("Verified" if state else "Verified in part", negative=False)
+        return Summary(f"Not verified: {failed}", negative=True)
+    return Summary("Verified" if state else "Verified in part", negative=False)
 
 
 def _compared(report: Report, verified: VerifyInfo) -> str:

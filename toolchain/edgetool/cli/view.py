@@ -138,20 +138,20 @@ TOO_LARGE = ("arena-too-large", "model-too-large")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Summary:
     """A sentence without a full stop. Negative: the model does not fit, does not run or computes something else."""
 
     text: str
     negative: bool
 
 
-def verdict_of(report: Report) -> Verdict:
+def verdict_of(report: Report) -> Summary:
     """Return the gravest problem; without one, what fits or why that is not known."""
     problems = [*_problems(report.findings), *_misfits(report)]
     if problems:
         first, *rest = problems
-        return Verdict("; ".join([first, *(item[0].lower() + item[1:] for item in rest)]), negative=True)
-    return Verdict(_favourable(report), negative=False)
+        return Summary("; ".join([first, *(item[0].lower() + item[1:] for item in rest)]), negative=True)
+    return Summary(_favourable(report), negative=False)
 
 
 def runs_fact(report: Report) -> list[str]:
@@ -184,7 +184,7 @@ def fits_fact(report: Report) -> list[str]:
 NO_LIMITS = "no memory limits are known (use --sram and --flash, or a board)"
 
 
-def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
+def closing(verdict: Summary, printed: Sequence[str]) -> list[str]:
     """Return the verdict as the last lines of the output; nothing if it is favourable and still on the screen."""
     rows = sum(line.count("\n") + 1 for line in printed)
     if not verdict.negative and rows <= SCREEN_LINES:
@@ -194,7 +194,7 @@ def closing(verdict: Verdict, printed: Sequence[str]) -> list[str]:
     return ["", *(click.style(line, fg=colour, bold=True) for line in lines)]
 
 
-def joint_verdict(reports: Sequence[Report]) -> Verdict:
+def joint_verdict(reports: Sequence[Report]) -> Summary:
     """Return the verdict on several targets: the problem of each, or that the model fits all."""
     if len(reports) == 1:
         return verdict_of(reports[0])
@@ -202,13 +202,13 @@ def joint_verdict(reports: Sequence[Report]) -> Verdict:
     negative = [(printable(name), verdict.text) for name, verdict in verdicts if verdict.negative]
     if negative:
         listed = ". ".join(f"{name}: {text[0].lower()}{text[1:]}" for name, text in negative)
-        return Verdict(f"{len(negative)} of {len(reports)} targets fail. {listed}", negative=True)
+        return Summary(f"{len(negative)} of {len(reports)} targets fail. {listed}", negative=True)
     judged = [report.memory for report in reports if report.memory is not None]
     fitting = sum(bool(memory.arena_fits and memory.model_fits) for memory in judged)
     text = (
         f"Fits all {len(reports)} targets" if fitting == len(reports) else f"Fits {fitting} of {len(reports)} targets"
     )
-    return Verdict(text if fitting == len(reports) else f"{text}; not checked on the others", negative=False)
+    return Summary(text if fitting == len(reports) else f"{text}; not checked on the others", negative=False)
 
 
 def _problems(findings: Sequence[FindingInfo]) -> list[str]:

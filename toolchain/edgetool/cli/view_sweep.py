@@ -76,7 +76,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ColumnLayout:
     """The columns that fit the terminal, and the headers of those left out."""
 
     columns: tuple[Column, ...]
@@ -90,14 +90,14 @@ def accuracy_word(rows: Sequence[Row]) -> str:
     return "accuracy" if has_accuracy else "agreement"
 
 
-def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = False) -> Layout:
+def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = False) -> ColumnLayout:
     """Choose the columns for these rows; with `everything` all of them, however wide."""
     less = savings(every)
     shared = {} if everything else same_everywhere(every)
     informative = [column for column in _columns(rows, less) if column.key not in shared and _tells(column, rows)]
     needed = max((len(verdict(row)) for row in rows), default=0)
     if everything:
-        return Layout(tuple(informative), MOST_VERDICT)
+        return ColumnLayout(tuple(informative), MOST_VERDICT)
     widths = {column.key: _width(column, rows) for column in informative}
     minimum = min(needed, LEAST_VERDICT)
     left_out: list[Column] = []
@@ -111,7 +111,7 @@ def layout(rows: Sequence[Row], *, every: Sequence[Row], everything: bool = Fals
         left_out.append(column)
     kept = tuple(column for column in informative if column not in left_out)
     shown = max(remaining(), minimum)
-    return Layout(kept, shown, tuple(column.header for column in informative if column in left_out))
+    return ColumnLayout(kept, shown, tuple(column.header for column in informative if column in left_out))
 
 
 def same_everywhere(rows: Sequence[Row]) -> dict[str, str]:
@@ -122,7 +122,7 @@ def same_everywhere(rows: Sequence[Row]) -> dict[str, str]:
     return {**shared, **({"level": pruned_text(levels.pop())} if len(levels) == 1 else {})}
 
 
-def table_lines(rows: Sequence[Row], chosen: Layout) -> list[str]:
+def table_lines(rows: Sequence[Row], chosen: ColumnLayout) -> list[str]:
     """Show the table: the front bold, rejected and pending variants dim, failed ones red."""
     header = [column.header for column in chosen.columns]
     cells = [
@@ -359,7 +359,7 @@ def by_target(record: SweepRecord, rows: Sequence[Row]) -> list[tuple[str, list[
     return [(label, groups[label]) for label in (*labels, *(label for label in groups if label not in labels))]
 
 
-def legend(rows: Sequence[Row], chosen: Layout) -> list[str]:
+def legend(rows: Sequence[Row], chosen: ColumnLayout) -> list[str]:
     """Explain the mark and the columns, and name the columns that did not fit."""
     texts = []
     if any(row.on_front for row in rows):

@@ -18,7 +18,7 @@ from edgetool import errors
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text, defines
 from edgetool.codegen.spec import ARENA_ALIGNMENT, BuffersSpec, HeaderSpec, HeaderTarget, IoSpec, TensorSpec
-from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.templates import TemplateValue, fill
 
 MAX_STATE_NAMES = 6  # a model may have hundreds of state tensors
 MAX_BUFFER_TENSORS = 12  # listed in the comment of a shared buffer
@@ -112,7 +112,7 @@ def limits(name: str, macro: str, target: HeaderTarget, in_sram: tuple[str, str]
         in_sram: The contents of the SRAM ("arena"), and the macro with their size without its prefix ("ARENA_BYTES").
         in_flash: The same for the flash.
     """
-    memories: list[dict[str, Value]] = [
+    memories: list[dict[str, TemplateValue]] = [
         {
             "MY_MEMORY": memory,
             "MY_KNOWN": known is not None,

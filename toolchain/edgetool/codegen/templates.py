@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from edgetool.errors import InternalError
 
-Value: TypeAlias = "str | int | Sequence[Mapping[str, Value]]"
+TemplateValue: TypeAlias = "str | int | Sequence[Mapping[str, TemplateValue]]"
 
 # In assembler, a local label starts with .L.
 _PLACEHOLDER = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\.L))(?:my_[a-z0-9]+|MY_[A-Z0-9]+)(?![A-Za-z0-9])")
@@ -29,7 +29,7 @@ _LINES = re.compile(r" *// (MY_[A-Z0-9]+)")
 _COMMENT = re.compile(r" *//")
 
 
-def fill(file: str, /, **values: Value) -> str:
+def fill(file: str, /, **values: TemplateValue) -> str:
     """Return the text of a template with its placeholders filled.
 
     Args:
@@ -54,14 +54,14 @@ def _read(file: str) -> list[str]:
     return path.read_text(encoding="ascii").splitlines()
 
 
-def _names(values: Mapping[str, Value]) -> set[str]:
+def _names(values: Mapping[str, TemplateValue]) -> set[str]:
     """Return the names of all values, including those in sequences."""
     items = [item for value in values.values() if not isinstance(value, str | int) for item in value]
     return {*values}.union(*map(_names, items))
 
 
-def _filled(file: str, lines: Sequence[str], values: Mapping[str, Value]) -> Iterator[str]:
-    def value_of(name: str) -> Value:
+def _filled(file: str, lines: Sequence[str], values: Mapping[str, TemplateValue]) -> Iterator[str]:
+    def value_of(name: str) -> TemplateValue:
         if name not in values:
             raise InternalError(f"the placeholder {name} has no value", where=f"template {file}")
         return values[name]

@@ -9,7 +9,7 @@ from typing import Literal
 from edgetool.gate.anatomy import OperatorId
 from edgetool.gate.judge import budgets_of, figures_of, judge, passes
 from edgetool.gate.limits import Allowance, ModelLimits
-from edgetool.gate.lock_file import Entry
+from edgetool.gate.lock_file import LockEntry
 from edgetool.gate.lock_judgement import LockedModel, compare, judge_lock, updated
 from edgetool.gate.reasons import Reasons, flash_reasons, latency_reasons
 from edgetool.model.types import Operator
@@ -47,7 +47,7 @@ def judge_model(
     *,
     path: str,
     locked: LockedModel,
-    entry: Entry,
+    entry: LockEntry,
     unsupported: Iterable[tuple[int, Operator]],
     arena_reasons: Callable[[], Reasons],
 ) -> Report:

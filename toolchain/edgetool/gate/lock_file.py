@@ -29,7 +29,7 @@ from edgetool.structure import (
 )
 from edgetool.target.types import Target
 
-Value = int | float | None
+FigureValue = int | float | None
 
 # Fields of a profile that are not in its hash: texts, and the types that kernels accept, which change no figure.
 WORDS = frozenset(
@@ -47,7 +47,7 @@ DIGITS = 6  # of what is not counted but estimated
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LockEntry:
     """One model on one target.
 
     versions: of edgetool, of the converter (None where the file does not tell), of the runtime, and the hash of the
@@ -57,7 +57,7 @@ class Entry:
     sha256: str
     kernels: str
     versions: Mapping[str, str | None]
-    figures: Mapping[str, Value]
+    figures: Mapping[str, FigureValue]
     anatomy: Anatomy | None = None
 
 
@@ -77,10 +77,10 @@ def _figures_only(value: Any) -> Any:
     return [_figures_only(item) for item in value] if isinstance(value, list) else value
 
 
-def entry_of(report: Report, target: Target, anatomy: Anatomy | None, *, tool: str, converter: str | None) -> Entry:
+def entry_of(report: Report, target: Target, anatomy: Anatomy | None, *, tool: str, converter: str | None) -> LockEntry:
     """The entry of a report with arena and estimate; anatomy is that of its arena."""
     runtime = target.runtime
-    return Entry(
+    return LockEntry(
         sha256=report.model.sha256,
         kernels=target.kernels,
         versions={
@@ -94,10 +94,10 @@ def entry_of(report: Report, target: Target, anatomy: Anatomy | None, *, tool: s
     )
 
 
-def _figures(report: Report) -> dict[str, Value]:
+def _figures(report: Report) -> dict[str, FigureValue]:
     """Every figure by its name in the document."""
     arena, estimate = report.arena, report.estimate
-    figures: dict[str, Value] = {"model_bytes": report.model.bytes, "parameters": report.model.parameters}
+    figures: dict[str, FigureValue] = {"model_bytes": report.model.bytes, "parameters": report.model.parameters}
     if arena is not None:
         # A lower bound is no size that could grow.
         figures["arena_bytes"] = None if arena.is_lower_bound else arena.bytes
@@ -139,18 +139,18 @@ MOST_VALUES = 2_000_000
 ANEW = "restore the committed file, or delete it and recreate it with 'edgetool check --update'"
 
 # By path of the model relative to the lock's folder, then by name of the target.
-Lock = Mapping[str, Mapping[str, Entry]]
+LockContents = Mapping[str, Mapping[str, LockEntry]]
 
 COSTS = ("constants", "live", "ns", "scratch", "tail")
 
 
-def lock_text(lock: Lock) -> str:
+def lock_text(lock: LockContents) -> str:
     """The file. parse_lock gives the same lock back."""
     entries = {path: {name: _entry_value(entry) for name, entry in targets.items()} for path, targets in lock.items()}
     return _json({"schema": SCHEMA, "entries": entries}, 0) + "\n"
 
 
-def parse_lock(text: str, *, where: str) -> Lock:
+def parse_lock(text: str, *, where: str) -> LockContents:
     """The lock of a text. Raises UsageError naming the line or the key of what is not as edgetool writes it."""
     if len(text) > MOST_CHARACTERS:
         raise UsageError("is too large for a lock file", where=where, fix=ANEW)
@@ -177,7 +177,7 @@ def _json(value: Any, depth: int) -> str:
     return "{\n" + ",\n".join(lines) + "\n" + "  " * depth + "}"
 
 
-def _entry_value(entry: Entry) -> dict[str, Any]:
+def _entry_value(entry: LockEntry) -> dict[str, Any]:
     value: dict[str, Any] = {
         "sha256": entry.sha256,
         "kernels": entry.kernels,
@@ -219,8 +219,8 @@ def _key(operator: OperatorId | None) -> str | None:
     return f"{place}{operator.index:04} {operator.label}"
 
 
-Size = Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer number of bytes or nanoseconds")]
-Figure = Annotated[
+StoredSize = Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer number of bytes or nanoseconds")]
+StoredFigure = Annotated[
     Annotated[int, Meta(ge=0, lt=10**18)] | Annotated[float, Meta(ge=0, lt=1e18)] | None,
     Meta(description="a valid number"),
 ]
@@ -237,29 +237,29 @@ class _PeakObject(Object):
     moment: str
     during: str | None
     busiest: str | None
-    bytes: Size
-    head_bytes: Size
-    tail_bytes: Size
-    planned_head_bytes: Size
-    whole_tail_bytes: Size
+    bytes: StoredSize
+    head_bytes: StoredSize
+    tail_bytes: StoredSize
+    planned_head_bytes: StoredSize
+    whole_tail_bytes: StoredSize
 
 
 class _CostsObject(Object):
-    constants: Size = 0
-    live: Size = 0
-    ns: Size = 0
-    scratch: Size = 0
-    tail: Size = 0
+    constants: StoredSize = 0
+    live: StoredSize = 0
+    ns: StoredSize = 0
+    scratch: StoredSize = 0
+    tail: StoredSize = 0
 
 
 class _EntryObject(Object):
     sha256: str
     kernels: str
     versions: _VersionsObject
-    figures: dict[str, Figure]
+    figures: dict[str, StoredFigure]
     peak: _PeakObject | None = None
-    head: dict[str, Size] | None = None
-    tail: dict[str, Size] | None = None
+    head: dict[str, StoredSize] | None = None
+    tail: dict[str, StoredSize] | None = None
     operators: dict[str, _CostsObject] | None = None
 
 
@@ -279,7 +279,7 @@ def _check_schema(document: object, where: str) -> None:
         raise StructureError(Problem("schema", f"is not an edgetool lock file: its schema is {shown(schema)}"))
 
 
-def _entry(entry: _EntryObject, key: str) -> Entry:
+def _entry(entry: _EntryObject, key: str) -> LockEntry:
     for name, value in entry.figures.items():
         place = joined(f"{key}.figures", name)
         if name not in FIGURES:
@@ -289,7 +289,7 @@ def _entry(entry: _EntryObject, key: str) -> Entry:
     if missing := sorted(ALWAYS - set(entry.figures)):
         raise StructureError(Problem(f"{key}.figures.{missing[0]}", "is missing"))
     versions = {name: getattr(entry.versions, name) for name in entry.versions.__struct_fields__}
-    return Entry(entry.sha256, entry.kernels, versions, entry.figures, _anatomy(entry, key))
+    return LockEntry(entry.sha256, entry.kernels, versions, entry.figures, _anatomy(entry, key))
 
 
 def _anatomy(entry: _EntryObject, key: str) -> Anatomy | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from edgetool.gate.alignment import Likeness, align
 from edgetool.gate.anatomy import INVOKE, Alive, Anatomy, OperatorId, OperatorPart
 from edgetool.gate.limits import Allowance
-from edgetool.gate.lock_file import NS_PER_MS, Entry, Value
+from edgetool.gate.lock_file import NS_PER_MS, FigureValue, LockEntry
 from edgetool.gate.text import duration
 from edgetool.report.document import ChangeInfo, JudgementInfo, LockInfo
 
@@ -221,11 +221,11 @@ MISSING = {
 class LockedModel:
     """A model in the lock file: its entry, or why it has none ("missing", "not-in-lock", "other-target")."""
 
-    entry: Entry | None
+    entry: LockEntry | None
     state: str = "changed"
 
 
-def locked_model(lock: Mapping[str, Mapping[str, Entry]] | None, path: str, target: str) -> LockedModel:
+def locked_model(lock: Mapping[str, Mapping[str, LockEntry]] | None, path: str, target: str) -> LockedModel:
     """Return the entry of a model, by its path in the lock file, on a target; lock is None if there is no file."""
     if lock is None:
         return LockedModel(None, "missing")
@@ -235,7 +235,7 @@ def locked_model(lock: Mapping[str, Mapping[str, Entry]] | None, path: str, targ
     return LockedModel(targets[target])
 
 
-def compare(locked: LockedModel, now: Entry, allowance: Allowance) -> LockInfo:
+def compare(locked: LockedModel, now: LockEntry, allowance: Allowance) -> LockInfo:
     """Return what differs from the lock file."""
     before = locked.entry
     if before is None:
@@ -319,13 +319,13 @@ def _allowing(grown: float, before: float) -> tuple[str, ...]:
     return (f"--allow-growth {needed:g}% would allow this",) if percent <= MOST_ALLOWED else ()
 
 
-def _names(before: Entry, now: Entry) -> list[str]:
+def _names(before: LockEntry, now: LockEntry) -> list[str]:
     """Return the guarded figures, then the others in order."""
     everything = before.figures.keys() | now.figures.keys()
     return [*(name for name in GUARDED if name in everything), *sorted(everything - GUARDED.keys())]
 
 
-def _change(name: str, before: Entry, now: Entry, allowance: Allowance) -> ChangeInfo:
+def _change(name: str, before: LockEntry, now: LockEntry, allowance: Allowance) -> ChangeInfo:
     old, new = before.figures.get(name), now.figures.get(name)
     unit = next((unit for end, unit in UNITS.items() if end in name), "")
     allowed = True
@@ -335,7 +335,7 @@ def _change(name: str, before: Entry, now: Entry, allowance: Allowance) -> Chang
     return ChangeInfo(name, unit, old, new, allowed, _causes(name, before, now, old, new))
 
 
-def _causes(name: str, before: Entry, now: Entry, old: Value, new: Value) -> tuple[str, ...]:
+def _causes(name: str, before: LockEntry, now: LockEntry, old: FigureValue, new: FigureValue) -> tuple[str, ...]:
     if before.anatomy is None or now.anatomy is None or old is None or new is None:
         return ()
     contributions: list[Contribution]
@@ -359,7 +359,7 @@ def _signed_duration(ns: int) -> str:
     return f"{'-' if ns < 0 else '+'}{duration(abs(ns) / NS_PER_MS)}"
 
 
-def _inputs(before: Entry, now: Entry) -> tuple[str, ...]:
+def _inputs(before: LockEntry, now: LockEntry) -> tuple[str, ...]:
     """Return what else differs, a sentence each."""
     sentences = []
     if before.sha256 != now.sha256:

@@ -33,7 +33,7 @@ _i32 = Struct("<i").unpack_from
 _u16_pair = Struct("<HH").unpack_from
 _SCALAR_READERS = {name: (Struct("<" + letter).unpack_from, width) for name, (letter, width) in SCALARS.items()}
 
-Position = tuple[Field, int, int]  # a field, its offset in the table, for a union also that of its type
+FieldPosition = tuple[Field, int, int]  # a field, its offset in the table, for a union also that of its type
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class _Reader:
         self.tables = 0
         self.starts: set[int] = set()
         self.unknown: set[str] = set()
-        self.vtables: dict[tuple[int, str], tuple[int, list[Position], str]] = {}
+        self.vtables: dict[tuple[int, str], tuple[int, list[FieldPosition], str]] = {}
         self.payloads: dict[int, bytes] = {}
         self.readers: dict[str, Callable[[Table, Field, int, int], Any]] = {
             "scalar": self.scalar,
@@ -131,7 +131,7 @@ class _Reader:
             self.fail(f"{where}, field {missing}", "it is missing, but runtimes read it anyway")
         return Record(kind.name, at, fields)
 
-    def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[Position], str]:
+    def vtable(self, kind: Table, at: int, where: str) -> tuple[int, list[FieldPosition], str]:
         """Return the size of the tables with this vtable, their fields' offsets, and the fields that they lack."""
         if at < 0 or at & 1 or at + 4 > self.size:
             self.fail(where, f"its vtable would be at byte {at}")

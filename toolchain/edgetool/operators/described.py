@@ -27,7 +27,7 @@ from edgetool.errors import Problem
 from edgetool.model.types import Graph, Operator
 from edgetool.operators.call import SCRATCH_REQUESTS_PER_OPERATOR, Call, KernelRefusal, Request, persistent, scratch
 from edgetool.operators.entry import OperatorEntry
-from edgetool.structure import StructureError, Table, shown, structured
+from edgetool.structure import StructureError, TomlTable, shown, structured
 from edgetool.target.toml import MAX_TABLES, MAX_TEXT
 
 # Beyond these a figure is a slip of the pen: no device has so much.
@@ -49,7 +49,7 @@ Position = Annotated[int, Meta(ge=0, le=MAX_POSITION)]
 Method = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_length=MAX_METHOD, description=METHOD)]
 
 
-class SizeOfTensor(Table):
+class SizeOfTensor(TomlTable):
     """A size in bytes: so many for each element of an input or output, and `plus` besides."""
 
     bytes_per_element: Annotated[int, Meta(ge=1, le=MAX_BYTES_PER_ELEMENT)] = 0  # if it is missing
@@ -71,7 +71,7 @@ SIZE = f"an integer from 0 to {MAX_BUFFER_BYTES} or a table such as {SIZE_FORM}"
 Size = Annotated[Bytes | SizeOfTensor, Meta(description=SIZE)]
 
 
-class DescribedOperator(Table):
+class DescribedOperator(TomlTable):
     """One [[operator]] table."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description=TEXT)]
@@ -88,7 +88,7 @@ class DescribedOperator(Table):
             raise StructureError(Problem("name", f"is {shown(self.name)}, not {TEXT}"))
 
 
-class Descriptions(Table):
+class Descriptions(TomlTable):
     """The document."""
 
     operator: Annotated[tuple[DescribedOperator, ...], Meta(max_length=MAX_TABLES, description=TABLES)]

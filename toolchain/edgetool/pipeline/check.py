@@ -12,7 +12,7 @@ from edgetool.errors import OutputError, TargetError, UsageError
 from edgetool.gate.anatomy import Anatomy, anatomy_of
 from edgetool.gate.check import CheckRules, judge_model
 from edgetool.gate.limits import check_reserves
-from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, Entry, Lock, entry_of, lock_text, parse_lock
+from edgetool.gate.lock_file import ANEW, MOST_CHARACTERS, LockContents, LockEntry, entry_of, lock_text, parse_lock
 from edgetool.gate.lock_judgement import locked_model
 from edgetool.gate.reasons import Alternatives, Reasons, alternatives, arena_reasons, best_saving, producers
 from edgetool.memory.account import ArenaAccount
@@ -78,7 +78,7 @@ def check_models(paths: Sequence[Path], targets: Sequence[Target], request: Chec
     sources = [open_tflite(path) for path in paths]
     accuracies = quantizations(paths, sources, request.reports)
     reports: list[Report] = []
-    entries: dict[str, dict[str, Entry]] = {}
+    entries: dict[str, dict[str, LockEntry]] = {}
     for path, source, quantization in zip(paths, sources, accuracies, strict=True):
         shared = SharedAnalysis(source, custom)
         for target in targets:
@@ -118,7 +118,7 @@ class _CheckedModel:
     custom: Mapping[str, OperatorEntry]
     quantization: QuantizationInfo | None
 
-    def judged(self, store: LockStore) -> tuple[Report, Entry]:
+    def judged(self, store: LockStore) -> tuple[Report, LockEntry]:
         """Return the report with its judgement, and its entry for the lock file."""
         source, target, analysis = self.source, self.target, self.analysis
         findings = plan_findings(source.model, analysis.plan, target)
@@ -210,7 +210,7 @@ class LockStore:
 
     path: Path
     text: str | None
-    lock: Lock | None
+    lock: LockContents | None
 
     def name_of(self, model: Path) -> str:
         """Return a model's path relative to the lock file, with slashes. Raises UsageError on another drive."""
@@ -239,7 +239,7 @@ def read_lock(path: Path) -> LockStore:
 
 
 def write_lock(
-    store: LockStore, entries: Mapping[str, Mapping[str, Entry]], *, inputs: tuple[Path, ...]
+    store: LockStore, entries: Mapping[str, Mapping[str, LockEntry]], *, inputs: tuple[Path, ...]
 ) -> tuple[bool, tuple[str, ...]]:
     """Write the entries to the file, which keeps all others, including those that another program has written since.
 

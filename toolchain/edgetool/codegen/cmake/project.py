@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment_text
 from edgetool.codegen.spec import Data, ProgramSpec, SharedArenaSpec
-from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.templates import TemplateValue, fill
 
 
 def cmake_lists(project: ProgramSpec | SharedArenaSpec, *, data: Data = "array", profile: bool = False) -> str:
@@ -39,7 +39,7 @@ def cmake_lists(project: ProgramSpec | SharedArenaSpec, *, data: Data = "array",
     )
 
 
-def _arena(spec: SharedArenaSpec) -> dict[str, Value]:
+def _arena(spec: SharedArenaSpec) -> dict[str, TemplateValue]:
     return {
         **c_names.model_names(spec.name),
         "my_target": f"{c_names.model_identifier(spec.name)}_arena",
@@ -49,7 +49,7 @@ def _arena(spec: SharedArenaSpec) -> dict[str, Value]:
     }
 
 
-def _runner(spec: ProgramSpec, arena: str | None) -> dict[str, Value]:
+def _runner(spec: ProgramSpec, arena: str | None) -> dict[str, TemplateValue]:
     name = c_names.model_identifier(spec.header.name)
     return {
         **c_names.model_names(spec.header.name),
@@ -62,9 +62,9 @@ def _runner(spec: ProgramSpec, arena: str | None) -> dict[str, Value]:
 
 def _programs(
     name: str, programs: Sequence[ProgramSpec], runners: Sequence[str], profile: bool
-) -> list[dict[str, Value]]:
+) -> list[dict[str, TemplateValue]]:
     """Return the programs of a standalone project."""
-    items: list[dict[str, Value]] = [
+    items: list[dict[str, TemplateValue]] = [
         {"my_target": f"{name}_main", "my_source": "main.cc", "my_links": " ".join(runners)}
     ]
     for spec, runner in zip(programs, runners, strict=True) if profile else ():

@@ -8,7 +8,7 @@ from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment_text
 from edgetool.codegen.quantizers import C_TYPES, has_real_values
 from edgetool.codegen.spec import IoSpec, ProgramSpec
-from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.templates import TemplateValue, fill
 
 
 def main_source(programs: Sequence[ProgramSpec]) -> str:
@@ -40,7 +40,7 @@ def main_source(programs: Sequence[ProgramSpec]) -> str:
     )
 
 
-def _loops(tensors: Sequence[IoSpec]) -> list[dict[str, Value]]:
+def _loops(tensors: Sequence[IoSpec]) -> list[dict[str, TemplateValue]]:
     """Return the values of the loops over elements, or over bytes if C has no type for the elements."""
     return [
         {

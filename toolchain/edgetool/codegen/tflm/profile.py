@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from edgetool.codegen import c_names
 from edgetool.codegen.c_names import comment_text
 from edgetool.codegen.spec import IoSpec, ProgramSpec
-from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.model.types import DType
 
 LOG_VERSION = 1
@@ -119,7 +119,7 @@ def _counter(spec: ProgramSpec, counter: TickCounter) -> str:
     file = f"tflm/counters/{counter.name}.cc"
     if not counter.counts_cycles:
         return fill(file)
-    locked: dict[str, Value] = {"MY_LOCKED": counter.locked} if counter.name == "dwt" else {}
+    locked: dict[str, TemplateValue] = {"MY_LOCKED": counter.locked} if counter.name == "dwt" else {}
     macro = c_names.model_macro(spec.header.name)
     return fill(file, MY_MODEL=macro, my_core=_literal(spec.header.target.core), **locked)
 

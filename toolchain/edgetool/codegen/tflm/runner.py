@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from edgetool.codegen import c_names, quantizers
 from edgetool.codegen.c_names import comment, comment_text
 from edgetool.codegen.spec import IoSpec, ProgramSpec, Registration
-from edgetool.codegen.templates import Value, fill
+from edgetool.codegen.templates import TemplateValue, fill
 from edgetool.codegen.tflm import arena
 from edgetool.model.types import DType
 
@@ -157,7 +157,7 @@ def _banner(spec: ProgramSpec, name: str, macro: str) -> str:
     return comment(lines)
 
 
-def _declarations(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[dict[str, Value]]:
+def _declarations(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[dict[str, TemplateValue]]:
     return [
         {
             "my_position": position,
@@ -170,7 +170,7 @@ def _declarations(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[
     ]
 
 
-def _definitions(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[dict[str, Value]]:
+def _definitions(name: str, direction: str, tensors: Sequence[IoSpec]) -> list[dict[str, TemplateValue]]:
     return [
         {
             "my_position": position,

@@ -23,7 +23,7 @@ StepFunction = Callable[[int, int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class SearchDirection:
     """A direction. needs: the operators that must be in the set before each one; followers: its possible successors."""
 
     network: Network
@@ -59,7 +59,7 @@ class Direction:
         return ((1 << self.network.count) - 1) & ~done if self.backward else done
 
 
-def forward(network: Network) -> Direction:
+def forward(network: Network) -> SearchDirection:
     """Return the direction from the first operator on."""
     adds, during, ends = network.adds, network.during, network.ends
 
@@ -71,10 +71,10 @@ def forward(network: Network) -> Direction:
                 after -= size
         return live + during[operator], after
 
-    return Direction(network, False, network.needs, network.followers, step)
+    return SearchDirection(network, False, network.needs, network.followers, step)
 
 
-def backward(network: Network) -> Direction:
+def backward(network: Network) -> SearchDirection:
     """Return the direction from the last operator back."""
     during = network.during
     # The outputs of an operator are live after it, unless nothing else uses them; its inputs, before it.
@@ -96,7 +96,7 @@ def backward(network: Network) -> Direction:
         return before + during[operator], before
 
     needs = tuple(sum(1 << follower for follower in followers) for followers in network.followers)
-    return Direction(network, True, needs, tuple(tuple(bits(needed)) for needed in network.needs), step)
+    return SearchDirection(network, True, needs, tuple(tuple(bits(needed)) for needed in network.needs), step)
 
 
 # Sets followed between two calls of stop: a few milliseconds.
@@ -117,7 +117,7 @@ class Path:
 SearchState = tuple[int, int, int, Path | None]
 
 
-def initial_state(direction: Direction, done: int) -> SearchState:
+def initial_state(direction: SearchDirection, done: int) -> SearchState:
     """Return the state of a set without a path to it."""
     return direction.live(done), done, direction.ready(done), None
 
@@ -131,7 +131,7 @@ def joined(path: Path | None) -> list[int]:
     return [operator for part in reversed(parts) for operator in part]
 
 
-def chain_from(direction: Direction, state: SearchState, operator: int, limit: int) -> SearchState:
+def chain_from(direction: SearchDirection, state: SearchState, operator: int, limit: int) -> SearchState:
     """Return the state after an operator within the limit, and the chain that follows from it.
 
     The chain continues while each operator makes exactly one other ready, and is kept up to the point with the fewest
@@ -159,7 +159,9 @@ def chain_from(direction: Direction, state: SearchState, operator: int, limit: i
     return *best, Path(path, tuple(ran[:kept_count]))
 
 
-def moves(direction: Direction, state: SearchState, limit: int) -> tuple[list[SearchState], list[tuple[int, int]]]:
+def moves(
+    direction: SearchDirection, state: SearchState, limit: int
+) -> tuple[list[SearchState], list[tuple[int, int]]]:
     """Return the states that follow within the limit, and (bytes, operator) of the moves that exceed it.
 
     If a move is safe, it is the only result.
@@ -180,7 +182,7 @@ def moves(direction: Direction, state: SearchState, limit: int) -> tuple[list[Se
     return children, beyond
 
 
-def next_root(direction: Direction, root: SearchState, improved: SearchState) -> tuple[list[int], SearchState]:
+def next_root(direction: SearchDirection, root: SearchState, improved: SearchState) -> tuple[list[int], SearchState]:
     """Return the safe move from the root of a search towards a better state: the operators that join, and the new root.
 
     `better` leaves no more bytes live than the root. The new root is the largest set with the fewest live bytes between

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from edgetool.memory.order.bound import FIRST, SINK, SOURCE, FlowGraph, cut_graph
 from edgetool.memory.order.moves import (
     SETS_PER_STOP_CHECK,
-    Direction,
+    SearchDirection,
     SearchState,
     backward,
     chain_from,
@@ -255,7 +255,7 @@ class PrecedenceForcing:
         return sum(1 << node - FIRST for node in nodes if node >= FIRST) & self._everything
 
 
-def beam_search(direction: Direction, limit: int, width: int, budget: NodeBudget) -> tuple[int, ...] | None:
+def beam_search(direction: SearchDirection, limit: int, width: int, budget: NodeBudget) -> tuple[int, ...] | None:
     """Return an order whose peak is at most the limit; None if the beam finds none, or the budget is exhausted."""
     everything = (1 << direction.network.count) - 1
     root = initial_state(direction, 0)
@@ -289,7 +289,7 @@ def beam_search(direction: Direction, limit: int, width: int, budget: NodeBudget
 class BestFirst:
     """An exact search in one direction that can be resumed. limit: no order's peak is below it."""
 
-    def __init__(self, direction: Direction, limit: int) -> None:
+    def __init__(self, direction: SearchDirection, limit: int) -> None:
         self.limit = limit
         self.direction = direction
         self._prefix: list[int] = []
@@ -462,7 +462,7 @@ def search_segment(network: Network, limit: int, initial: Sequence[int], budget:
 
 
 def _beamed(
-    directions: Sequence[Direction], best: SegmentOrder, width: int, halvings: int, budget: NodeBudget
+    directions: Sequence[SearchDirection], best: SegmentOrder, width: int, halvings: int, budget: NodeBudget
 ) -> SegmentOrder:
     """Return the best order that beam searches find at the bound, and between it and the best peak."""
     low = best.lower_bound

@@ -18,7 +18,7 @@ from typing import Literal
 from edgetool.memory.order.baselines import breadth_first, greedy, longest_path
 from edgetool.memory.order.bound import lower_bound
 from edgetool.memory.order.evaluate import moved_operators
-from edgetool.memory.order.moves import Direction, backward, forward
+from edgetool.memory.order.moves import SearchDirection, backward, forward
 from edgetool.memory.order.network import (
     Network,
     ancestors_of,
@@ -325,7 +325,7 @@ def _closest(search: SearchedNetwork, budget: NodeBudget) -> tuple[int, ...]:
 
 
 def _beamed(
-    search: SearchedNetwork, segment: Segment, direction: Callable[[Network], Direction], effort: Effort
+    search: SearchedNetwork, segment: Segment, direction: Callable[[Network], SearchDirection], effort: Effort
 ) -> Sequence[int]:
     order = beam_search(direction(segment.part), search.peak, CANDIDATE_WIDTH, _share(effort))
     return segment.order if order is None else order
