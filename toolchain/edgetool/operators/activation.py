@@ -17,9 +17,9 @@ from edgetool.operators.call import (
     KernelRefusal,
     PrepareRule,
     float32,
-    looks_at,
-    output_alike,
+    prepare_rule,
     ratio,
+    same_output_type,
     scale,
     symmetric_int16,
     zero_point,
@@ -29,23 +29,23 @@ from edgetool.operators.loops import (
     DEVIATIONS,
     LoopCounts,
     LoopRule,
-    broadcast,
+    broadcast_loops,
     dtype_name,
-    extended,
-    flat,
-    negatives,
-    within,
+    elementwise_loops,
+    extend_shape,
+    negative_count,
+    share_within,
 )
 
 LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
 
 
-def _int8_slopes(call: Call) -> None:
+def _check_slope_type(call: Call) -> None:
     if call.required_output().dtype == DType.INT16 and call.required_input(1).dtype != DType.INT8:
         raise KernelRefusal("int16 PRELU supports only int8 slopes")
 
 
-def _shrinking_output(call: Call) -> None:
+def _check_output_scale(call: Call) -> None:
     """The multiplier from 1/128 of the input's scale to the output's has no left shift."""
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and scale(result) and float32(float32(scale(source) / 128) / scale(result)) >= 1:
@@ -54,13 +54,13 @@ def _shrinking_output(call: Call) -> None:
         )
 
 
-def _from_zero(call: Call) -> None:
+def _check_int8_zero_point(call: Call) -> None:
     """Results from 0 to 1 in int8 start at the lowest value."""
     if call.required_input(0).dtype == DType.INT8 and zero_point(call.required_output()) != -128:
         raise KernelRefusal(f"{call.operator.label} produces int8 only with a zero point of -128")
 
 
-def _fifteen_bits(call: Call) -> None:
+def _check_int16_scale(call: Call) -> None:
     """Results in int16 have a scale of 2^-15."""
     own = scale(call.required_output())
     if call.required_input(0).dtype == DType.INT16 and not (own > 0 and abs(log2(own) + 15) < LOG2_TOLERANCE):
@@ -68,16 +68,18 @@ def _fifteen_bits(call: Call) -> None:
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ELU": looks_at((0,), (0,), output_alike),
-    "HARD_SWISH": looks_at((0,), (0,), _shrinking_output),
-    "LEAKY_RELU": looks_at((0,), (0,), output_alike),
-    "LOGISTIC": looks_at((0,), (0,), output_alike, _from_zero, symmetric_int16(1), _fifteen_bits),
-    "PRELU": looks_at((0, 1), (0,), _int8_slopes),
-    "RELU": looks_at((0,), (0,), symmetric_int16(1)),
+    "ELU": prepare_rule((0,), (0,), same_output_type),
+    "HARD_SWISH": prepare_rule((0,), (0,), _check_output_scale),
+    "LEAKY_RELU": prepare_rule((0,), (0,), same_output_type),
+    "LOGISTIC": prepare_rule(
+        (0,), (0,), same_output_type, _check_int8_zero_point, symmetric_int16(1), _check_int16_scale
+    ),
+    "PRELU": prepare_rule((0, 1), (0,), _check_slope_type),
+    "RELU": prepare_rule((0,), (0,), symmetric_int16(1)),
     # The output is not looked at.
-    "RELU6": looks_at((0,), ()),
+    "RELU6": prepare_rule((0,), ()),
     # The input is asked for twice.
-    "TANH": looks_at((0, 0), (0,), output_alike, symmetric_int16(1), _fifteen_bits),
+    "TANH": prepare_rule((0, 0), (0,), same_output_type, symmetric_int16(1), _check_int16_scale),
 }
 
 
@@ -85,25 +87,25 @@ INTEGER_BITS = 4  # of what LOGISTIC and TANH calculate with
 # The real numbers at which the table of int16 ends: 255 steps of 2^9 or 2^8, at 3 * 2^12 to the unit.
 TABLE_END = {"LOGISTIC": 255 * 2**9 / (3 * 2**12), "TANH": 255 * 2**8 / (3 * 2**12)}
 RELUISH_SCALE = float32(3 / 32768)
-REACH, SIX = 3, 6  # the real numbers where HARD_SWISH and RELU6 begin to clamp
+HARD_SWISH_BOUND, RELU6_BOUND = 3, 6  # the real numbers where HARD_SWISH and RELU6 begin to clamp
 
 
-def _plain(call: Call) -> LoopCounts:
-    return flat(call, dtype_name(call))
+def _elementwise(call: Call) -> LoopCounts:
+    return elementwise_loops(call, dtype_name(call))
 
 
-def _by_sign(call: Call) -> LoopCounts:
+def _sign_dependent(call: Call) -> LoopCounts:
     """Numbers below zero take another branch."""
-    return flat(call, dtype_name(call), negative=negatives(call))
+    return elementwise_loops(call, dtype_name(call), negative=negative_count(call))
 
 
 def _prelu(call: Call) -> LoopCounts:
     """Integers always go through the broadcast; floats through four loops, whatever the shapes."""
     source, result = call.required_input(0), call.required_output()
-    negative = negatives(call)
+    negative = negative_count(call)
     if source.dtype != DType.FLOAT32:
-        return broadcast(call, dtype_name(call), negative=negative)
-    batch, height, width, channels = extended(result.shape, 4)
+        return broadcast_loops(call, dtype_name(call), negative=negative)
+    batch, height, width, channels = extend_shape(result.shape, 4)
     turns = {"plane": batch * height, "row": batch * height * width}
     return LoopCounts("float32", {**turns, "element": prod((batch, height, width, channels)), "negative": negative})
 
@@ -112,15 +114,17 @@ def _sigmoid(call: Call) -> LoopCounts:
     """Integers beyond what their fixed-point numbers hold are saturated without calculation."""
     source = call.required_input(0)
     if source.dtype == DType.FLOAT32:
-        return _plain(call)
+        return _elementwise(call)
     if source.dtype == DType.INT8:
-        share = within(_radius(scale(source)) - 0.5)
+        share = share_within(_input_radius(scale(source)) - 0.5)
     else:
-        share = within(ratio(TABLE_END[call.operator.code], scale(source)), DEVIATIONS[DType.INT16])
-    return flat(call, dtype_name(call), calculated=round(source.element_count * share), negative=negatives(call))
+        share = share_within(ratio(TABLE_END[call.operator.code], scale(source)), DEVIATIONS[DType.INT16])
+    return elementwise_loops(
+        call, dtype_name(call), calculated=round(source.element_count * share), negative=negative_count(call)
+    )
 
 
-def _radius(own: float) -> int:
+def _input_radius(own: float) -> int:
     """CalculateInputRadius for the multiplier of a scale (quantization_util.cc)."""
     _, left_shift = frexp(own * 2 ** (31 - INTEGER_BITS))
     return int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
@@ -133,31 +137,33 @@ def _hard_swish(call: Call) -> LoopCounts:
     """
     source = call.required_input(0)
     if source.dtype != DType.INT8:
-        return _plain(call)
+        return _elementwise(call)
     _, exponent = frexp(float32(float32(scale(source) / 128) / RELUISH_SCALE))
     count = source.element_count
     if exponent <= 0:
-        return flat(call, "int8", narrowed=count if exponent else 0)
-    return flat(call, "int8", widened=count, unsaturated=round(count * within(ratio(REACH, scale(source)))))
+        return elementwise_loops(call, "int8", narrowed=count if exponent else 0)
+    return elementwise_loops(
+        call, "int8", widened=count, unsaturated=round(count * share_within(ratio(HARD_SWISH_BOUND, scale(source))))
+    )
 
 
 def _relu6(call: Call) -> LoopCounts:
     """A quantized number above six needs no look at zero."""
     source = call.required_input(0)
     if source.dtype not in DEVIATIONS:
-        return _by_sign(call)
-    beyond = 1 - within(ratio(SIX, scale(source)), DEVIATIONS[source.dtype])
-    above = (source.element_count - negatives(call)) * beyond
-    return flat(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
+        return _sign_dependent(call)
+    beyond = 1 - share_within(ratio(RELU6_BOUND, scale(source)), DEVIATIONS[source.dtype])
+    above = (source.element_count - negative_count(call)) * beyond
+    return elementwise_loops(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
 
 
 LOOPS: dict[str, LoopRule] = {
-    "ELU": lambda call: _plain(call) if call.required_input(0).dtype == DType.INT8 else _by_sign(call),
+    "ELU": lambda call: _elementwise(call) if call.required_input(0).dtype == DType.INT8 else _sign_dependent(call),
     "HARD_SWISH": _hard_swish,
-    "LEAKY_RELU": _by_sign,
+    "LEAKY_RELU": _sign_dependent,
     "LOGISTIC": _sigmoid,
     "PRELU": _prelu,
-    "RELU": _by_sign,
+    "RELU": _sign_dependent,
     "RELU6": _relu6,
     "TANH": _sigmoid,
 }

@@ -93,7 +93,7 @@ class Assignment:
     """
 
     variable: int | None
-    known: int
+    variable_count: int
     first: bool
     size_bytes: int | None = None
 
@@ -141,12 +141,12 @@ class Call:
     def temporary_inputs(self, *positions: int) -> Iterator[Request]:
         """Yield AllocateTempInputTensor for each position; nothing for an input left out, as in TFLM."""
         for position in positions:
-            yield from _temporary(self.input(position))
+            yield from _temporary_tensor(self.input(position))
 
     def temporary_outputs(self, *positions: int) -> Iterator[Request]:
         """Yield AllocateTempOutputTensor for each position."""
         for position in positions:
-            yield from _temporary(self.output(position))
+            yield from _temporary_tensor(self.output(position))
 
     def _tensor(self, indices: tuple[int, ...], position: int) -> Tensor | None:
         if not 0 <= position < len(indices) or indices[position] < 0:
@@ -154,7 +154,7 @@ class Call:
         return self.graph.tensors[indices[position]]
 
 
-def _temporary(tensor: Tensor | None) -> Iterator[Request]:
+def _temporary_tensor(tensor: Tensor | None) -> Iterator[Request]:
     if tensor is not None:
         yield Request("temporary tensor", f"TfLiteTensor of {tensor.name!r}", tensor=tensor.index)
 
@@ -162,14 +162,14 @@ def _temporary(tensor: Tensor | None) -> Iterator[Request]:
 PrepareRule = Callable[[Call], Iterable[Request]]
 
 
-def nothing(_: Call) -> Iterable[Request]:
+def no_requests(_: Call) -> Iterable[Request]:
     """The rule of a kernel whose Prepare requests nothing, or that has no Prepare."""
     return ()
 
 
 # The real values to which a fused activation clamps: the kernel quantizes each.
-CLAMPED: dict[object, tuple[float, ...]] = {"RELU": (0.0,), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0)}
-LARGEST_QUANTIZED = 2.0**31
+CLAMP_BOUNDS: dict[object, tuple[float, ...]] = {"RELU": (0.0,), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0)}
+MAX_QUANTIZED = 2.0**31
 
 
 def is_quantized(tensor: Tensor) -> bool:
@@ -216,9 +216,9 @@ def check_activation_range(call: Call) -> None:
     Raises KernelRefusal if they do not, as for an output without a scale.
     """
     output_scale = scale(call.required_output())
-    for bound in CLAMPED.get(call.option("fused_activation_function", "NONE"), ()):
+    for bound in CLAMP_BOUNDS.get(call.option("fused_activation_function", "NONE"), ()):
         quantized = float32(bound / output_scale) if output_scale else inf
-        if abs(quantized) > LARGEST_QUANTIZED:
+        if abs(quantized) > MAX_QUANTIZED:
             raise KernelRefusal(
                 f"{call.operator.label} cannot clamp to {bound:g} with an output scale of {output_scale}"
             )
@@ -228,7 +228,7 @@ def check_activation_range(call: Call) -> None:
 Condition = Callable[[Call], None]
 
 
-def looks_at(inputs: Iterable[int], outputs: Iterable[int], *conditions: Condition) -> PrepareRule:
+def prepare_rule(inputs: Iterable[int], outputs: Iterable[int], *conditions: Condition) -> PrepareRule:
     """Return the rule of a kernel that requests only the TfLiteTensors at these positions and checks conditions."""
 
     def rule(call: Call) -> Iterator[Request]:
@@ -244,7 +244,7 @@ def looks_at(inputs: Iterable[int], outputs: Iterable[int], *conditions: Conditi
     return rule
 
 
-def counts(inputs: int, outputs: int = 1) -> Condition:
+def operand_counts(inputs: int, outputs: int = 1) -> Condition:
     """Accept only this number of inputs and outputs, including inputs left out.
 
     For custom operators: the reader counts the operands of all others (`model/rules.py`).
@@ -260,17 +260,17 @@ def counts(inputs: int, outputs: int = 1) -> Condition:
     return condition
 
 
-def inputs_alike(call: Call) -> None:
+def same_input_types(call: Call) -> None:
     """Require the first two inputs to have one type."""
-    _alike(call, call.required_input(0), call.required_input(1))
+    _check_same_type(call, call.required_input(0), call.required_input(1))
 
 
-def output_alike(call: Call) -> None:
+def same_output_type(call: Call) -> None:
     """Require the output to have the first input's type."""
-    _alike(call, call.required_input(0), call.required_output())
+    _check_same_type(call, call.required_input(0), call.required_output())
 
 
-def same_shape(call: Call) -> None:
+def same_output_shape(call: Call) -> None:
     """Require the output to have the input's shape."""
     source, result = call.required_input(0), call.required_output()
     if source.shape != result.shape:
@@ -293,28 +293,30 @@ def symmetric_int16(inputs: int) -> Condition:
     return condition
 
 
-def _alike(call: Call, first: Tensor, second: Tensor) -> None:
+def _check_same_type(call: Call, first: Tensor, second: Tensor) -> None:
     if first.dtype != second.dtype:
-        raise KernelRefusal(f"{call.operator.label} does not support {_type(first)} together with {_type(second)}")
+        raise KernelRefusal(
+            f"{call.operator.label} does not support {_type_name(first)} together with {_type_name(second)}"
+        )
 
 
-def _type(tensor: Tensor) -> str:
+def _type_name(tensor: Tensor) -> str:
     return tensor.dtype.name.lower()
 
 
-def demand(call: Call, holds: bool, text: str) -> None:
+def require(call: Call, holds: bool, text: str) -> None:
     """Raise KernelRefusal("OPERATOR text") unless the condition holds."""
     if not holds:
         raise KernelRefusal(f"{call.operator.label} {text}")
 
 
-def integer(call: Call, name: str, default: int = 0) -> int:
+def integer_option(call: Call, name: str, default: int = 0) -> int:
     """Return an option that is a number; the default if the file does not contain it."""
     value = call.option(name, default)
     return value if isinstance(value, int) else default
 
 
-def words(tensor: Tensor) -> tuple[int, ...]:
+def int32_words(tensor: Tensor) -> tuple[int, ...]:
     """Return the constant's bytes as int32 regardless of its type, as kernels read it that do not check the type."""
     return _integers(tensor, DType.INT32)
 
@@ -324,36 +326,36 @@ def integers(tensor: Tensor) -> tuple[int, ...]:
     return _integers(tensor, tensor.dtype)
 
 
-def dims_copy(tensor: Tensor) -> Request:
+def dimensions_copy(tensor: Tensor) -> Request:
     """Return a request for a copy of the dimensions (CreateWritableTensorDimsWithCopy, kernel_util.cc)."""
     return persistent("dimensions of the output", INT32_BYTES * (1 + len(tensor.shape)))
 
 
 def constant_input(position: int, what: str) -> Condition:
     """Require this input to be a constant in the file."""
-    return lambda call: demand(
+    return lambda call: require(
         call, call.required_input(position).is_constant, f"requires its {what} to be constant in the file"
     )
 
 
 def input_type(position: int, *types: DType) -> Condition:
     """Require this input to have one of these types."""
-    return lambda call: _typed(call, f"input {position}", call.required_input(position), types)
+    return lambda call: _check_type(call, f"input {position}", call.required_input(position), types)
 
 
 def output_type(position: int, *types: DType) -> Condition:
     """Require this output to have one of these types."""
-    return lambda call: _typed(call, f"output {position}", call.required_output(position), types)
+    return lambda call: _check_type(call, f"output {position}", call.required_output(position), types)
 
 
 def input_rank(position: int, lowest: int, highest: int | None = None) -> Condition:
     """Require this input to have from `lowest` to `highest` dimensions; exactly `lowest` without `highest`."""
-    return lambda call: _ranked(call, f"input {position}", call.required_input(position), lowest, highest)
+    return lambda call: _check_rank(call, f"input {position}", call.required_input(position), lowest, highest)
 
 
 def output_rank(position: int, lowest: int, highest: int | None = None) -> Condition:
     """Require this output to have from `lowest` to `highest` dimensions; exactly `lowest` without `highest`."""
-    return lambda call: _ranked(call, f"output {position}", call.required_output(position), lowest, highest)
+    return lambda call: _check_rank(call, f"output {position}", call.required_output(position), lowest, highest)
 
 
 def _integers(tensor: Tensor, dtype: DType) -> tuple[int, ...]:
@@ -362,16 +364,16 @@ def _integers(tensor: Tensor, dtype: DType) -> tuple[int, ...]:
     return unpack_from(f"<{len(data) * 8 // dtype.bits}{code}", data)
 
 
-def _typed(call: Call, what: str, tensor: Tensor, types: tuple[DType, ...]) -> None:
+def _check_type(call: Call, what: str, tensor: Tensor, types: tuple[DType, ...]) -> None:
     names = ", ".join(dtype.name.lower() for dtype in types)
-    demand(call, tensor.dtype in types, f"supports {what} of type {names}, not {tensor.dtype.name.lower()}")
+    require(call, tensor.dtype in types, f"supports {what} of type {names}, not {tensor.dtype.name.lower()}")
 
 
-def _ranked(call: Call, what: str, tensor: Tensor, lowest: int, highest: int | None) -> None:
+def _check_rank(call: Call, what: str, tensor: Tensor, lowest: int, highest: int | None) -> None:
     highest = lowest if highest is None else highest
     span = f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
     rank = len(tensor.shape)
-    demand(call, lowest <= rank <= highest, f"supports {what} with {span} dimensions, not {rank}")
+    require(call, lowest <= rank <= highest, f"supports {what} with {span} dimensions, not {rank}")
 
 
 BIAS_TOLERANCE = 0.02  # of the output's scale
@@ -382,10 +384,10 @@ def is_per_channel(weights: Tensor) -> bool:
     return is_quantized(weights) and weights.quantization is not None and weights.quantization.per_channel
 
 
-def check_product(call: Call, first: Tensor, second: Tensor) -> None:
+def check_scale_product(call: Call, first: Tensor, second: Tensor) -> None:
     """Require the product of two scales not to be negative. Raises KernelRefusal otherwise."""
     product = float32(scale(first) * scale(second))
-    demand(call, product >= 0, f"does not support {product} as the product of scales")
+    require(call, product >= 0, f"does not support {product} as the product of scales")
 
 
 def weight_multipliers(
@@ -402,9 +404,9 @@ def weight_multipliers(
         scales, axis = quantization.scales, quantization.axis
         taken = source.dtype in (DType.INT8, DType.INT16) and weights.dtype != DType.INT4
         names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
-        demand(call, taken, f"does not support {names} quantized per channel")
+        require(call, taken, f"does not support {names} quantized per channel")
         alike = 0 <= axis < len(weights.shape) and weights.shape[axis] == len(scales)
-        demand(call, alike, f"does not support {len(scales)} scales for weights of shape {weights.shape}")
+        require(call, alike, f"does not support {len(scales)} scales for weights of shape {weights.shape}")
         for what in ("per-channel multipliers", "per-channel shifts"):
             yield persistent(what, INT32_BYTES * len(scales))
         return
@@ -412,8 +414,8 @@ def weight_multipliers(
         off = abs(scale(source) * scale(weights) - scale(bias))
         error = off / output_scale if output_scale else inf
         near = not isnan(error) and error <= BIAS_TOLERANCE
-        demand(call, near, "requires the bias scale to be the product of the input scale and the weight scale")
-    check_product(call, source, weights)
+        require(call, near, "requires the bias scale to be the product of the input scale and the weight scale")
+    check_scale_product(call, source, weights)
 
 
 def flex_options(call: Call) -> FlexVector:

@@ -37,7 +37,7 @@ from typing import Literal
 from edgetool.model.types import DType
 from edgetool.operators import loops as library
 from edgetool.operators.call import Call
-from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, nested, repeated, together
+from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, combined, nested, repeated
 from edgetool.target.platform import Platform
 
 INT16_BYTES = 2
@@ -90,13 +90,13 @@ def convolve_s8(c: Convolution, *, mve: bool) -> int:
         return 0
     if mve and _is_1xn(c):
         return _convolve_1xn_s8(c)
-    return _columns_s8(c, mve=mve)
+    return _im2col_s8(c, mve=mve)
 
 
 def convolve_s16(c: Convolution, *, mve: bool) -> int:
     """im2col of int16 (arm_convolve_wrapper_s16_get_buffer_size)."""
     if mve:
-        return COLUMNS_AT_ONCE * _up(c.column * INT16_BYTES, MVE_BYTES)
+        return COLUMNS_AT_ONCE * _round_up(c.column * INT16_BYTES, MVE_BYTES)
     return 2 * c.column * INT16_BYTES
 
 
@@ -108,12 +108,12 @@ def depthwise_s8(c: Convolution, *, dsp: bool, mve: bool) -> int:
     it finds them is left to what lies on the stack, so the answer is the larger one.
     """
     if mve and c.in_channels == 1 and c.out_channels > 1:
-        im2col = 0 if _is_1x1(c) else _columns_s8(c, mve=True)
+        im2col = 0 if _is_1x1(c) else _im2col_s8(c, mve=True)
         return im2col + c.out_channels * c.kernel_height * c.kernel_width
     if not _is_optimized_depthwise(c):
         return 0
     if mve:
-        return _blocks(c)
+        return _depthwise_blocks(c)
     small = c.kernel_height == c.kernel_width == 3 and c.pad_height <= 1 and c.pad_width <= 1
     return 0 if small or not dsp else c.column * INT16_BYTES
 
@@ -122,7 +122,7 @@ def depthwise_s4(c: Convolution, *, mve: bool) -> int:
     """Columns for int4 filters (arm_depthwise_conv_wrapper_s4_get_buffer_size)."""
     if not _is_optimized_depthwise(c):
         return 0
-    return _blocks(c) if mve else c.column * INT16_BYTES
+    return _depthwise_blocks(c) if mve else c.column * INT16_BYTES
 
 
 def transpose_s8(c: Convolution, *, mve: bool) -> int:
@@ -130,15 +130,15 @@ def transpose_s8(c: Convolution, *, mve: bool) -> int:
 
     The rows' width takes the vertical stride for the horizontal one, as CMSIS-NN does.
     """
-    if _reverses(c):
-        return _columns_s8(c, mve=mve)
+    if _uses_reversed_filter(c):
+        return _im2col_s8(c, mve=mve)
     width = (c.in_width - 1) * c.stride_width + max(c.kernel_width, c.stride_height)
     return width * c.out_channels * max(c.kernel_height, c.stride_height) * INT32_BYTES
 
 
 def transpose_reversed_filter_s8(c: Convolution) -> int:
     """The filter turned around (arm_transpose_conv_s8_get_reverse_conv_buffer_size)."""
-    return c.column * c.out_channels if _reverses(c) else 0
+    return c.column * c.out_channels if _uses_reversed_filter(c) else 0
 
 
 def _is_1x1(c: Convolution) -> bool:
@@ -158,7 +158,7 @@ def _convolve_1xn_s8(c: Convolution) -> int:
     right = _padded_windows(c.pad_width + asymmetric, c.stride_width)
     left = _padded_windows(c.pad_width, c.stride_width)
     if left + right > c.out_width:
-        return _columns_s8(c, mve=True)
+        return _im2col_s8(c, mve=True)
     after = right if asymmetric else c.pad_width
     return c.in_channels * max(c.kernel_width + c.pad_width, c.kernel_width - 1 + after)
 
@@ -169,26 +169,26 @@ def _padded_windows(pad: int, stride: int) -> int:
     return max(1, ceil(pad / stride)) if stride else 1
 
 
-def _columns_s8(c: Convolution, *, mve: bool) -> int:
+def _im2col_s8(c: Convolution, *, mve: bool) -> int:
     if mve:
-        return COLUMNS_AT_ONCE * _up(c.column, MVE_BYTES)
-    return 2 * _up(c.column, 4) * INT16_BYTES
+        return COLUMNS_AT_ONCE * _round_up(c.column, MVE_BYTES)
+    return 2 * _round_up(c.column, 4) * INT16_BYTES
 
 
 def _is_optimized_depthwise(c: Convolution) -> bool:
     return c.in_channels == c.out_channels and c.batch == 1 and c.undilated
 
 
-def _blocks(c: Convolution) -> int:
+def _depthwise_blocks(c: Convolution) -> int:
     return COLUMNS_AT_ONCE * CHANNELS_AT_ONCE * c.kernel_height * c.kernel_width
 
 
-def _reverses(c: Convolution) -> bool:
+def _uses_reversed_filter(c: Convolution) -> bool:
     small = c.stride_height <= REVERSAL_STRIDE and c.stride_width <= REVERSAL_STRIDE
     return small and c.in_channels > EFFICIENT_REVERSAL_CHANNELS
 
 
-def _up(value: int, multiple: int) -> int:
+def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
@@ -211,21 +211,21 @@ WORD = 4
 LANES = 16
 
 
-def copies(count: int, size: int, platform: Platform) -> Loops:
+def cmsis_copy_loops(count: int, size: int, platform: Platform) -> Loops:
     """So many copies of `size` bytes each, of which the first starts at a word in both places."""
     if platform.mve:
         return {"copy": count, "copied 16": count * -(-size // LANES)}
-    return library.copied_evenly(size, count, (0, size), (0, size))
+    return library.strided_memcpy_loops(size, count, (0, size), (0, size))
 
 
-def fills(count: int, size: int, platform: Platform, offset: int = 0) -> Loops:
+def cmsis_fill_loops(count: int, size: int, platform: Platform, offset: int = 0) -> Loops:
     """So many fills of `size` bytes each, from places as well aligned as the offset."""
     if platform.mve:
         return {"fill": count, "filled 16": count * -(-size // LANES)}
-    return repeated(count, library.filled(size, offset))
+    return repeated(count, library.memset_loops(size, offset))
 
 
-def copied_windows(w: Windows, element_bytes: int, platform: Platform, columns: int = 2) -> Loops:
+def im2col_loops(w: Windows, element_bytes: int, platform: Platform, columns: int = 2) -> Loops:
     """All windows of one image into columns of which so many lie side by side; padding is filled.
 
     element_bytes: those of one channel. A filter of a grouped convolution sees its own channels only.
@@ -233,15 +233,17 @@ def copied_windows(w: Windows, element_bytes: int, platform: Platform, columns: 
     size, groups = w.filter_channels * element_bytes, w.in_channels // w.filter_channels
     if platform.mve or size % WORD == 0:
         inside, outside = groups * w.inside, groups * (w.taps - w.inside)
-        return together(copies(inside, size, platform), fills(outside, size, platform))
-    moved, filled = _places(w, size, element_bytes, columns)
-    return together(
-        *(repeated(times, library.copied(size, [place])) for place, times in moved.items()),
-        *(repeated(times, library.filled(size, target)) for target, times in filled.items()),
+        return combined(cmsis_copy_loops(inside, size, platform), cmsis_fill_loops(outside, size, platform))
+    moved, filled = _copy_alignments(w, size, element_bytes, columns)
+    return combined(
+        *(repeated(times, library.memcpy_loops(size, [place])) for place, times in moved.items()),
+        *(repeated(times, library.memset_loops(size, target)) for target, times in filled.items()),
     )
 
 
-def _places(w: Windows, size: int, element_bytes: int, columns: int) -> tuple[Counter[tuple[int, int]], Counter[int]]:
+def _copy_alignments(
+    w: Windows, size: int, element_bytes: int, columns: int
+) -> tuple[Counter[tuple[int, int]], Counter[int]]:
     """How often an element's target and source, and the target of padding, are how far from a word."""
     moved: Counter[tuple[int, int]] = Counter()
     filled: Counter[int] = Counter()
@@ -253,7 +255,7 @@ def _places(w: Windows, size: int, element_bytes: int, columns: int) -> tuple[Co
             first = row * w.columns.size * pixel % WORD if 0 <= row < w.rows.size else None
             rows[y * w.columns.outputs % columns, tap * w.columns.kernel * size % WORD, first] += 1
     for (column, target, first), times in rows.items():
-        for (to, source), number in _row_places(w.columns, column, columns, window, size, pixel).items():
+        for (to, source), number in _row_alignments(w.columns, column, columns, window, size, pixel).items():
             if first is None or source is None:
                 filled[(target + to) % WORD] += times * number * (w.in_channels // w.filter_channels)
                 continue
@@ -262,7 +264,7 @@ def _places(w: Windows, size: int, element_bytes: int, columns: int) -> tuple[Co
     return moved, filled
 
 
-def _row_places(
+def _row_alignments(
     axis: Axis, column: int, columns: int, window: int, size: int, pixel: int
 ) -> Counter[tuple[int, int | None]]:
     """The same along a row of windows, from the row's start; no source in the padding."""
@@ -283,10 +285,10 @@ UNROLLED = 16
 def product_s8(rows: int, channels: int, depth: int, platform: Platform) -> Loops:
     """Rows and weights both as int8: arm_nn_mat_mult_nt_t_s8."""
     if platform.mve:
-        return _vectors(rows, channels, depth)
+        return _vector_tiles(rows, channels, depth)
     pairs = channels // 2
-    tile = _unrolled(depth) if platform.dsp else {"by 1": depth}
-    return together(
+    tile = _unrolled_loops(depth) if platform.dsp else {"by 1": depth}
+    return combined(
         {"any channel pair": pairs > 0, "channel pair": pairs, "weight sum": pairs * depth},
         {"channel pair of rows": pairs * (rows > 1)},
         repeated(pairs * (rows // 2), nested("2x2", tile)),
@@ -306,7 +308,7 @@ def biased_tiles(call: Call, rows: int, channels: int) -> Loops:
 def product_s16(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
     """Columns widened to int16, two at a time; the last of an odd number alone: arm_nn_mat_mult_kernel_s8_s16."""
     row = {"by 4": depth // 4, "by 1": depth % 4} if platform.dsp else {"by 1": depth}
-    return together(
+    return combined(
         {"column pair": columns // 2, "column pair of channels": columns // 2 * (channels > 1)},
         repeated(columns // 2 * (channels // 2), nested("2x2", row)),
         repeated(columns // 2 * (channels % 2), nested("2x1", row)),
@@ -314,12 +316,12 @@ def product_s16(columns: int, channels: int, depth: int, platform: Platform) -> 
     )
 
 
-def _vectors(rows: int, channels: int, depth: int) -> Loops:
+def _vector_tiles(rows: int, channels: int, depth: int) -> Loops:
     """Four rows at once; the results of a row left over four channels at once."""
     blocks, rest = divmod(rows, 4)
     steps = -(-depth // LANES)
     fours, last = divmod(channels, VECTOR)
-    return together(
+    return combined(
         {"any 4 rows": int(blocks > 0), "4 rows": blocks, "any last row": int(rest > 0), "last row": rest},
         repeated(blocks * channels, {"4x1": 1, "4x1 by 16": steps}),
         repeated(rest * channels, {"1x1": 1, "1x1 by 16": steps}),
@@ -327,7 +329,7 @@ def _vectors(rows: int, channels: int, depth: int) -> Loops:
     )
 
 
-def _unrolled(depth: int) -> Loops:
+def _unrolled_loops(depth: int) -> Loops:
     return {"by 16": depth // UNROLLED, "by 4": depth % UNROLLED // 4, "by 1": depth % 4}
 
 
@@ -335,11 +337,11 @@ COMPILER_UNROLL = 8  # turns of a loop that GCC puts in one, where the kernel as
 NARROW_SUMS = 512  # MAX_COL_COUNT: products of int16 and int8 that an int32 can hold
 
 
-def units_at_once(units: int, together_: int, inner: Loops) -> Loops:
+def grouped_units(units: int, together_: int, inner: Loops) -> Loops:
     """Units in groups, the rest one by one; each over the same inner loops."""
     group, last = f"{together_} units", "last unit"
     many, rest = divmod(units, together_)
-    return together(
+    return combined(
         {f"any {group}": int(many > 0), "any last unit": int(rest > 0)},
         repeated(many, nested(group, inner)),
         repeated(rest, nested(last, inner)),
@@ -349,45 +351,45 @@ def units_at_once(units: int, together_: int, inner: Loops) -> Loops:
 def vector_product_s8(units: int, depth: int, platform: Platform, *, unrolled: bool = True) -> Loops:
     """int8 times int8; the loops over quads of elements unrolled by the compiler in dense layers only."""
     if platform.mve:
-        return units_at_once(units, 4, {"by 16": -(-depth // LANES)})
+        return grouped_units(units, 4, {"by 16": -(-depth // LANES)})
     if not platform.dsp:
-        return units_at_once(units, 3, {"by 1": depth})
+        return grouped_units(units, 3, {"by 1": depth})
     quads = depth // 4
     many = quads // COMPILER_UNROLL if unrolled else 0
     few = quads - many * COMPILER_UNROLL
-    product = units_at_once(units, 2, {"by 32": many, "by 4": few, "by 1": depth % 4})
+    product = grouped_units(units, 2, {"by 32": many, "by 4": few, "by 1": depth % 4})
     # With nothing left over, the compiler's loop is entered another way.
     whole = int(many > 0 and not few)
-    return together(product, {"2 units whole": units // 2 * whole, "last unit whole": units % 2 * whole})
+    return combined(product, {"2 units whole": units // 2 * whole, "last unit whole": units % 2 * whole})
 
 
 def vector_product_s16(units: int, depth: int, platform: Platform) -> Loops:
     """int16 times int8, the first 512 of them summed in 32 bits where the core can do several at once."""
     narrow = min(depth, NARROW_SUMS)
     if platform.mve:
-        return units_at_once(units, 4, {"by 8": -(-narrow // 8), "by 1": depth - narrow})
+        return grouped_units(units, 4, {"by 8": -(-narrow // 8), "by 1": depth - narrow})
     if not platform.dsp:
         return {"unit": units, "unit by 1": units * depth}
-    return units_at_once(units, 2, {"by 4": narrow // 4, "by 1": depth - narrow // 4 * 4})
+    return grouped_units(units, 2, {"by 4": narrow // 4, "by 1": depth - narrow // 4 * 4})
 
 
 def vector_product_s4(units: int, depth: int, platform: Platform) -> Loops:
     """int8 times int4: two elements in a byte, rows of odd depth sharing one."""
     if platform.mve:
-        return _packed_units(units, depth)
+        return _packed_unit_loops(units, depth)
     if platform.dsp:
         inner = {"by 4": depth // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
     else:
         inner = {"by 2": depth // 2, "odd": depth % 2}
-    return units_at_once(units, 4, inner)
+    return grouped_units(units, 4, inner)
 
 
-def _packed_units(units: int, depth: int) -> Loops:
+def _packed_unit_loops(units: int, depth: int) -> Loops:
     """Four units as two pairs, of which the second may begin in the middle of a byte; the last ones not by vectors."""
-    first, second = packed_rows(depth, wide=True)
+    first, second = packed_row_loops(depth, wide=True)
     fours, rest = divmod(units, 4)
     one = {"by 32": depth // 32, "by 16": depth % 32 // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2}
-    return together(
+    return combined(
         {"any 4 units": int(fours > 0), "any last unit": int(rest > 0)},
         repeated(fours, nested("2 units", first)),
         repeated(fours, nested("2 more units", second)),
@@ -396,7 +398,7 @@ def _packed_units(units: int, depth: int) -> Loops:
     )
 
 
-def packed_rows(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
+def packed_row_loops(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
     """What vectors do for a row of int4 that begins with a byte, and for one that begins in its middle if any does."""
     blocks = {"by 32": depth // 32, "by 16": depth % 32 // 16} if wide else {"by 16": depth // 16}
     rest = depth % LANES
@@ -407,23 +409,23 @@ def packed_rows(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
 def vector_product_svdf(units: int, depth: int, platform: Platform) -> Loops:
     """int8 times int8 into a state of int16."""
     if platform.mve:
-        return units_at_once(units, 3, {"by 16": -(-depth // LANES)})
+        return grouped_units(units, 3, {"by 16": -(-depth // LANES)})
     if not platform.dsp:
-        return units_at_once(units, 3, {"by 1": depth})
+        return grouped_units(units, 3, {"by 1": depth})
     quads, rest = {"by 16": depth // 16, "by 4": depth % 16 // 4}, {"by 1": depth % 4}
-    return together(
+    return combined(
         {"any 2 units": int(units > 1)},
         repeated(units // 2, nested("2 units", quads | rest)),
         repeated(units % 2, nested("last unit", {"by 4": depth // 4} | rest)),
     )
 
 
-Way = Literal["pointwise", "one row", "windows"]
+ConvolutionPath = Literal["pointwise", "one row", "windows"]
 # From rows, channels, depth and build to the loops of a matrix product.
 Product = Callable[[int, int, int, Platform], Loops]
 
 
-def way_of(w: Windows, platform: Platform) -> Way:
+def convolution_path(w: Windows, platform: Platform) -> ConvolutionPath:
     """arm_convolve_wrapper_s8.c and arm_convolve_wrapper_s4.c."""
     ungrouped = w.in_channels == w.filter_channels
     if w.kernel == 1 and not w.padded and not w.dilated and ungrouped:
@@ -434,7 +436,7 @@ def way_of(w: Windows, platform: Platform) -> Way:
     return "windows"
 
 
-def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> LoopCounts:
+def pointwise_loops(kind: str, product: Product, w: Windows, platform: Platform) -> LoopCounts:
     """The product of the image as it is; with a stride, row by row. kind begins the name of the path."""
     if w.rows.stride == w.columns.stride == 1:
         pixels = w.batch * w.rows.size * w.columns.size
@@ -443,7 +445,7 @@ def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> Lo
     return LoopCounts(f"{kind} 1x1 strided", repeated(w.batch * w.rows.outputs, row))
 
 
-def runs_cmsis_nn(call: Call) -> bool:
+def uses_cmsis_nn(call: Call) -> bool:
     """Whether CMSIS-NN runs it: float32 runs the reference kernels everywhere."""
     source = call.input(0)
     return call.platform.cmsis_nn and source is not None and source.dtype is not DType.FLOAT32

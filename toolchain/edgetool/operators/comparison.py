@@ -10,15 +10,15 @@ from itertools import zip_longest
 from math import prod
 
 from edgetool.model.types import DType
-from edgetool.operators.arithmetic import rounded_negatives
+from edgetool.operators.arithmetic import negative_rounding_loops
 from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
     is_below_one,
-    looks_at,
-    nothing,
-    output_alike,
+    no_requests,
+    prepare_rule,
+    same_output_type,
     scale,
 )
 from edgetool.operators.entry import entries
@@ -27,20 +27,20 @@ from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
     Loops,
-    arranged,
-    calls,
-    copied_evenly,
+    broadcast_levels,
+    broadcast_setup_loops,
+    call_counts,
+    combined,
     dtype_name,
-    filled,
-    flat,
-    nest,
+    elementwise_loops,
+    memset_loops,
     repeated,
-    strict,
-    together,
+    same_shape_loops,
+    strided_memcpy_loops,
 )
 
 
-def _int8_scales(call: Call) -> None:
+def _check_int8_scales(call: Call) -> None:
     """Both scales become multipliers below one as they are; the type of the first input decides."""
     if call.required_input(0).dtype != DType.INT8:
         return
@@ -50,7 +50,7 @@ def _int8_scales(call: Call) -> None:
             raise KernelRefusal(f"{call.operator.label} supports int8 only with scales between 0 and 1, not {own}")
 
 
-def _choice(call: Call) -> None:
+def _check_select(call: Call) -> None:
     condition, first, second = (call.required_input(position) for position in range(3))
     result = call.required_output()
     if condition.dtype != DType.BOOL:
@@ -78,33 +78,33 @@ def _check_broadcast(call: Call, shapes: list[tuple[int, ...]], result: tuple[in
 
 
 # The output is not looked at.
-_COMPARISON = looks_at((0, 1), (), _int8_scales)
+_COMPARISON_RULE = prepare_rule((0, 1), (), _check_int8_scales)
 
 PREPARE: dict[str, PrepareRule] = {
-    "EQUAL": _COMPARISON,
-    "GREATER": _COMPARISON,
-    "GREATER_EQUAL": _COMPARISON,
-    "LESS": _COMPARISON,
-    "LESS_EQUAL": _COMPARISON,
-    "LOGICAL_AND": nothing,
-    "LOGICAL_NOT": looks_at((0,), (0,), output_alike),
-    "LOGICAL_OR": nothing,
-    "NOT_EQUAL": _COMPARISON,
-    "SELECT_V2": looks_at((0, 1, 2), (0,), _choice),
+    "EQUAL": _COMPARISON_RULE,
+    "GREATER": _COMPARISON_RULE,
+    "GREATER_EQUAL": _COMPARISON_RULE,
+    "LESS": _COMPARISON_RULE,
+    "LESS_EQUAL": _COMPARISON_RULE,
+    "LOGICAL_AND": no_requests,
+    "LOGICAL_NOT": prepare_rule((0,), (0,), same_output_type),
+    "LOGICAL_OR": no_requests,
+    "NOT_EQUAL": _COMPARISON_RULE,
+    "SELECT_V2": prepare_rule((0, 1, 2), (0,), _check_select),
 }
 
 
 def _comparison(call: Call) -> LoopCounts:
     """int8 is brought to a common scale before."""
-    return strict(call, dtype_name(call), **rounded_negatives(call))
+    return same_shape_loops(call, dtype_name(call), **negative_rounding_loops(call))
 
 
 def _logic(call: Call) -> LoopCounts:
-    return strict(call, "bool")
+    return same_shape_loops(call, "bool")
 
 
-def _not(call: Call) -> LoopCounts:
-    return flat(call, "bool")
+def _logical_not(call: Call) -> LoopCounts:
+    return elementwise_loops(call, "bool")
 
 
 def _select(call: Call) -> LoopCounts:
@@ -113,30 +113,30 @@ def _select(call: Call) -> LoopCounts:
     result = call.required_output()
     path = result.dtype.name.lower()
     if len(set(shapes)) == 1 or result.element_count == max(map(prod, shapes)) == 1:
-        return flat(call, path)
-    levels = nest(shapes, result.shape)
-    rows, planes, blocks = calls(levels)
-    loops = {**arranged(shapes, result.shape, levels), "row": rows, "plane": planes, "block": blocks}
+        return elementwise_loops(call, path)
+    levels = broadcast_levels(shapes, result.shape)
+    rows, planes, blocks = call_counts(levels)
+    loops = {**broadcast_setup_loops(shapes, result.shape, levels), "row": rows, "plane": planes, "block": blocks}
     return LoopCounts(f"{path} broadcast", {**loops, **_row_loops(levels, result.dtype)})
 
 
 def _row_loops(levels: Sequence[Level], dtype: DType) -> dict[str, int]:
     condition, *sources = levels[0].steps
-    rows = prod(level.turns for level in levels[1:])
+    rows = prod(level.iterations for level in levels[1:])
     if condition:
         kind = "both" if all(sources) else "one" if any(sources) else "none"
-        return {f"element of {kind}": rows * levels[0].turns}
+        return {f"element of {kind}": rows * levels[0].iterations}
     shares = (rows // 2, rows - rows // 2)  # each is chosen half the time
-    return together(
-        *(_source_loops(levels[0].turns, dtype, step, share) for step, share in zip(sources, shares, strict=True))
+    return combined(
+        *(_source_loops(levels[0].iterations, dtype, step, share) for step, share in zip(sources, shares, strict=True))
     )
 
 
 def _source_loops(length: int, dtype: DType, step: int, rows: int) -> Loops:
     size = length * dtype.bits // 8
     if step:
-        return copied_evenly(size, rows, target=(0, size))
-    return repeated(rows, filled(size)) if dtype == DType.INT8 else {"filled element": rows * length}
+        return strided_memcpy_loops(size, rows, target=(0, size))
+    return repeated(rows, memset_loops(size)) if dtype == DType.INT8 else {"filled element": rows * length}
 
 
 LOOPS: dict[str, LoopRule] = {
@@ -146,7 +146,7 @@ LOOPS: dict[str, LoopRule] = {
     "LESS": _comparison,
     "LESS_EQUAL": _comparison,
     "LOGICAL_AND": _logic,
-    "LOGICAL_NOT": _not,
+    "LOGICAL_NOT": _logical_not,
     "LOGICAL_OR": _logic,
     "NOT_EQUAL": _comparison,
     "SELECT_V2": _select,

@@ -20,44 +20,44 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     arena_bytes,
-    demand,
     input_type,
-    integer,
-    looks_at,
-    nothing,
+    int32_words,
+    integer_option,
+    no_requests,
     persistent,
-    words,
+    prepare_rule,
+    require,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import LoopCounts, LoopRule, Loops, copied_evenly, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, repeated, strided_memcpy_loops
 
 
 def _subgraph(call: Call, option: str) -> Graph:
-    index, number = integer(call, option), len(call.model.subgraphs)
-    demand(call, 0 <= index < number, f"calls subgraph {index}, but the model has only {number}")
+    index, number = integer_option(call, option), len(call.model.subgraphs)
+    require(call, 0 <= index < number, f"calls subgraph {index}, but the model has only {number}")
     return call.model.subgraphs[index]
 
 
-def _branches(call: Call) -> None:
+def _check_branches(call: Call) -> None:
     """The condition is one bool; the first branch takes and gives what the operator has. The second is not asked."""
     input_type(0, DType.BOOL)(call)
     elements = call.required_input(0).element_count
-    demand(call, elements == 1, f"requires one condition, not {elements}")
+    require(call, elements == 1, f"requires one condition, not {elements}")
     then = _subgraph(call, "then_subgraph_index")
     _subgraph(call, "else_subgraph_index")
     given, made = len(call.operator.inputs) - 1, len(call.operator.outputs)
     for side, number, wanted in (("inputs", len(then.inputs), given), ("outputs", len(then.outputs), made)):
-        demand(call, number == wanted, f"calls a subgraph with the wrong number of {side}: {number}, not {wanted}")
+        require(call, number == wanted, f"calls a subgraph with the wrong number of {side}: {number}, not {wanted}")
 
 
-def _loop(call: Call) -> Iterable[Request]:
+def _prepare_while(call: Call) -> Iterable[Request]:
     """The condition and the body take what the operator has, and the body gives as much."""
     given, made = len(call.operator.inputs), len(call.operator.outputs)
     condition, body = _subgraph(call, "cond_subgraph_index"), _subgraph(call, "body_subgraph_index")
     numbers = {given, made, len(condition.inputs), len(body.inputs), len(body.outputs)}
-    demand(call, len(numbers) == 1, "has a different number of inputs or outputs from its subgraphs")
+    require(call, len(numbers) == 1, "has a different number of inputs or outputs from its subgraphs")
     # Not asked: the kernel reads the first output all the same.
-    demand(call, len(condition.outputs) > 0, "uses a condition subgraph that has no outputs")
+    require(call, len(condition.outputs) > 0, "uses a condition subgraph that has no outputs")
     return ()
 
 
@@ -66,36 +66,38 @@ def _prepare_call_once(call: Call) -> Iterable[Request]:
     return ()
 
 
-def _assign_variable(call: Call) -> Iterator[Request]:
+def _prepare_assign_variable(call: Call) -> Iterator[Request]:
     """The variable's bytes, when no earlier operator of any subgraph assigned to it."""
     input_type(0, DType.RESOURCE, DType.INT32)(call)
     handle, value = call.required_input(0), call.required_input(1)
-    demand(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
+    require(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
     yield from call.temporary_inputs(1)
     assignment = call.assignments[call.graph.index, call.operator.index]
     if assignment.variable is None:
         return  # The handle is made in another subgraph: only Invoke knows the variable.
-    known = assignment.known
-    demand(
+    known = assignment.variable_count
+    require(
         call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable}, but there are only {known}"
     )
-    _as_large_as_the_variable(call, assignment, value)
+    _check_variable_size(call, assignment, value)
     if assignment.first:
         yield persistent("resource variable", arena_bytes(value))
 
 
-def _read_variable(call: Call) -> Iterator[Request]:
+def _prepare_read_variable(call: Call) -> Iterator[Request]:
     call.required_input(0)
     yield from call.temporary_inputs(0)
     assignment = call.assignments.get((call.graph.index, call.operator.index))
     if assignment is not None:
-        _as_large_as_the_variable(call, assignment, call.required_output())
+        _check_variable_size(call, assignment, call.required_output())
 
 
-def _as_large_as_the_variable(call: Call, assignment: Assignment, tensor: Tensor) -> None:
+def _check_variable_size(call: Call, assignment: Assignment, tensor: Tensor) -> None:
     """Only builds for debugging ask; the others copy as much as the variable has, whatever the tensor's size."""
     variable, found = assignment.size_bytes, arena_bytes(tensor)
-    demand(call, variable in (None, found), f"copies {variable} bytes between a variable and a tensor of {found} bytes")
+    require(
+        call, variable in (None, found), f"copies {variable} bytes between a variable and a tensor of {found} bytes"
+    )
 
 
 def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
@@ -140,7 +142,7 @@ class _Variables:
     def of(self, graph: Graph, handle: Tensor) -> int | None:
         """The variable that the tensor stands for; None when no operator has said so yet."""
         if handle.is_constant:
-            return next(iter(words(handle)), None)
+            return next(iter(int32_words(handle)), None)
         return self.handles.get((graph.index, handle.index))
 
     def prepare(self, graph: Graph, operator: Operator) -> None:
@@ -170,54 +172,56 @@ def _variable_name(operator: Operator) -> tuple[str | None, str]:
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ASSIGN_VARIABLE": _assign_variable,
+    "ASSIGN_VARIABLE": _prepare_assign_variable,
     "CALL_ONCE": _prepare_call_once,
-    "IF": looks_at((0,), (), _branches),
-    "READ_VARIABLE": _read_variable,
+    "IF": prepare_rule((0,), (), _check_branches),
+    "READ_VARIABLE": _prepare_read_variable,
     # Too many variables fail here; the firmware makes room for all.
-    "VAR_HANDLE": nothing,
-    "WHILE": _loop,
+    "VAR_HANDLE": no_requests,
+    "WHILE": _prepare_while,
 }
 
 
-def _handed_over(tensors: Sequence[Tensor | None]) -> Loops:
+def _tensor_copies(tensors: Sequence[Tensor | None]) -> Loops:
     """Each tensor is copied once, from or to a subgraph."""
     given = [tensor for tensor in tensors if tensor is not None]
-    return together(
+    return combined(
         {"tensor": len(given), "axis": sum(len(tensor.shape) for tensor in given)},
-        *(copied_evenly(arena_bytes(tensor), 1) for tensor in given),
+        *(strided_memcpy_loops(arena_bytes(tensor), 1) for tensor in given),
     )
 
 
-def _run(graph: Graph) -> Loops:
+def _subgraph_loops(graph: Graph) -> Loops:
     return {"subgraph": 1, "nested operator": len(graph.operators)}
 
 
-def _if(call: Call) -> LoopCounts:
+def _if_loops(call: Call) -> LoopCounts:
     """Of the branches, that with more operators."""
-    branches = [call.model.subgraphs[integer(call, f"{name}_subgraph_index")] for name in ("then", "else")]
+    branches = [call.model.subgraphs[integer_option(call, f"{name}_subgraph_index")] for name in ("then", "else")]
     inputs = [call.input(position) for position in range(1, len(call.operator.inputs))]
     outputs = [call.output(position) for position in range(len(call.operator.outputs))]
     longer = max(branches, key=lambda graph: len(graph.operators))
-    return LoopCounts("branch", together(_handed_over(inputs), _handed_over(outputs), _run(longer)))
+    return LoopCounts("branch", combined(_tensor_copies(inputs), _tensor_copies(outputs), _subgraph_loops(longer)))
 
 
-def _while(call: Call) -> LoopCounts:
+def _while_loops(call: Call) -> LoopCounts:
     """Everything is handed to the condition, and to the outputs; each turn to the body, from it, and to the condition.
 
     One turn is counted where the file does not tell how many there are.
     """
-    condition, body = (call.model.subgraphs[integer(call, f"{name}_subgraph_index")] for name in ("cond", "body"))
+    condition, body = (
+        call.model.subgraphs[integer_option(call, f"{name}_subgraph_index")] for name in ("cond", "body")
+    )
     count = iterations(call.model, call.graph, call.operator)
     number = 1 if count is None else count
-    handed = _handed_over([call.output(position) for position in range(len(call.operator.outputs))])
+    handed = _tensor_copies([call.output(position) for position in range(len(call.operator.outputs))])
     return LoopCounts(
         "loop",
-        together(
+        combined(
             {"turn": number},
             repeated(2 + 3 * number, handed),
-            repeated(number + 1, _run(condition)),
-            repeated(number, _run(body)),
+            repeated(number + 1, _subgraph_loops(condition)),
+            repeated(number, _subgraph_loops(body)),
         ),
     )
 
@@ -226,27 +230,27 @@ def _call_once_loops(_: Call) -> LoopCounts:
     return LoopCounts("again", {})
 
 
-def _handle(_: Call) -> LoopCounts:
+def _var_handle_loops(_: Call) -> LoopCounts:
     return LoopCounts("handle", {})
 
 
-def _read(call: Call) -> LoopCounts:
+def _read_variable_loops(call: Call) -> LoopCounts:
     value = call.required_output()
-    return LoopCounts("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
+    return LoopCounts("copy", combined({"axis": len(value.shape)}, strided_memcpy_loops(arena_bytes(value), 1)))
 
 
-def _assign(call: Call) -> LoopCounts:
+def _assign_variable_loops(call: Call) -> LoopCounts:
     value = call.required_input(1)
-    return LoopCounts("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
+    return LoopCounts("copy", combined({"axis": len(value.shape)}, strided_memcpy_loops(arena_bytes(value), 1)))
 
 
 LOOPS: dict[str, LoopRule] = {
-    "ASSIGN_VARIABLE": _assign,
+    "ASSIGN_VARIABLE": _assign_variable_loops,
     "CALL_ONCE": _call_once_loops,
-    "IF": _if,
-    "READ_VARIABLE": _read,
-    "VAR_HANDLE": _handle,
-    "WHILE": _while,
+    "IF": _if_loops,
+    "READ_VARIABLE": _read_variable_loops,
+    "VAR_HANDLE": _var_handle_loops,
+    "WHILE": _while_loops,
 }
 
 

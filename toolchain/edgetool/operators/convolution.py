@@ -28,28 +28,28 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     check_activation_range,
-    demand,
     input_shapes,
-    integer,
+    integer_option,
     is_quantized,
     output_elements,
     persistent,
+    require,
     scratch,
     zero_point,
 )
 from edgetool.operators.cmsis_nn import (
     Convolution,
     biased_tiles,
-    copied_windows,
-    copies,
-    fills,
-    packed_rows,
-    pointwise,
+    cmsis_copy_loops,
+    cmsis_fill_loops,
+    convolution_path,
+    im2col_loops,
+    packed_row_loops,
+    pointwise_loops,
     product_passes,
     product_s8,
     product_s16,
-    runs_cmsis_nn,
-    way_of,
+    uses_cmsis_nn,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import (
@@ -58,12 +58,12 @@ from edgetool.operators.loops import (
     LoopRule,
     Loops,
     Windows,
-    named,
+    combined,
+    convolution_windows,
     nested,
-    products,
+    prefixed,
+    product_loops,
     repeated,
-    together,
-    windows,
 )
 from edgetool.target.platform import Platform
 
@@ -121,11 +121,11 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
     check_type_pair(call, source, weights, TYPES)
     for tensor in (source, weights, result):
         check_rank_4(call, tensor)
-    demand(
+    require(
         call, source.shape[0] == result.shape[0], f"cannot produce a batch of {result.shape[0]} from {source.shape[0]}"
     )
     grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
-    demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
+    require(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
     if source.dtype in QUANTIZED_TYPES:
         yield from request_channels(call, weights, CONV)
     yield from request_parameters(call, CONV)
@@ -161,7 +161,7 @@ def request_output_last(call: Call, operands: Operands) -> Iterator[Request]:
 def request_channels(call: Call, weights: Tensor, operands: Operands) -> Iterator[Request]:
     """As many as the filter has, not the output."""
     axis = operands.channel_axis
-    demand(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
+    require(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
     for what in ("per-channel multipliers", "per-channel shifts"):
         yield persistent(what, INT32_BYTES * weights.shape[axis])
 
@@ -174,27 +174,27 @@ def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
     if source.dtype == DType.FLOAT32:
         return
     for what, tensor in (("input", source), ("filter", weights)):
-        demand(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
+        require(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
     quantization = weights.quantization
     if quantization is not None and quantization.per_channel:
         integer_types = source.dtype in QUANTIZED_TYPES and weights.dtype in (DType.INT8, DType.INT4)
-        demand(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
+        require(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
         channels, axis = weights.shape[operands.channel_axis], quantization.axis
         alike = len(quantization.scales) == channels
         alike = alike and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
-        demand(call, alike, "supports only filters quantized per tensor or per output channel")
+        require(call, alike, "supports only filters quantized per tensor or per output channel")
     if source.dtype in ACTIVATION_TYPES:
-        demand(call, result.dtype in ACTIVATION_TYPES, f"cannot produce {_type(result)} from {_type(source)}")
+        require(call, result.dtype in ACTIVATION_TYPES, f"cannot produce {_type(result)} from {_type(source)}")
         if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
             check_activation_range(call)
 
 
 def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None:
     """Refuse a filter without scales, or with as many as fit nothing."""
-    demand(call, is_quantized(weights), "does not support a filter without scales and zero points")
+    require(call, is_quantized(weights), "does not support a filter without scales and zero points")
     scales = len(weights.quantization.scales) if weights.quantization is not None else 0
     channels = weights.shape[operands.channel_axis : operands.channel_axis + 1]
-    demand(
+    require(
         call,
         scales == 1 or (scales,) == channels,
         f"does not support a filter of shape {weights.shape} with {scales} scales",
@@ -209,23 +209,23 @@ def unpacked_filter(weights: Tensor) -> Request:
 def check_symmetric(call: Call, *tensors: Tensor) -> None:
     """Refuse int16 with zero points."""
     for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
-        demand(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
+        require(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
 
 
 def check_same_type(call: Call, source: Tensor, result: Tensor) -> None:
     """Refuse an output of another type than the input."""
-    demand(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
+    require(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
 
 
 def check_type_pair(call: Call, source: Tensor, weights: Tensor, pairs: set[tuple[DType, DType]]) -> None:
     """Refuse other pairs of types of input and filter."""
     taken = (source.dtype, weights.dtype) in pairs
-    demand(call, taken, f"does not support {_type(source)} with filters of type {_type(weights)}")
+    require(call, taken, f"does not support {_type(source)} with filters of type {_type(weights)}")
 
 
 def check_rank_4(call: Call, tensor: Tensor) -> None:
     """Not all kernels check it; those that do not read sizes from beyond the shape."""
-    demand(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
+    require(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
 
 
 def _type(tensor: Tensor) -> str:
@@ -239,8 +239,8 @@ def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int])
     """
     source, weights, result = operand_tensors(call, operands)
     image, kernel = source.shape[1:3], weights.shape[1:3]
-    strides = integer(call, "stride_h"), integer(call, "stride_w")
-    dilations = integer(call, "dilation_h_factor"), integer(call, "dilation_w_factor")
+    strides = integer_option(call, "stride_h"), integer_option(call, "stride_w")
+    dilations = integer_option(call, "dilation_h_factor"), integer_option(call, "dilation_w_factor")
     pads = _pads(str(call.option("padding", "")), image, kernel, strides, dilations)
     return Convolution(
         batch=min(source.shape[0], result.shape[0]),
@@ -293,23 +293,23 @@ def convolve_int16(w: Windows, platform: Platform, bias: Tensor | None) -> LoopC
     wide = bias is not None and bias.dtype == DType.INT64
     depth = w.kernel * w.in_channels
     narrow = min(depth, NARROW_SUMS) if wide else depth
-    product = _vectors_int16 if platform.mve else _pairs
-    image = together(
+    product = _vectors_int16 if platform.mve else _column_pairs_int16
+    image = combined(
         {"image": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
-        copied_windows(replace(w, filter_channels=w.in_channels), INT16_BYTES, platform),
+        im2col_loops(replace(w, filter_channels=w.in_channels), INT16_BYTES, platform),
         product(w.positions, w.out_channels, narrow, depth - narrow, platform),
     )
     return LoopCounts("int16" if wide else "int16 with int32 sums", repeated(w.batch, image))
 
 
-def _pairs(columns: int, channels: int, narrow: int, wide: int, platform: Platform) -> Loops:
+def _column_pairs_int16(columns: int, channels: int, narrow: int, wide: int, platform: Platform) -> Loops:
     """Two columns by two channels; the last column alone, all of it in 32 bits."""
     depth = narrow + wide
     inner = {"by 4": narrow // 4, "by 1": narrow % 4, "by 1 wide": wide}
     last = {"by 4": depth // 4, "by 1": depth % 4}
     if not platform.dsp:
         inner, last = {"by 1": narrow, "by 1 wide": wide}, {"by 1": depth}
-    return together(
+    return combined(
         {"column pair": columns // 2, "column pair of channels": columns // 2 * (channels > 1)},
         repeated(columns // 2 * (channels // 2), nested("2x2", inner)),
         repeated(columns // 2 * (channels % 2), nested("2x1", inner)),
@@ -319,7 +319,7 @@ def _pairs(columns: int, channels: int, narrow: int, wide: int, platform: Platfo
 
 def _vectors_int16(columns: int, channels: int, narrow: int, wide: int, _: Platform) -> Loops:
     blocks, rest = divmod(columns, COLUMNS_AT_ONCE)
-    return together(
+    return combined(
         {"block": blocks + (rest > 0)},
         repeated(blocks * channels, {"4x1": 1, "4x1 by 8": -(-narrow // 8), "4x1 by 1 wide": wide}),
         repeated(rest * channels, {"1x1": 1, "1x1 by 4": -(-narrow // 4), "1x1 by 1 wide": wide}),
@@ -329,9 +329,9 @@ def _vectors_int16(columns: int, channels: int, narrow: int, wide: int, _: Platf
 
 def convolve_int8(w: Windows, platform: Platform) -> LoopCounts:
     """The matrix product of the image as it is, or of windows copied out of it."""
-    match way_of(w, platform):
+    match convolution_path(w, platform):
         case "pointwise":
-            return pointwise("int8", product_s8, w, platform)
+            return pointwise_loops("int8", product_s8, w, platform)
         case "one row":
             return _one_row_int8(w, platform)
         case "windows":
@@ -341,33 +341,33 @@ def convolve_int8(w: Windows, platform: Platform) -> LoopCounts:
 def _one_row_int8(w: Windows, platform: Platform) -> LoopCounts:
     """A 1xN window on MVE: only those that reach into the padding are copied out."""
     axis, depth = w.columns, w.columns.kernel * w.in_channels
-    ends = row_ends(axis)
+    ends = padded_row_ends(axis)
     if ends is None:
         return LoopCounts("int8 1xN refused", {}, gives_up=True)
     left, right = ends
     if left + right > axis.outputs:
         return _windows_int8(w, platform)
     parts = (left, axis.outputs - left - right, right)
-    image = together(
+    image = combined(
         {"image": 1},
-        copies(1, depth, platform),
-        copies(1, depth - w.in_channels, platform),
-        fills(2, axis.pad * w.in_channels, platform),
+        cmsis_copy_loops(1, depth, platform),
+        cmsis_copy_loops(1, depth - w.in_channels, platform),
+        cmsis_fill_loops(2, axis.pad * w.in_channels, platform),
         *(product_s8(rows, w.out_channels, depth, platform) for rows in parts),
     )
     return LoopCounts("int8 1xN", repeated(w.batch, image))
 
 
-def row_ends(axis: Axis) -> tuple[int, int] | None:
+def padded_row_ends(axis: Axis) -> tuple[int, int] | None:
     """The windows that arm_convolve_1_x_n_s8 pads left and right; None where it gives up, without a result."""
     total = (axis.outputs - 1) * axis.stride + axis.kernel - axis.size
     odd = total % 2 if total >= 0 else -(-total % 2)  # the remainder's sign is C's
     if 2 * axis.pad + odd != total:
         return None
-    return _reached(axis.pad, axis.stride), _reached(axis.pad + odd, axis.stride)
+    return _padded_window_count(axis.pad, axis.stride), _padded_window_count(axis.pad + odd, axis.stride)
 
 
-def _reached(pad: int, stride: int) -> int:
+def _padded_window_count(pad: int, stride: int) -> int:
     return max(1, (pad + stride - 1) // stride) if pad else 0
 
 
@@ -375,26 +375,26 @@ def _windows_int8(w: Windows, platform: Platform) -> LoopCounts:
     """arm_convolve_s8: windows copied to columns, two (four with MVE) columns multiplied at once."""
     groups = w.in_channels // w.filter_channels
     channels, depth = w.out_channels // groups, w.kernel * w.filter_channels
-    group = together(
+    group = combined(
         {"group": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
         columns_product(w.positions, channels, depth, platform),
     )
-    image = together(repeated(groups, group), copied_windows(w, 1, platform))
+    image = combined(repeated(groups, group), im2col_loops(w, 1, platform))
     return LoopCounts("int8 windows" if groups == 1 else "int8 grouped windows", repeated(w.batch, image))
 
 
 def columns_product(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
     """Copied columns times all channels; widened to int16 first, but for MVE."""
     if not platform.mve:
-        return together(product_s16(columns, channels, depth, platform), _widened(columns, depth, platform))
+        return combined(product_s16(columns, channels, depth, platform), _widening_loops(columns, depth, platform))
     blocks, rest = divmod(columns, COLUMNS_AT_ONCE)
-    return together(
+    return combined(
         repeated(blocks, {"block": 1, **product_s8(COLUMNS_AT_ONCE, channels, depth, platform)}),
         {"block": int(rest > 0), **product_s8(rest, channels, depth, platform)},
     )
 
 
-def _widened(columns: int, depth: int, platform: Platform) -> Loops:
+def _widening_loops(columns: int, depth: int, platform: Platform) -> Loops:
     """Columns of int8 to int16."""
     if not platform.dsp:
         return {"widened by 1": columns * depth}
@@ -407,9 +407,9 @@ WIDE_BLOCKS_BELOW = 3  # rows: fewer are multiplied in blocks of 32
 
 def convolve_int4(w: Windows, platform: Platform) -> LoopCounts:
     """arm_convolve_wrapper_s4."""
-    match way_of(w, platform):
+    match convolution_path(w, platform):
         case "pointwise":
-            return pointwise("int4", _product, w, platform)
+            return pointwise_loops("int4", _product_int4, w, platform)
         case "one row":
             return _one_row_int4(w, platform)
         case "windows":
@@ -419,16 +419,16 @@ def convolve_int4(w: Windows, platform: Platform) -> LoopCounts:
 
 def _one_row_int4(w: Windows, platform: Platform) -> LoopCounts:
     """Windows that reach into the padding are multiplied one by one, over what lies inside."""
-    ends, axis = row_ends(w.columns), w.columns
+    ends, axis = padded_row_ends(w.columns), w.columns
     if ends is None or sum(ends) > axis.outputs:
         return LoopCounts("int4 1xN refused", {}, gives_up=True)
     left, right = ends
     border = (*axis.starts[:left], *axis.starts[axis.outputs - right :])
     inside = [min(start + axis.kernel, axis.size) - max(start, 0) for start in border]
-    image = together(
+    image = combined(
         {"image": 1},
-        _product(axis.outputs - left - right, w.out_channels, axis.kernel * w.in_channels, platform),
-        *(named("border", _product(1, w.out_channels, taps * w.in_channels, platform)) for taps in inside),
+        _product_int4(axis.outputs - left - right, w.out_channels, axis.kernel * w.in_channels, platform),
+        *(prefixed("border", _product_int4(1, w.out_channels, taps * w.in_channels, platform)) for taps in inside),
     )
     return LoopCounts("int4 1xN", repeated(w.batch, image))
 
@@ -436,18 +436,18 @@ def _one_row_int4(w: Windows, platform: Platform) -> LoopCounts:
 def _windows_int4(w: Windows, platform: Platform, *, even: bool) -> Loops:
     moved = _packed_columns(w, platform, even=even) if platform.mve else _wide_columns(w, platform)
     frame = {"image": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel}
-    return repeated(w.batch, together(frame, moved))
+    return repeated(w.batch, combined(frame, moved))
 
 
 def _packed_columns(w: Windows, platform: Platform, *, even: bool) -> Loops:
     """Four columns of int8 at once; those of an even depth with their elements taken apart into even and odd ones."""
     depth = w.kernel * w.in_channels
     blocks, rest = divmod(w.positions, COLUMNS_AT_ONCE)
-    return together(
-        copies(w.inside, w.in_channels, platform),
-        fills(w.taps - w.inside, w.in_channels, platform),
-        repeated(blocks, {"block": 1, **_product(COLUMNS_AT_ONCE, w.out_channels, depth, platform, even=even)}),
-        {"block": int(rest > 0), **_product(rest, w.out_channels, depth, platform, even=even)},
+    return combined(
+        cmsis_copy_loops(w.inside, w.in_channels, platform),
+        cmsis_fill_loops(w.taps - w.inside, w.in_channels, platform),
+        repeated(blocks, {"block": 1, **_product_int4(COLUMNS_AT_ONCE, w.out_channels, depth, platform, even=even)}),
+        {"block": int(rest > 0), **_product_int4(rest, w.out_channels, depth, platform, even=even)},
         {"taken apart by 32": w.positions * (depth // 32) if even else 0},
     )
 
@@ -455,14 +455,14 @@ def _packed_columns(w: Windows, platform: Platform, *, even: bool) -> Loops:
 def _wide_columns(w: Windows, platform: Platform) -> Loops:
     """Two columns of int16 at once."""
     four, rest = divmod(w.in_channels, 4) if platform.dsp else (0, w.in_channels)
-    return together(
+    return combined(
         repeated(w.inside, {"widened": 1, "widened by 4": four, "widened by 1": rest}),
-        fills(w.taps - w.inside, w.in_channels * INT16_BYTES, platform),
-        _kernel(w.positions, w.out_channels, w.kernel * w.in_channels, platform),
+        cmsis_fill_loops(w.taps - w.inside, w.in_channels * INT16_BYTES, platform),
+        _wide_product_int4(w.positions, w.out_channels, w.kernel * w.in_channels, platform),
     )
 
 
-def _product(rows: int, channels: int, depth: int, platform: Platform, *, even: bool = False) -> Loops:
+def _product_int4(rows: int, channels: int, depth: int, platform: Platform, *, even: bool = False) -> Loops:
     """arm_nn_mat_mult_nt_t_s4, and with MVE its variant for even depths."""
     if platform.mve:
         return _vectors_int4(rows, channels, depth, even=even)
@@ -470,7 +470,7 @@ def _product(rows: int, channels: int, depth: int, platform: Platform, *, even: 
     if platform.dsp:
         inner = {"by 16": depth // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
     fours, rest = divmod(channels, CHANNELS_AT_ONCE)
-    return together(
+    return combined(
         {"4 channels": fours, "last channel": rest},
         repeated(fours * (rows // 2), nested("2x4", inner)),
         repeated(fours * (rows % 2), nested("1x4", inner)),
@@ -485,24 +485,24 @@ def _vectors_int4(rows: int, channels: int, depth: int, *, even: bool) -> Loops:
     tiles: list[Loops] = [{"4 rows": blocks, "last rows": int(rest > 0)}]
     for size, turns in ((4, blocks), (rest, 1)):
         if size:
-            first, second = packed_rows(depth, wide=even or size < WIDE_BLOCKS_BELOW)
-            tile = together(
+            first, second = packed_row_loops(depth, wide=even or size < WIDE_BLOCKS_BELOW)
+            tile = combined(
                 repeated((channels + 1) // 2, nested(f"{size}x1", first)),
                 repeated(channels // 2, nested(f"{size}x1", second)),
             )
             tiles.append(repeated(turns, tile))
     written = {"4 channels written": channels // 4, "last channel written": channels % 4} if rest == 1 else {}
-    return together(*tiles, written)
+    return combined(*tiles, written)
 
 
-def _kernel(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
+def _wide_product_int4(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
     """arm_nn_mat_mult_kernel_s4_s16: two columns by four channels; the last column alone."""
     inner = {"by 2": depth // 2, "odd": depth % 2}
     if platform.dsp:
         inner = {"by 4": depth // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
     fours, rest = divmod(channels, CHANNELS_AT_ONCE)
     pairs = columns // 2
-    return together(
+    return combined(
         {"column pair": pairs},
         repeated(pairs * fours, nested("2x4", inner)),
         repeated(pairs * rest, nested("2x1", inner)),
@@ -520,10 +520,10 @@ def reference_convolution(call: Call, w: Windows) -> LoopCounts:
         "biased output": outputs * w.positions * (call.input(2) is not None),
         "window row": outputs * w.positions * w.rows.kernel,
         "element": outputs * w.inside,
-        **products(call, outputs * w.inside * w.filter_channels),
-        **repeated(outputs, outside(w)),
+        **product_loops(call, outputs * w.inside * w.filter_channels),
+        **repeated(outputs, padding_loops(w)),
     }
-    return LoopCounts(reference_path(call), loops | _unpacked(call))
+    return LoopCounts(reference_path(call), loops | _unpacking_loops(call))
 
 
 def reference_depthwise(call: Call, w: Windows) -> LoopCounts:
@@ -536,13 +536,13 @@ def reference_depthwise(call: Call, w: Windows) -> LoopCounts:
         "output": outputs * w.positions,
         "biased output": outputs * w.positions * (call.input(2) is not None),
         "window row": outputs * w.positions * w.rows.kernel,
-        **products(call, outputs * w.inside),
-        **repeated(outputs, outside(w)),
+        **product_loops(call, outputs * w.inside),
+        **repeated(outputs, padding_loops(w)),
     }
-    return LoopCounts(reference_path(call), loops | _unpacked(call))
+    return LoopCounts(reference_path(call), loops | _unpacking_loops(call))
 
 
-def outside(w: Windows) -> Loops:
+def padding_loops(w: Windows) -> Loops:
     """Elements in the padding, by the first of the four comparisons that tells."""
     rows, columns = w.rows, w.columns
     return {
@@ -562,7 +562,7 @@ def reference_path(call: Call) -> str:
     return f"reference {source.dtype.name.lower()}{packed}"
 
 
-def _unpacked(call: Call) -> dict[str, int]:
+def _unpacking_loops(call: Call) -> dict[str, int]:
     """int4 weights, two at a time, before each run."""
     weights = call.required_input(1)
     return {"unpacked pair": (weights.element_count + 1) // 2} if weights.dtype == DType.INT4 else {}
@@ -573,12 +573,12 @@ Kernel = Callable[[Windows, Platform, Tensor | None], LoopCounts]
 
 def _conv_2d_loops(call: Call) -> LoopCounts:
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
-    w = windows(call, source, weights, result)
+    w = convolution_windows(call, source, weights, result)
     kernel = CMSIS_KERNELS.get((source.dtype, weights.dtype)) if call.platform.cmsis_nn else None
     if kernel is None:
         return reference_convolution(call, w)
     work = kernel(w, call.platform, call.input(2))
-    loops = together(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
+    loops = combined(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
     return LoopCounts(work.path, loops, work.gives_up)
 
 
@@ -623,7 +623,7 @@ def _conv_2d_passes(call: Call) -> int:
         return 1
     batch, rows, columns, _ = output.shape
     pixels = batch * rows * columns
-    if not runs_cmsis_nn(call):
+    if not uses_cmsis_nn(call):
         return pixels
     if filters.shape[1] == filters.shape[2] == 1 and source.dtype is DType.INT8:
         return product_passes(call, pixels) if _stride(call) == 1 else batch * rows * product_passes(call, columns)

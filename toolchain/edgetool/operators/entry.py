@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from edgetool.model.types import Graph, Operator
-from edgetool.operators.call import Call, Condition, PrepareRule, nothing
+from edgetool.operators.call import Call, Condition, PrepareRule, no_requests
 from edgetool.operators.loops import LoopRule
 
 MacRule = Callable[[Operator, Graph], int]
 PassesRule = Callable[[Call], int]
-NONE: Mapping[str, Any] = MappingProxyType({})
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class OperatorEntry:
     code: str
     macs: MacRule | None = None
     prepare: PrepareRule | None = None
-    init: PrepareRule = nothing
+    init: PrepareRule = no_requests
     loops: LoopRule | None = None
     bounds: Condition | None = None
     passes: PassesRule | None = None
@@ -48,10 +48,10 @@ def entries(
     *,
     prepare: Mapping[str, PrepareRule],
     loops: Mapping[str, LoopRule],
-    macs: Mapping[str, MacRule] = NONE,
-    init: Mapping[str, PrepareRule] = NONE,
-    bounds: Mapping[str, Condition] = NONE,
-    passes: Mapping[str, PassesRule] = NONE,
+    macs: Mapping[str, MacRule] = EMPTY,
+    init: Mapping[str, PrepareRule] = EMPTY,
+    bounds: Mapping[str, Condition] = EMPTY,
+    passes: Mapping[str, PassesRule] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
     """Return the entries of a family, sorted, from its tables by operator (by custom code for custom operators)."""
     return tuple(
@@ -59,7 +59,7 @@ def entries(
             code,
             macs.get(code),
             prepare.get(code),
-            init.get(code, nothing),
+            init.get(code, no_requests),
             loops.get(code),
             bounds.get(code),
             passes.get(code),

@@ -23,7 +23,7 @@ from edgetool.target.types import Kernels, Runtime
 
 UnsupportedKind = Literal["missing", "type", "limit", "scales"]
 KERNEL_SETS: tuple[Kernels, ...] = get_args(Kernels)
-CONTROL = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # their Prepare looks at other subgraphs
+CONTROL_FLOW = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # their Prepare looks at other subgraphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _reasons(
         if accepted is not None and (why := _type_reason(accepted, inputs, outputs, kernel_set)):
             yield "type", why
         yield from _limit_reasons(operator, inputs, outputs, runtime, kernel_set)
-        if why := _refusal(operator, site, _platform(runtime, kernel_set)):
+        if why := _rejection_reason(operator, site, _platform(runtime, kernel_set)):
             yield "limit", why
     if accepted is not None and (why := _scale_reason(accepted, inputs, outputs)):
         yield "scales", why
@@ -149,10 +149,10 @@ def _platform(runtime: Runtime, kernels: Kernels) -> Platform:
     return make_platform(runtime, runtime.abis[0].name, kernels)
 
 
-def _refusal(operator: Operator, site: _Site, platform: Platform) -> str | None:
+def _rejection_reason(operator: Operator, site: _Site, platform: Platform) -> str | None:
     """Return why Prepare of the operator fails or its Eval must not run; None if nothing is known against it."""
     entry = entry_of(operator)
-    if entry is None or entry.prepare is None or (operator.code in CONTROL and not site.whole):
+    if entry is None or entry.prepare is None or (operator.code in CONTROL_FLOW and not site.whole):
         return None
     call = Call(site.model, site.graph, operator, platform, site.assignments)
     try:
@@ -184,9 +184,9 @@ def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, ker
         if position == furthest
         for name in _accepted_names(signature, furthest, input_types)
     )
-    which = "" if furthest == 0 else f" as {_operand(furthest, len(input_types), len(output_types))}"
+    which = "" if furthest == 0 else f" as {_operand_name(furthest, len(input_types), len(output_types))}"
     library = "CMSIS-NN's " if kernels == "cmsis-nn" and accepted.cmsis_nn != accepted.reference else ""
-    return f"{library}{accepted.operator} supports {_listed(list(names))}{which}, not {_name(dtype)}"
+    return f"{library}{accepted.operator} supports {_join_names(list(names))}{which}, not {_type_name(dtype)}"
 
 
 def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[DType | None, ...]) -> list[str]:
@@ -195,11 +195,13 @@ def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[
     operand: OperandTypes = side[min(place, len(side) - 1)]
     if operand.same_as is not None:
         other = operand.same_as
-        return [_name(input_types[other]) if other < len(input_types) else f"the type of its missing input {other}"]
-    return [_name(dtype) for dtype in operand.types]
+        return [
+            _type_name(input_types[other]) if other < len(input_types) else f"the type of its missing input {other}"
+        ]
+    return [_type_name(dtype) for dtype in operand.types]
 
 
-def _operand(position: int, inputs: int, outputs: int) -> str:
+def _operand_name(position: int, inputs: int, outputs: int) -> str:
     if position < inputs:
         return f"input {position}"
     return "output" if outputs == 1 else f"output {position - inputs}"
@@ -227,20 +229,20 @@ def _scale_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands) ->
     if result is None:
         return None
     for rule in accepted.equal_scales:
-        if result.dtype in rule.types and not _equal(rule, result, (*inputs, *outputs)):
+        if result.dtype in rule.types and not _has_equal_scales(rule, result, (*inputs, *outputs)):
             consequence = "and fails if they differ" if rule.refuses else "but does not check that they are equal"
             return f"{accepted.operator} requires the same scale and zero point for inputs and output, {consequence}"
     for fixed in accepted.fixed_scales:
         quantization = result.per_tensor
         if result.dtype == fixed.dtype and quantization is not None and quantization != (fixed.scale, fixed.zero_point):
             return (
-                f"{accepted.operator} writes {_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
+                f"{accepted.operator} writes {_type_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
                 f"{fixed.zero_point}, not {quantization[0]:g} and {quantization[1]}"
             )
     return None
 
 
-def _equal(rule: EqualScales, result: Tensor, operands: Operands) -> bool:
+def _has_equal_scales(rule: EqualScales, result: Tensor, operands: Operands) -> bool:
     expected = result.per_tensor
     if expected is None:
         return True
@@ -256,10 +258,10 @@ def _types(operands: Operands) -> tuple[DType | None, ...]:
     return tuple(None if tensor is None else tensor.dtype for tensor in operands)
 
 
-def _name(dtype: DType | None) -> str:
+def _type_name(dtype: DType | None) -> str:
     return "nothing" if dtype is None else dtype.name.lower()
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     """Return the names as in "int8, int16 and float32"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

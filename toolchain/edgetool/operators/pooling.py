@@ -21,20 +21,20 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    demand,
-    dims_copy,
+    dimensions_copy,
     float32,
     input_rank,
     input_type,
-    integer,
-    output_alike,
+    integer_option,
     output_rank,
+    require,
+    same_output_type,
     scale,
     scratch,
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Places, axis, copied, together
+from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Offsets, combined, memcpy_loops, window_axis
 
 SCALE_TOLERANCE = 1e-6
 
@@ -47,10 +47,10 @@ def _prepare_pool(call: Call) -> Iterator[Request]:
     if source.dtype in QUANTIZED_TYPES:
         near = abs(float32(scale(source) - scale(result))) <= SCALE_TOLERANCE
         alike = near and zero_point(source) == zero_point(result)
-        demand(call, alike, "requires an output quantized like the input")
+        require(call, alike, "requires an output quantized like the input")
 
 
-def _average_pool(call: Call) -> Iterator[Request]:
+def _prepare_average_pool(call: Call) -> Iterator[Request]:
     """CMSIS-NN's looks at both tensors once more."""
     yield from _prepare_pool(call)
     if not call.platform.cmsis_nn:
@@ -65,24 +65,24 @@ def _average_pool(call: Call) -> Iterator[Request]:
             yield scratch("accumulators", size)
 
 
-def _l2_pool(call: Call) -> Iterator[Request]:
+def _prepare_l2_pool(call: Call) -> Iterator[Request]:
     """The output's size is calculated; one of 0 is taken for a dynamic tensor."""
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(0)
-    for condition in (input_rank(0, 4), output_rank(0, 4), output_alike, input_type(0, DType.FLOAT32)):
+    for condition in (input_rank(0, 4), output_rank(0, 4), same_output_type, input_type(0, DType.FLOAT32)):
         condition(call)
-    yield dims_copy(call.required_output())
+    yield dimensions_copy(call.required_output())
     for dimension, side in ((1, "h"), (2, "w")):
         size = call.required_input(0).shape[dimension]
-        window = integer(call, "filter_height" if side == "h" else "filter_width")
-        stride = integer(call, f"stride_{side}")
+        window = integer_option(call, "filter_height" if side == "h" else "filter_width")
+        stride = integer_option(call, f"stride_{side}")
         made = windows(call.option("padding"), size, window, stride) if min(window, stride) > 0 else 0
-        demand(call, made > 0, f"cannot produce an output from {size} elements with a window of {window}")
+        require(call, made > 0, f"cannot produce an output from {size} elements with a window of {window}")
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "AVERAGE_POOL_2D": _average_pool,
-    "L2_POOL_2D": _l2_pool,
+    "AVERAGE_POOL_2D": _prepare_average_pool,
+    "L2_POOL_2D": _prepare_l2_pool,
     "MAX_POOL_2D": _prepare_pool,
 }
 
@@ -137,13 +137,13 @@ class Pool:
         return self.down.outputs * self.across.outputs * self.pixel_bytes
 
 
-def _pool_loops(call: Call) -> Pool:
+def _pool_of(call: Call) -> Pool:
     """Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
     for fits in (input_rank(0, 4), output_rank(0, 4)):
         fits(call)
     source, result = call.required_input(0), call.required_output()
     down, across = (
-        axis(source.shape[at], integer(call, window), integer(call, stride), 1, result.shape[at])
+        window_axis(source.shape[at], integer_option(call, window), integer_option(call, stride), 1, result.shape[at])
         for at, window, stride in ((1, "filter_height", "stride_h"), (2, "filter_width", "stride_w"))
     )
     return Pool(result.shape[0], down, across, result.shape[3], source.dtype.bits // 8)
@@ -209,7 +209,7 @@ def _vector_maximum(pool: Pool) -> Loops:
     """The first pixel under a window is copied, int16 by the C library; the others are compared with it."""
     others = pool.places - pool.pixels
     by_vector = {"copied vector": pool.pixels * pool.vectors}
-    return together(
+    return combined(
         {
             "line": pool.lines,
             "pixel": pool.pixels,
@@ -218,7 +218,7 @@ def _vector_maximum(pool: Pool) -> Loops:
             "compared vector": others * pool.vectors,
             "clamped vector": pool.batches * -(-pool.batch_bytes // VECTOR_BYTES),
         },
-        by_vector if pool.element_bytes == 1 else copied(pool.pixel_bytes, *_first_places(pool)),
+        by_vector if pool.element_bytes == 1 else memcpy_loops(pool.pixel_bytes, *_first_offsets(pool)),
     )
 
 
@@ -227,7 +227,7 @@ def _scalar_maximum(pool: Pool) -> Loops:
     others = pool.places - pool.pixels
     words, rest = divmod(pool.pixel_bytes, WORD_BYTES)
     clamped, single = divmod(pool.batch_bytes, WORD_BYTES)
-    return together(
+    return combined(
         {
             "line": pool.lines,
             "pixel": pool.pixels,
@@ -240,11 +240,11 @@ def _scalar_maximum(pool: Pool) -> Loops:
             "clamped word": pool.batches * clamped,
             "clamped element": pool.batches * (single // pool.element_bytes),
         },
-        copied(pool.pixel_bytes, *_first_places(pool)),
+        memcpy_loops(pool.pixel_bytes, *_first_offsets(pool)),
     )
 
 
-def _first_places(pool: Pool) -> tuple[Places, Places, Places]:
+def _first_offsets(pool: Pool) -> tuple[Offsets, Offsets, Offsets]:
     """The offsets of the pixels of the output and of the first pixel of the window of each: images, rows, columns."""
     size, made, width = pool.pixel_bytes, pool.across.outputs, pool.across.size
     return (
@@ -254,14 +254,14 @@ def _first_places(pool: Pool) -> tuple[Places, Places, Places]:
     )
 
 
-LoopsOf = Callable[[Pool], Loops]
+PoolLoops = Callable[[Pool], Loops]
 
 
-def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> LoopRule:
+def _loop_rule(vector: PoolLoops, dsp: PoolLoops, plain: dict[DType, PoolLoops]) -> LoopRule:
     """The rule of an operator for which CMSIS-NN has code for vectors, the DSP extension, and neither, by type."""
 
     def rule(call: Call) -> LoopCounts:
-        dtype, pool, build = call.required_input(0).dtype, _pool_loops(call), call.platform
+        dtype, pool, build = call.required_input(0).dtype, _pool_of(call), call.platform
         if not build.cmsis_nn or dtype not in plain:
             return LoopCounts(dtype.name.lower(), _each_output(pool))
         loops = vector if build.mve else dsp if build.dsp else plain[dtype]
@@ -271,11 +271,13 @@ def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> LoopRul
 
 
 LOOPS: dict[str, LoopRule] = {
-    "AVERAGE_POOL_2D": _rule(
+    "AVERAGE_POOL_2D": _loop_rule(
         _each_vector, _each_pixel, {DType.INT8: _each_output_unclipped, DType.INT16: _each_output}
     ),
-    "L2_POOL_2D": _rule(_each_output, _each_output, {}),
-    "MAX_POOL_2D": _rule(_vector_maximum, _scalar_maximum, {DType.INT8: _scalar_maximum, DType.INT16: _scalar_maximum}),
+    "L2_POOL_2D": _loop_rule(_each_output, _each_output, {}),
+    "MAX_POOL_2D": _loop_rule(
+        _vector_maximum, _scalar_maximum, {DType.INT8: _scalar_maximum, DType.INT16: _scalar_maximum}
+    ),
 }
 
 

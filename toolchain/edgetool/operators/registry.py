@@ -85,7 +85,7 @@ def _entries(family: str) -> dict[str, OperatorEntry]:
 OPERATORS = _Entries(FAMILIES, OTHERS)
 CUSTOM_OPERATORS = _Entries(CUSTOM_FAMILIES)
 # Loop rules iterate along the sides of images; no supported device has memory for a longer side.
-LONGEST_SIDE = 2**17
+MAX_SIDE = 2**17
 
 
 def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = None) -> OperatorEntry | None:
@@ -108,7 +108,7 @@ def loop_counts_of(call: Call) -> LoopCounts | None:
     entry = entry_of(operator)
     indices = {index for index in (*operator.inputs, *operator.outputs) if index >= 0}
     longest = max((side for index in indices for side in call.graph.tensors[index].shape), default=0)
-    if entry is None or entry.loops is None or longest > LONGEST_SIDE:
+    if entry is None or entry.loops is None or longest > MAX_SIDE:
         return None
     try:
         work = entry.loops(call)
