@@ -1,4 +1,4 @@
-"""The form of an operator's entry: everything that edgetool knows about it.
+"""The form of an operator's entry, which contains everything that edgetool knows about the operator.
 
 Entries contain no operand counts: the reader has checked those (`model/rules.py`).
 """
@@ -21,17 +21,20 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """Everything known about one operator.
+    """Everything known about one operator. Sources: the kernels of the same names.
 
-    macs: the multiply-accumulates of one run, from shapes alone (padding counts as data, as is customary); None if it
-    has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is unknown, so that
+    macs: the multiply-accumulates of one run, computed from shapes alone (padding counts as data, as is customary);
+    None
+    if it has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is unknown, so
+    that
     the arena of a model with the operator is a lower bound. init: what Init requests besides the OpData that the
-    runtime's profile describes. loops: how often the loops of its kernel run; None if latency cannot be estimated.
-    bounds: what keeps the kernel within its tensors, if neither Prepare nor the reader checks it: otherwise, Eval reads
-    or writes beyond a tensor, divides by 0 or never ends. Only values in the file are checked; a value that decides
-    what the kernel reads must be in the file. Sources: the kernels of the same names. passes: how often the kernel
-    reads its constants from one end to the other; None for once. resolver_method: the method that registers it, if no
-    runtime's profile contains it.
+    runtime's profile describes. loops: how many times each loop of its kernel runs; None if its latency cannot be
+    estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader checks
+    them.
+    If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in the file are
+    checked; a value that decides what the kernel reads must be in the file. passes: how many times the kernel reads all
+    its constants; None means once. resolver_method: the method that registers the operator, if no runtime's profile
+    contains it.
     """
 
     code: str
@@ -53,7 +56,10 @@ def entries(
     bounds: Mapping[str, Condition] = EMPTY,
     passes: Mapping[str, PassesRule] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
-    """Return the entries of a family, sorted, from its tables by operator (by custom code for custom operators)."""
+    """Return the entries of a family, sorted by operator.
+
+    The tables are indexed by operator code, or by custom code for custom operators.
+    """
     return tuple(
         OperatorEntry(
             code,

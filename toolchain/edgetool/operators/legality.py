@@ -1,7 +1,7 @@
-"""Whether the kernels of a runtime accept the operators of a model, and if not, why.
+"""Checks whether the kernels of a runtime accept the operators of a model, and gives the reason if they do not.
 
-Combines three sources: the runtime's profile (which operators it registers, their types and limits), the Prepare rules
-and the bounds of each operator's family. The reader has already checked that the file is well-formed
+It combines three sources: the runtime's profile (the operators that it registers, their types and limits), and the
+Prepare rules and the bounds of each operator's family. The reader has already checked that the file is well-formed
 (`model/rules.py`), except for operators whose sizes are known only at run time, which no kernel accepts.
 """
 
@@ -23,16 +23,17 @@ from edgetool.target.types import Kernels, Runtime
 
 UnsupportedKind = Literal["missing", "type", "limit", "scales"]
 KERNEL_SETS: tuple[Kernels, ...] = get_args(Kernels)
-CONTROL_FLOW = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # their Prepare looks at other subgraphs
+CONTROL_FLOW = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # operators whose Prepare reads other subgraphs
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedOperator:
     """An operator that the runtime does not run as the model requires.
 
-    kind: "missing" from the resolver; a "type" that its kernel does not accept; a "limit", or any other reason for
-    which Prepare fails; "scales" that its kernel assumes to be equal. why: a clause such as "EXP supports float32, not
-    int8".
+    kind: "missing" if the resolver lacks it; "type" if its kernel does not accept a type; "limit" if Prepare fails
+    because
+    of a limit or for any other reason; "scales" if its kernel assumes equal scales. why: a clause such as "EXP supports
+    float32, not int8".
     """
 
     subgraph: int
@@ -42,17 +43,20 @@ class UnsupportedOperator:
 
 
 class HasTensors(Protocol):
-    """A graph, or the draft of one."""
+    """A graph, or a draft of one."""
 
     @property
     def tensors(self) -> Sequence[Tensor]:
-        """The tensors to which operators refer by index."""
+        """The tensors that operators refer to by index."""
 
 
 def supports(operator: Operator, graph: HasTensors, runtime: Runtime, *, kernels: Kernels | None = None) -> bool:
-    """Return whether the runtime runs the operator as the graph requires, with these kernels or (None) with every set.
+    """Return whether the runtime runs the operator as the graph requires.
 
-    Conditions of control flow and variables on other subgraphs are left to unsupported_operators.
+    Conditions of control flow and variables on other subgraphs are checked only by unsupported_operators.
+
+    Args:
+        kernels: the kernel set; None requires support by every set.
     """
     alone = Graph(0, "", tuple(graph.tensors), (operator,), (), ())
     site = _Site(Model(3, "", (), (alone,), ()), alone, {})
@@ -71,7 +75,7 @@ def unsupported_operators(
     Versions of operators and of the file are ignored, as TFLM ignores them.
 
     Args:
-        custom: operators that the user describes, by custom code; they are supported.
+        custom: the entries of operators that the user describes, by custom code; they count as supported.
         kernels: the kernel set; None requires support by every set.
     """
     unsupported = []
@@ -87,7 +91,7 @@ def unsupported_operators(
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """Where an operator is. whole: the model contains the other subgraphs to which the operator may refer."""
+    """The place of an operator. whole: whether the model contains the other subgraphs that it may refer to."""
 
     model: Model
     graph: Graph
@@ -108,7 +112,7 @@ def _reasons(
     if operator.code == "CUSTOM" and operator.custom_code in (custom or {}):
         return
     tables = _tables(runtime)
-    if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.known:
+    if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.codes:
         yield "missing", f"{runtime.name} does not support {operator.label}"
         return
     if operator.unsettled:
@@ -130,9 +134,9 @@ def _reasons(
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """A runtime's tables by name, which rewrites consult for every operator."""
+    """A runtime's tables, indexed by name, because rewrites consult them for every operator."""
 
-    known: frozenset[str]
+    codes: frozenset[str]
     custom: frozenset[str]
     kernel_types: Mapping[str, KernelTypes]
 
@@ -145,12 +149,12 @@ def _tables(runtime: Runtime) -> _Tables:
 
 @cache
 def _platform(runtime: Runtime, kernels: Kernels) -> Platform:
-    """A build for any processor: what a kernel rejects does not depend on it."""
+    """Return a build for the runtime's first ABI: what a kernel rejects does not depend on the processor."""
     return make_platform(runtime, runtime.abis[0].name, kernels)
 
 
 def _rejection_reason(operator: Operator, site: _Site, platform: Platform) -> str | None:
-    """Return why Prepare of the operator fails or its Eval must not run; None if nothing is known against it."""
+    """Return why Prepare of the operator fails or its Eval must not run; None if no reason is known."""
     entry = entry_of(operator)
     if entry is None or entry.prepare is None or (operator.code in CONTROL_FLOW and not site.whole):
         return None
@@ -168,7 +172,7 @@ Operands = tuple[Tensor | None, ...]
 
 
 def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, kernels: Kernels) -> str | None:
-    """Of the signatures that do not match, those that match furthest give the reason."""
+    """Return why no signature accepts the types, according to the signatures whose first mismatch comes last."""
     signatures = accepted.cmsis_nn if kernels == "cmsis-nn" else accepted.reference
     input_types, output_types = _types(inputs), _types(outputs)
     mismatches = [(signature.first_mismatch(input_types, output_types), signature) for signature in signatures]
@@ -263,5 +267,5 @@ def _type_name(dtype: DType | None) -> str:
 
 
 def _join_names(names: list[str]) -> str:
-    """Return the names as in "int8, int16 and float32"."""
+    """Return the names as an enumeration such as "int8, int16 and float32"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
