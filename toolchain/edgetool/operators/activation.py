@@ -1,10 +1,10 @@
-"""Activation functions as operators of their own: MACs, Prepare, loop counts and bounds.
+"""Activation functions as operators of their own: Prepare and loop counts.
 
-Their tables and parameters lie in what Init allocates. Sources: activations_common.cc, leaky_relu_common.cc,
-prelu_common.cc, elu.cc, hard_swish_common.cc, logistic_common.cc, tanh.cc.
+Their tables and parameters are in what Init allocates. Sources of Prepare: activations_common.cc,
+leaky_relu_common.cc, prelu_common.cc, elu.cc, hard_swish_common.cc, logistic_common.cc, tanh.cc.
 
-Sources: activations_common.cc, leaky_relu.h, prelu.h, prelu_common.cc, elu.cc, hard_swish.h, logistic.h and tanh.h,
-the latter two also of integer_ops.
+Sources of the loop counts: activations_common.cc, leaky_relu.h, prelu.h, prelu_common.cc, elu.cc, hard_swish.h,
+logistic.h and tanh.h, and integer_ops/logistic.h and integer_ops/tanh.h.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _check_slope_type(call: Call) -> None:
 
 
 def _check_output_scale(call: Call) -> None:
-    """The multiplier from 1/128 of the input's scale to the output's has no left shift."""
+    """Require the multiplier from 1/128 of the input's scale to the output's scale to have no left shift."""
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and scale(result) and float32(float32(scale(source) / 128) / scale(result)) >= 1:
         raise KernelRefusal(
@@ -55,16 +55,16 @@ def _check_output_scale(call: Call) -> None:
 
 
 def _check_int8_zero_point(call: Call) -> None:
-    """Results from 0 to 1 in int8 start at the lowest value."""
+    """Require the lowest zero point of an int8 output, because results range from 0 to 1."""
     if call.required_input(0).dtype == DType.INT8 and zero_point(call.required_output()) != -128:
         raise KernelRefusal(f"{call.operator.label} produces int8 only with a zero point of -128")
 
 
 def _check_int16_scale(call: Call) -> None:
-    """Results in int16 have a scale of 2^-15."""
-    own = scale(call.required_output())
-    if call.required_input(0).dtype == DType.INT16 and not (own > 0 and abs(log2(own) + 15) < LOG2_TOLERANCE):
-        raise KernelRefusal(f"{call.operator.label} produces int16 only with a scale of 2^-15, not {own}")
+    """Require a scale of 2^-15 of an int16 output."""
+    actual = scale(call.required_output())
+    if call.required_input(0).dtype == DType.INT16 and not (actual > 0 and abs(log2(actual) + 15) < LOG2_TOLERANCE):
+        raise KernelRefusal(f"{call.operator.label} produces int16 only with a scale of 2^-15, not {actual}")
 
 
 PREPARE: dict[str, PrepareRule] = {
@@ -76,18 +76,18 @@ PREPARE: dict[str, PrepareRule] = {
     ),
     "PRELU": prepare_rule((0, 1), (0,), _check_slope_type),
     "RELU": prepare_rule((0,), (0,), symmetric_int16(1)),
-    # The output is not looked at.
+    # Prepare does not request the output.
     "RELU6": prepare_rule((0,), ()),
-    # The input is asked for twice.
+    # Prepare requests the input twice.
     "TANH": prepare_rule((0, 0), (0,), same_output_type, symmetric_int16(1), _check_int16_scale),
 }
 
 
-INTEGER_BITS = 4  # of what LOGISTIC and TANH calculate with
-# The real numbers at which the table of int16 ends: 255 steps of 2^9 or 2^8, at 3 * 2^12 to the unit.
+INTEGER_BITS = 4  # of the fixed-point numbers in which LOGISTIC and TANH calculate
+# The real numbers at which the int16 table ends: 255 steps of 2^9 or 2^8, with 3 * 2^12 steps per unit.
 TABLE_END = {"LOGISTIC": 255 * 2**9 / (3 * 2**12), "TANH": 255 * 2**8 / (3 * 2**12)}
 RELUISH_SCALE = float32(3 / 32768)
-HARD_SWISH_BOUND, RELU6_BOUND = 3, 6  # the real numbers where HARD_SWISH and RELU6 begin to clamp
+HARD_SWISH_BOUND, RELU6_BOUND = 3, 6  # the real numbers beyond which HARD_SWISH and RELU6 clamp
 
 
 def _elementwise(call: Call) -> LoopCounts:
@@ -95,23 +95,23 @@ def _elementwise(call: Call) -> LoopCounts:
 
 
 def _sign_dependent(call: Call) -> LoopCounts:
-    """Numbers below zero take another branch."""
+    """Return the loops of a function that computes negative numbers in another branch."""
     return elementwise_loops(call, dtype_name(call), negative=negative_count(call))
 
 
 def _prelu(call: Call) -> LoopCounts:
-    """Integers always go through the broadcast; floats through four loops, whatever the shapes."""
+    """Return the loops of PRELU: integers are always broadcast; floats use four nested loops, whatever the shapes."""
     source, result = call.required_input(0), call.required_output()
     negative = negative_count(call)
     if source.dtype != DType.FLOAT32:
         return broadcast_loops(call, dtype_name(call), negative=negative)
     batch, height, width, channels = extend_shape(result.shape, 4)
-    turns = {"plane": batch * height, "row": batch * height * width}
-    return LoopCounts("float32", {**turns, "element": prod((batch, height, width, channels)), "negative": negative})
+    outer = {"plane": batch * height, "row": batch * height * width}
+    return LoopCounts("float32", {**outer, "element": prod((batch, height, width, channels)), "negative": negative})
 
 
 def _sigmoid(call: Call) -> LoopCounts:
-    """Integers beyond what their fixed-point numbers hold are saturated without calculation."""
+    """Return the loops of LOGISTIC and TANH; integers outside the fixed-point range are saturated, not calculated."""
     source = call.required_input(0)
     if source.dtype == DType.FLOAT32:
         return _elementwise(call)
@@ -124,16 +124,17 @@ def _sigmoid(call: Call) -> LoopCounts:
     )
 
 
-def _input_radius(own: float) -> int:
-    """CalculateInputRadius for the multiplier of a scale (quantization_util.cc)."""
-    _, left_shift = frexp(own * 2 ** (31 - INTEGER_BITS))
+def _input_radius(input_scale: float) -> int:
+    """Return CalculateInputRadius for the multiplier of a scale (quantization_util.cc)."""
+    _, left_shift = frexp(input_scale * 2 ** (31 - INTEGER_BITS))
     return int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
 
 
 def _hard_swish(call: Call) -> LoopCounts:
-    """int8 is shifted to the scale of the clamped factor: to the left, to the right or not at all.
+    """Return the loops of HARD_SWISH.
 
-    What a shift to the left saturates is done sooner: numbers beyond 3.
+    int8 is shifted to the scale of the clamped factor: to the left, to the right or not at all. Numbers beyond 3
+    saturate in a shift to the left, which takes fewer instructions.
     """
     source = call.required_input(0)
     if source.dtype != DType.INT8:
@@ -148,12 +149,12 @@ def _hard_swish(call: Call) -> LoopCounts:
 
 
 def _relu6(call: Call) -> LoopCounts:
-    """A quantized number above six needs no look at zero."""
+    """Return the loops of RELU6: a quantized number above six is not compared with zero."""
     source = call.required_input(0)
     if source.dtype not in DEVIATIONS:
         return _sign_dependent(call)
-    beyond = 1 - share_within(ratio(RELU6_BOUND, scale(source)), DEVIATIONS[source.dtype])
-    above = (source.element_count - negative_count(call)) * beyond
+    share_above = 1 - share_within(ratio(RELU6_BOUND, scale(source)), DEVIATIONS[source.dtype])
+    above = (source.element_count - negative_count(call)) * share_above
     return elementwise_loops(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
 
 

@@ -1,11 +1,12 @@
-"""Arithmetic on two or more operands: MACs, Prepare, loop counts and bounds.
+"""Arithmetic on two or more operands: Prepare and loop counts.
 
-The account of each rests on the file of TFLM of the same name (add_common.cc, cmsis_nn/add.cc, mul_common.cc...).
+Prepare follows TFLM's file of the same name as the operator (add_common.cc, cmsis_nn/add.cc, mul_common.cc...).
 
-Sources: add.cc, sub.cc, mul_common.cc, div.cc, maximum_minimum.cc, squared_difference.cc, floor_div.cc, floor_mod.cc,
-add_n.cc; of CMSIS-NN arm_elementwise_add_*.c, arm_elementwise_mul_*.c, and arm_maximum_s8.c and arm_minimum_s8.c, which
-broadcast on their own. FLOOR_DIV and FLOOR_MOD depend
-on the quotients: the mean counts.
+Sources of the loop counts: add.cc, sub.cc, mul_common.cc, div.cc, maximum_minimum.cc, squared_difference.cc,
+floor_div.cc, floor_mod.cc, add_n.cc; of CMSIS-NN arm_elementwise_add_*.c, arm_elementwise_mul_*.c, and arm_maximum_s8.c
+and arm_minimum_s8.c, which have a broadcast of their own. The instructions of FLOOR_DIV and FLOOR_MOD depend on the
+quotients: their
+mean is counted.
 """
 
 from __future__ import annotations
@@ -55,14 +56,17 @@ from edgetool.operators.loops import (
 )
 from edgetool.target.platform import Platform
 
-# Bits by which inputs are scaled up before they are added, by the type of the output.
+# The left shift of inputs before they are added, by the type of the output.
 LEFT_SHIFT = {DType.INT8: 20, DType.INT16: 15}
 ADD_N_DATA_BYTES = 40  # add_n.cc: ten 32-bit words of parameters, on every ABI
 CMSIS_ADD_TYPES = (DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8)
 
 
 def add_n(call: Call) -> Iterator[Request]:
-    """ADD_N keeps a pointer to each input in scratch, and its parameters, for int8 only, in the tail (add_n.cc)."""
+    """Yield the requests of ADD_N (add_n.cc).
+
+    It requests a pointer to each input in scratch and, for int8 only, persistent parameters.
+    """
     count = len(call.operator.inputs)
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
@@ -92,7 +96,10 @@ def _check_sum(call: Call) -> None:
 
 
 def _check_sum_scales(call: Call, first: float, second: float) -> None:
-    """Inputs are brought to twice the larger scale, and the sum from there to the output's (add_common.cc)."""
+    """Require scales from which multipliers can be made (add_common.cc).
+
+    Inputs are rescaled to twice the larger scale, and the sum from there to the output's scale.
+    """
     result = call.required_output()
     _check_input_scales(call, first, second)
     common = 2 * max(first, second)
@@ -109,7 +116,7 @@ def _check_input_scales(call: Call, first: float, second: float) -> None:
 
 
 def _check_int32_inputs(call: Call) -> None:
-    """An int32 output is no quantized one: neither are its inputs."""
+    """Require inputs without quantization if the output is int32, which cannot be quantized."""
     if call.required_output().dtype == DType.INT32 and any(is_quantized(call.required_input(i)) for i in (0, 1)):
         raise KernelRefusal(f"{call.operator.label} supports int32 inputs only without quantization")
 
@@ -121,7 +128,7 @@ def _check_int32_output(call: Call) -> None:
 
 
 def _check_cmsis_add(call: Call) -> None:
-    """What cmsis_nn/add.cc checks beyond the reference kernel."""
+    """Check the conditions of cmsis_nn/add.cc that the reference kernel does not have."""
     if not call.platform.cmsis_nn:
         return
     same_output_type(call)
@@ -143,7 +150,10 @@ def _check_quotient(call: Call) -> None:
 
 
 def _check_difference(call: Call) -> None:
-    """Zero points within the type's range, and scales from which multipliers can be made (squared_difference.cc)."""
+    """Require zero points in the type's range, and scales from which multipliers can be made.
+
+    Source: squared_difference.cc.
+    """
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     if first.dtype not in QUANTIZED_TYPES:
         return
@@ -174,58 +184,65 @@ CMSIS_RANK = 4
 
 
 def cmsis_broadcast_loops(first: Shape, second: Shape, result: Shape, platform: Platform) -> dict[str, int]:
-    """Rows of equal elements or of one element against a row; a row is as long as the shapes allow.
+    """Return the loops of CMSIS-NN's broadcast, over rows that are as long as the shapes allow.
 
-    Operands of the same shape are one row; otherwise the longest trailing part decides that is the same in both, or a
-    single element in one.
+    A row is combined with an equally long row or with a single element. Operands of the same shape are one row.
+    Otherwise the row is the longest trailing part of the shapes that is the same in both, or a single element in one of
+    them.
     """
-    one, other = extend_shape(first, CMSIS_RANK), extend_shape(second, CMSIS_RANK)
+    first_sizes, second_sizes = extend_shape(first, CMSIS_RANK), extend_shape(second, CMSIS_RANK)
     sizes = extend_shape(result, CMSIS_RANK)
-    turns = {"batch": 0, "height": 0, "width": 0}
-    if one == other:
-        return {**turns, **_row_loops("pair", 1, prod(one), platform)}
-    if 1 in (prod(one), prod(other)):
-        return {**turns, **_row_loops("scalar", 1, max(prod(one), prod(other)), platform)}
+    outer_loops = {"batch": 0, "height": 0, "width": 0}
+    if first_sizes == second_sizes:
+        return {**outer_loops, **_row_loops("pair", 1, prod(first_sizes), platform)}
+    if 1 in (prod(first_sizes), prod(second_sizes)):
+        return {**outer_loops, **_row_loops("scalar", 1, max(prod(first_sizes), prod(second_sizes)), platform)}
     rows = 1
-    for depth, name in enumerate(turns, start=1):
+    for depth, name in enumerate(outer_loops, start=1):
         rows *= sizes[depth - 1]
-        turns[name] = rows
-        ours, theirs = one[depth:], other[depth:]
-        if ours == theirs:
-            return {**turns, **_row_loops("pair", rows, prod(ours), platform)}
-        if 1 in (prod(ours), prod(theirs)):
+        outer_loops[name] = rows
+        first_row, second_row = first_sizes[depth:], second_sizes[depth:]
+        if first_row == second_row:
+            return {**outer_loops, **_row_loops("pair", rows, prod(first_row), platform)}
+        if 1 in (prod(first_row), prod(second_row)):
             break
-    return {**turns, **_row_loops("scalar", rows, max(prod(ours), prod(theirs)), platform)}
+    return {**outer_loops, **_row_loops("scalar", rows, max(prod(first_row), prod(second_row)), platform)}
 
 
 def _row_loops(kind: str, count: int, length: int, platform: Platform) -> dict[str, int]:
-    turns = -(-length // LANES) if platform.mve else length
-    return {f"{kind} row": count, f"{kind} element": count * turns}
+    iterations = -(-length // LANES) if platform.mve else length
+    return {f"{kind} row": count, f"{kind} element": count * iterations}
 
 
-VECTOR_ELEMENTS = 4  # elements of a turn of CMSIS-NN's loops on MVE, and of those for int8 with the DSP extension
+VECTOR_ELEMENTS = 4  # elements per iteration of CMSIS-NN's loops: on MVE, and for int8 with the DSP extension
 
 
 def negative_rounding_loops(
     call: Call, sums: Callable[[Distribution, Distribution], float] = lambda _first, _second: 0.0
 ) -> Loops:
-    """How often a negative number is rounded: of the operands that go on in the innermost loop, and of the results."""
+    """Return how often negative numbers are rounded.
+
+    Counted are the operands that are not repeated in the innermost loop, and the results.
+
+    Args:
+        sums: the expected share of negative results, from the distributions of both operands.
+    """
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     if first.dtype not in QUANTIZED_TYPES:
         return {}
     levels = broadcast_levels((first.shape, second.shape), result.shape)
     steps = levels[0].steps if levels else (1, 1)
-    spreads = value_distribution(call.graph, first), value_distribution(call.graph, second)
-    moving = sum(own.negative for own, step in zip(spreads, steps, strict=True) if step)
+    distributions = value_distribution(call.graph, first), value_distribution(call.graph, second)
+    negative_share = sum(distribution.negative for distribution, step in zip(distributions, steps, strict=True) if step)
     ending = "" if all(steps) else " beside one"
     return {
-        f"negative{ending}": round(result.element_count * moving),
-        f"negative result{ending}": round(result.element_count * sums(*spreads)),
+        f"negative{ending}": round(result.element_count * negative_share),
+        f"negative result{ending}": round(result.element_count * sums(*distributions)),
     }
 
 
 def _uses_cmsis_nn(call: Call) -> bool:
-    """Whether CMSIS-NN's loop runs: it has none for broadcast, nor for types that are not quantized."""
+    """Return whether CMSIS-NN's loop runs: it supports neither broadcast nor types that are not quantized."""
     same = equal_but_for_leading_ones(call.required_input(0).shape, call.required_input(1).shape)
     return call.platform.cmsis_nn and call.required_input(0).dtype in QUANTIZED_TYPES and same
 
@@ -241,7 +258,7 @@ def _vector_loops(dtype: DType, count: int, platform: Platform) -> dict[str, int
 
 
 def _vectorized(call: Call, **loops: int) -> LoopCounts:
-    """CMSIS-NN's sum or product."""
+    """Return the loops of CMSIS-NN's sum or product."""
     first, second = call.required_input(0), call.required_input(1)
     result = call.required_output()
     vectors = _vector_loops(first.dtype, result.element_count, call.platform)
@@ -261,17 +278,17 @@ def _sub(call: Call) -> LoopCounts:
 
 
 def _sum_loops(call: Call, loops: Loops) -> LoopCounts:
-    """Quantized operands of a sum are alike up to ones in front; others have to be alike in rank too."""
+    """Return the loops of a sum: leading ones do not cause a broadcast of quantized operands, but of all others."""
     run = similar_shape_loops if call.required_output().dtype in QUANTIZED_TYPES else same_shape_loops
     return run(call, dtype_name(call), **loops)
 
 
 def _mul(call: Call) -> LoopCounts:
-    """A product is negative where just one operand is."""
+    """Return the loops of MUL: a product is negative if exactly one operand is."""
     negative: Loops = {}
     if call.required_input(0).dtype in QUANTIZED_TYPES:
-        one, other = (value_distribution(call.graph, call.required_input(position)).negative for position in (0, 1))
-        negative = {"negative": round(call.required_output().element_count * (one + other - 2 * one * other))}
+        first, second = (value_distribution(call.graph, call.required_input(position)).negative for position in (0, 1))
+        negative = {"negative": round(call.required_output().element_count * (first + second - 2 * first * second))}
     return (
         _vectorized(call, **negative)
         if _uses_cmsis_nn(call)
@@ -296,7 +313,7 @@ def _min_max(call: Call) -> LoopCounts:
 
 
 def _floor_div(call: Call) -> LoopCounts:
-    """The divisors are searched for a zero before, and their number is worked out anew for each."""
+    """Return the loops of FLOOR_DIV: divisors are first searched for a zero, and their count is recomputed for each."""
     divisor = call.required_input(1)
     count = divisor.element_count
     return same_shape_loops(

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice: MACs, Prepare, loop counts and bounds.
+"""Comparisons, logic and selection: Prepare and loop counts.
 
 Sources: comparisons.cc, logical.cc, logical_common.cc, select.cc.
 """
@@ -41,13 +41,13 @@ from edgetool.operators.loops import (
 
 
 def _check_int8_scales(call: Call) -> None:
-    """Both scales become multipliers below one as they are; the type of the first input decides."""
+    """Require both scales to be below 1 if the first input is int8, because they are used as multipliers unchanged."""
     if call.required_input(0).dtype != DType.INT8:
         return
     for position in (0, 1):
-        own = scale(call.required_input(position))
-        if not is_below_one(own):
-            raise KernelRefusal(f"{call.operator.label} supports int8 only with scales between 0 and 1, not {own}")
+        value = scale(call.required_input(position))
+        if not is_below_one(value):
+            raise KernelRefusal(f"{call.operator.label} supports int8 only with scales between 0 and 1, not {value}")
 
 
 def _check_select(call: Call) -> None:
@@ -67,17 +67,22 @@ def _check_select(call: Call) -> None:
 
 
 def _check_broadcast(call: Call, shapes: list[tuple[int, ...]], result: tuple[int, ...]) -> None:
-    """The shapes broadcast to the result's: aligned at the last dimension, each is 1 or the one size of the others."""
-    made = []
+    """Require the shapes to broadcast to the shape of the result.
+
+    Shapes are aligned at the last dimension, where each size is 1 or the same as all other sizes.
+    """
+    reversed_shape = []
     for sizes in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
-        made.append(0 if min(sizes) == 0 else max(sizes))
-        if any(size not in (1, made[-1]) for size in sizes):
+        reversed_shape.append(0 if min(sizes) == 0 else max(sizes))
+        if any(size not in (1, reversed_shape[-1]) for size in sizes):
             raise KernelRefusal(f"{call.operator.label} cannot broadcast {', '.join(map(str, shapes))}")
-    if tuple(reversed(made)) != result:
-        raise KernelRefusal(f"{call.operator.label} produces {tuple(reversed(made))}, but the file specifies {result}")
+    if tuple(reversed(reversed_shape)) != result:
+        raise KernelRefusal(
+            f"{call.operator.label} produces {tuple(reversed(reversed_shape))}, but the file specifies {result}"
+        )
 
 
-# The output is not looked at.
+# Prepare does not request the output.
 _COMPARISON_RULE = prepare_rule((0, 1), (), _check_int8_scales)
 
 PREPARE: dict[str, PrepareRule] = {
@@ -95,7 +100,7 @@ PREPARE: dict[str, PrepareRule] = {
 
 
 def _comparison(call: Call) -> LoopCounts:
-    """int8 is brought to a common scale before."""
+    """Return the loops of a comparison; int8 is rescaled to a common scale first."""
     return same_shape_loops(call, dtype_name(call), **negative_rounding_loops(call))
 
 
@@ -108,7 +113,10 @@ def _logical_not(call: Call) -> LoopCounts:
 
 
 def _select(call: Call) -> LoopCounts:
-    """Without broadcast one loop. With it, a row under one condition is a copy, or a fill where its source is one."""
+    """Return the loops of SELECT_V2: one loop if nothing is broadcast.
+
+    Otherwise a row whose condition is a single element is copied, or filled if its source is a single element too.
+    """
     shapes = [call.required_input(position).shape for position in range(3)]
     result = call.required_output()
     path = result.dtype.name.lower()
@@ -126,7 +134,7 @@ def _row_loops(levels: Sequence[Level], dtype: DType) -> dict[str, int]:
     if condition:
         kind = "both" if all(sources) else "one" if any(sources) else "none"
         return {f"element of {kind}": rows * levels[0].iterations}
-    shares = (rows // 2, rows - rows // 2)  # each is chosen half the time
+    shares = (rows // 2, rows - rows // 2)  # each source is assumed to be chosen half the time
     return combined(
         *(_source_loops(levels[0].iterations, dtype, step, share) for step, share in zip(sources, shares, strict=True))
     )

@@ -1,10 +1,10 @@
-"""Control flow and resource variables: MACs, Prepare, loop counts and bounds.
+"""Control flow and resource variables: Prepare and loop counts.
 
 Sources of Prepare: if.cc, while.cc, call_once.cc, var_handle.cc, read_variable.cc, assign_variable.cc,
 micro_resource_variable.cc.
 
 Sources of the loop counts: if.cc, while.cc, call_once.cc, var_handle.cc, read_variable.cc, assign_variable.cc,
-kernel_util.cc, micro_interpreter_graph.cc. The rule of CALL_ONCE is that of every run but the first.
+kernel_util.cc, micro_interpreter_graph.cc. The rule of CALL_ONCE describes every run but the first.
 """
 
 from __future__ import annotations
@@ -39,24 +39,30 @@ def _subgraph(call: Call, option: str) -> Graph:
 
 
 def _check_branches(call: Call) -> None:
-    """The condition is one bool; the first branch takes and gives what the operator has. The second is not asked."""
+    """Require a single bool condition, and a first branch with the operator's numbers of inputs and outputs.
+
+    The kernel does not check the second branch.
+    """
     input_type(0, DType.BOOL)(call)
     elements = call.required_input(0).element_count
     require(call, elements == 1, f"requires one condition, not {elements}")
     then = _subgraph(call, "then_subgraph_index")
     _subgraph(call, "else_subgraph_index")
-    given, made = len(call.operator.inputs) - 1, len(call.operator.outputs)
-    for side, number, wanted in (("inputs", len(then.inputs), given), ("outputs", len(then.outputs), made)):
-        require(call, number == wanted, f"calls a subgraph with the wrong number of {side}: {number}, not {wanted}")
+    input_count, output_count = len(call.operator.inputs) - 1, len(call.operator.outputs)
+    for side, number, expected in (
+        ("inputs", len(then.inputs), input_count),
+        ("outputs", len(then.outputs), output_count),
+    ):
+        require(call, number == expected, f"calls a subgraph with the wrong number of {side}: {number}, not {expected}")
 
 
 def _prepare_while(call: Call) -> Iterable[Request]:
-    """The condition and the body take what the operator has, and the body gives as much."""
-    given, made = len(call.operator.inputs), len(call.operator.outputs)
+    """Require the condition and body to have the operator's number of inputs, and the body its number of outputs."""
+    input_count, output_count = len(call.operator.inputs), len(call.operator.outputs)
     condition, body = _subgraph(call, "cond_subgraph_index"), _subgraph(call, "body_subgraph_index")
-    numbers = {given, made, len(condition.inputs), len(body.inputs), len(body.outputs)}
-    require(call, len(numbers) == 1, "has a different number of inputs or outputs from its subgraphs")
-    # Not asked: the kernel reads the first output all the same.
+    counts = {input_count, output_count, len(condition.inputs), len(body.inputs), len(body.outputs)}
+    require(call, len(counts) == 1, "has a different number of inputs or outputs from its subgraphs")
+    # The kernel does not check this, but reads the first output.
     require(call, len(condition.outputs) > 0, "uses a condition subgraph that has no outputs")
     return ()
 
@@ -67,17 +73,19 @@ def _prepare_call_once(call: Call) -> Iterable[Request]:
 
 
 def _prepare_assign_variable(call: Call) -> Iterator[Request]:
-    """The variable's bytes, when no earlier operator of any subgraph assigned to it."""
+    """Request the variable's bytes if no earlier operator of any subgraph assigned to it."""
     input_type(0, DType.RESOURCE, DType.INT32)(call)
     handle, value = call.required_input(0), call.required_input(1)
     require(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
     yield from call.temporary_inputs(1)
     assignment = call.assignments[call.graph.index, call.operator.index]
     if assignment.variable is None:
-        return  # The handle is made in another subgraph: only Invoke knows the variable.
-    known = assignment.variable_count
+        return  # The handle is created in another subgraph, so only Invoke knows the variable.
+    variable_count = assignment.variable_count
     require(
-        call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable}, but there are only {known}"
+        call,
+        0 <= assignment.variable < variable_count,
+        f"assigns to variable {assignment.variable}, but there are only {variable_count}",
     )
     _check_variable_size(call, assignment, value)
     if assignment.first:
@@ -93,15 +101,20 @@ def _prepare_read_variable(call: Call) -> Iterator[Request]:
 
 
 def _check_variable_size(call: Call, assignment: Assignment, tensor: Tensor) -> None:
-    """Only builds for debugging ask; the others copy as much as the variable has, whatever the tensor's size."""
-    variable, found = assignment.size_bytes, arena_bytes(tensor)
+    """Require the tensor to have the variable's size.
+
+    Only debug builds check it; others copy the variable's size, whatever the tensor's size is.
+    """
+    variable_bytes, tensor_bytes = assignment.size_bytes, arena_bytes(tensor)
     require(
-        call, variable in (None, found), f"copies {variable} bytes between a variable and a tensor of {found} bytes"
+        call,
+        variable_bytes in (None, tensor_bytes),
+        f"copies {variable_bytes} bytes between a variable and a tensor of {tensor_bytes} bytes",
     )
 
 
 def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
-    """The resource variables by (container, shared name), as TFLM numbers them: the firmware makes room for each."""
+    """Return the resource variables by (container, shared name) in TFLM's order; the firmware has room for each."""
     variables = _Variables()
     for graph in model.subgraphs:
         for operator in graph.operators:
@@ -110,37 +123,39 @@ def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
 
 
 def assignments(model: Model) -> dict[tuple[int, int], Assignment]:
-    """What each ASSIGN_VARIABLE and READ_VARIABLE finds, by (subgraph, operator).
+    """Return the assignment of each ASSIGN_VARIABLE and READ_VARIABLE, by (subgraph, operator).
 
     Operators are prepared subgraph by subgraph.
     """
     variables = _Variables()
-    found: dict[tuple[int, int], Assignment] = {}
+    by_operator: dict[tuple[int, int], Assignment] = {}
     for graph in model.subgraphs:
         for operator in graph.operators:
             if operator.code in ("ASSIGN_VARIABLE", "READ_VARIABLE") and operator.inputs and operator.inputs[0] >= 0:
                 variable = variables.of(graph, graph.tensors[operator.inputs[0]])
                 first = operator.code == "ASSIGN_VARIABLE" and variable not in variables.sizes_bytes
-                found[graph.index, operator.index] = Assignment(variable, len(variables.names), first)
+                by_operator[graph.index, operator.index] = Assignment(variable, len(variables.names), first)
             variables.prepare(graph, operator)
     sizes_bytes = variables.sizes_bytes
     return {
-        place: replace(one, size_bytes=sizes_bytes.get(one.variable) if one.variable is not None else None)
-        for place, one in found.items()
+        place: replace(
+            assignment, size_bytes=sizes_bytes.get(assignment.variable) if assignment.variable is not None else None
+        )
+        for place, assignment in by_operator.items()
     }
 
 
 class _Variables:
-    """The resource variables as TFLM numbers them while it prepares operators, and those that have their bytes."""
+    """The resource variables that prepared operators have created, as TFLM numbers them, and their sizes in bytes."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str | None, str]] = []
         self.numbers: dict[tuple[str | None, str], int] = {}
         self.handles: dict[tuple[int, int], int] = {}
-        self.sizes_bytes: dict[int, int | None] = {}  # of those that have their bytes
+        self.sizes_bytes: dict[int, int | None] = {}  # only of assigned variables
 
     def of(self, graph: Graph, handle: Tensor) -> int | None:
-        """The variable that the tensor stands for; None when no operator has said so yet."""
+        """Return the number of the tensor's variable; None if no prepared operator has created the handle."""
         if handle.is_constant:
             return next(iter(int32_words(handle)), None)
         return self.handles.get((graph.index, handle.index))
@@ -158,14 +173,14 @@ class _Variables:
         key = (container, shared_name)
         if key not in self.numbers:
             self.numbers[key] = len(self.names)
-            # A handle without a container finds the first variable of that name in any.
+            # A handle without a container refers to the first variable with that name in any container.
             self.numbers.setdefault((None, shared_name), len(self.names))
             self.names.append(key)
         return self.numbers[key]
 
 
 def _variable_name(operator: Operator) -> tuple[str | None, str]:
-    """The container (None where the file has none) and the shared name of a VAR_HANDLE."""
+    """Return the container (None if the file contains none) and the shared name of a VAR_HANDLE."""
     fields = dict(operator.options.fields) if operator.options is not None else {}
     container, shared_name = fields.get("container"), fields.get("shared_name")
     return (container if isinstance(container, str) else None), (shared_name if isinstance(shared_name, str) else "")
@@ -176,18 +191,18 @@ PREPARE: dict[str, PrepareRule] = {
     "CALL_ONCE": _prepare_call_once,
     "IF": prepare_rule((0,), (), _check_branches),
     "READ_VARIABLE": _prepare_read_variable,
-    # Too many variables fail here; the firmware makes room for all.
+    # TFLM rejects too many variables here, but the firmware reserves room for all.
     "VAR_HANDLE": no_requests,
     "WHILE": _prepare_while,
 }
 
 
 def _tensor_copies(tensors: Sequence[Tensor | None]) -> Loops:
-    """Each tensor is copied once, from or to a subgraph."""
-    given = [tensor for tensor in tensors if tensor is not None]
+    """Return the loops that copy each tensor once to or from a subgraph."""
+    present = [tensor for tensor in tensors if tensor is not None]
     return combined(
-        {"tensor": len(given), "axis": sum(len(tensor.shape) for tensor in given)},
-        *(strided_memcpy_loops(arena_bytes(tensor), 1) for tensor in given),
+        {"tensor": len(present), "axis": sum(len(tensor.shape) for tensor in present)},
+        *(strided_memcpy_loops(arena_bytes(tensor), 1) for tensor in present),
     )
 
 
@@ -196,7 +211,7 @@ def _subgraph_loops(graph: Graph) -> Loops:
 
 
 def _if_loops(call: Call) -> LoopCounts:
-    """Of the branches, that with more operators."""
+    """Return the loops of IF with the branch that has more operators."""
     branches = [call.model.subgraphs[integer_option(call, f"{name}_subgraph_index")] for name in ("then", "else")]
     inputs = [call.input(position) for position in range(1, len(call.operator.inputs))]
     outputs = [call.output(position) for position in range(len(call.operator.outputs))]
@@ -205,23 +220,24 @@ def _if_loops(call: Call) -> LoopCounts:
 
 
 def _while_loops(call: Call) -> LoopCounts:
-    """Everything is handed to the condition, and to the outputs; each turn to the body, from it, and to the condition.
+    """Return the loops of WHILE; one iteration is counted if the file does not determine how many there are.
 
-    One turn is counted where the file does not tell how many there are.
+    All tensors are copied to the condition and to the outputs. Each iteration copies them to the body, from it, and to
+    the condition.
     """
     condition, body = (
         call.model.subgraphs[integer_option(call, f"{name}_subgraph_index")] for name in ("cond", "body")
     )
     count = iterations(call.model, call.graph, call.operator)
-    number = 1 if count is None else count
-    handed = _tensor_copies([call.output(position) for position in range(len(call.operator.outputs))])
+    iteration_count = 1 if count is None else count
+    copies = _tensor_copies([call.output(position) for position in range(len(call.operator.outputs))])
     return LoopCounts(
         "loop",
         combined(
-            {"turn": number},
-            repeated(2 + 3 * number, handed),
-            repeated(number + 1, _subgraph_loops(condition)),
-            repeated(number, _subgraph_loops(body)),
+            {"turn": iteration_count},
+            repeated(2 + 3 * iteration_count, copies),
+            repeated(iteration_count + 1, _subgraph_loops(condition)),
+            repeated(iteration_count, _subgraph_loops(body)),
         ),
     )
 
