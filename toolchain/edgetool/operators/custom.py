@@ -1,11 +1,11 @@
-"""Custom operators that TFLM itself brings, by custom code: MACs, Prepare, loop counts and bounds.
+"""Custom operators that TFLM itself includes, by custom code: Prepare, loop counts and bounds.
 
 Sources of Prepare: basic_classifier.cc, circular_buffer_common.cc, detection_postprocess.cc, decode.cc,
 decode_state_*.cc. Those of signal processing are in signal.py.
 
 Sources of the loop counts: basic_classifier.cc, circular_buffer.cc, detection_postprocess.cc, decode.cc,
-decode_state_*.cc. How many boxes overlap depends on the data: as many boxes as may be found are compared with all
-others.
+decode_state_*.cc. How many boxes overlap depends on the data: the maximum number of detections are compared with all
+other boxes.
 
 basic_classifier.cc is as of TFLM commit 0cc6f98: it is newer than the snapshots in targets/runtimes/.
 """
@@ -49,17 +49,17 @@ DECODE_STATES = {TABLE: ("table decoder", 9), HUFFMAN: ("Huffman decoder", 7), P
 DECODE_HEADER_BYTES = 16
 INT32_LIMIT = 2**31
 BOX_COORDINATES = IMAGE_RANK = 4
-DETECTIONS_PER_CLASS = 100  # of an operator that does not say (kNumDetectionsPerClass, detection_postprocess.cc)
+DETECTIONS_PER_CLASS = 100  # if an operator does not specify it (kNumDetectionsPerClass, detection_postprocess.cc)
 MAX_CODE_BITS = 7
 
 
-# The class scores, the classes to detect, and their thresholds; whether each is detected, and its score.
+# Inputs: the class scores, the classes to detect, and their thresholds. Outputs: whether each is detected, its score.
 SCORES, TARGETS, THRESHOLDS = range(3)
 DETECTED, TARGET_SCORES = range(2)
 
 
 def _check_targets(call: Call) -> None:
-    """One threshold, one flag and one score for each target (basic_classifier.cc, lines 63 to 66)."""
+    """Require one threshold, one flag and one score for each target (basic_classifier.cc, lines 63 to 66)."""
     targets, thresholds = call.required_input(TARGETS), call.required_input(THRESHOLDS)
     for tensor in (thresholds, call.required_output(DETECTED), call.required_output(TARGET_SCORES)):
         fits = tensor.shape == targets.shape
@@ -73,7 +73,7 @@ def _check_slice_shape(call: Call) -> None:
 
 
 def _prepare_detection_postprocess(call: Call) -> Iterator[Request]:
-    """The outputs are not looked at, and no condition is set on types."""
+    """Yield the requests of TFLite_Detection_PostProcess, which uses no outputs and checks no types."""
     operand_counts(3, 4)(call)
     boxes = call.required_input(0)
     yield from call.temporary_inputs(0, 1, 2)
@@ -104,17 +104,17 @@ def _prepare_decode(call: Call) -> Iterator[Request]:
         ancillary, result = call.required_input(2 * position + 1), call.required_output(position)
         yield from call.temporary_inputs(2 * position, 2 * position + 1)
         yield from call.temporary_outputs(position)
-        # Its axis and zero points are read after the persistent buffers are made, which must not lie over them.
+        # The axis and zero points are read after the persistent buffers are allocated, which must not overwrite them.
         yield temporary_buffer("quantization that is read later", 0, 1)
         constant_input(2 * position, "codes")(call)
         constant_input(2 * position + 1, "tables")(call)
         header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
-        kind, version, own_version, parameters = header[0], header[1], header[4], header[5]
+        kind, version, table_version, parameters = header[0], header[1], header[4], header[5]
         require(call, version == 1, f"supports version 1, not {version}")
         require(call, kind in DECODE_STATES, f"has no decoder for type {kind}")
         state, pointers = DECODE_STATES[kind]
         yield persistent(state, pointers * call.platform.abi.pointer_bytes)
-        require(call, own_version == 1, f"supports tables of version 1, not {own_version}")
+        require(call, table_version == 1, f"supports tables of version 1, not {table_version}")
         if kind == HUFFMAN:
             int8 = parameters & 1 != 0 or result.dtype == DType.INT8
             require(call, int8, "decodes only to int8 with 16-bit tables")
@@ -128,12 +128,12 @@ def _check_axis(call: Call, result: Tensor) -> None:
     if result.quantization is None or not is_quantized(result):
         return
     axis, last = result.quantization.axis, len(result.shape) - 1
-    known = axis == 0 or (axis == last and result.quantization.per_channel)
-    require(call, known, f"decodes only to tensors quantized along the first or last axis, not {axis}")
+    supported = axis == 0 or (axis == last and result.quantization.per_channel)
+    require(call, supported, f"decodes only to tensors quantized along the first or last axis, not {axis}")
 
 
 def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
-    """A copy of them when they differ from 0 along an axis."""
+    """Yield the request for a copy of the zero points if they differ from 0 along an axis."""
     if result.quantization is None or not is_quantized(result):
         return
     shifted = any(result.quantization.zero_points)
@@ -162,18 +162,18 @@ PREPARE: dict[str, PrepareRule] = {
 }
 
 
-# Elements of int8 that a table decoder makes at once, by the bits of an index.
+# int8 elements that a table decoder produces at once, by the bits of an index.
 BLOCK_ELEMENTS = {2: 16, 3: 32, 4: 16}
 TABLE_BITS = 0b111
 
 
 def _classifier_loops(call: Call) -> LoopCounts:
-    """One comparison for each target."""
+    """Return the loops of BasicClassifier: one comparison for each target."""
     return LoopCounts("int32", {"target": call.required_output(DETECTED).element_count})
 
 
 def _circular_buffer_loops(call: Call) -> LoopCounts:
-    """All slots but the first are moved to the front, and the new one is put behind them."""
+    """Return the loops of CIRCULAR_BUFFER: all slots but the first are moved forward, and the new one is appended."""
     result = call.required_output()
     slots, depth = result.shape[1], result.shape[2] * result.shape[3]
     size = (slots - 1) * depth
@@ -182,24 +182,27 @@ def _circular_buffer_loops(call: Call) -> LoopCounts:
 
 def _detection_loops(call: Call) -> LoopCounts:
     boxes, classes = call.required_input(0).shape[1], named_size(call, "num_classes")
-    found = min(named_size(call, "max_detections"), boxes)
-    regular = bool(named_size(call, "use_regular_nms"))
-    rounds = classes if regular else 1
+    detections = min(named_size(call, "max_detections"), boxes)
+    is_regular = bool(named_size(call, "use_regular_nms"))
+    rounds = classes if is_regular else 1
     return LoopCounts(
-        "regular" if regular else "fast",
+        "regular" if is_regular else "fast",
         {
             "box": boxes,
             "score": boxes * classes,
             "sorted box": rounds * boxes * max(boxes.bit_length() - 1, 1),
             "round": rounds,
-            "detection": rounds * found,
-            "compared boxes": rounds * sum(boxes - 1 - place for place in range(found)),
+            "detection": rounds * detections,
+            "compared boxes": rounds * sum(boxes - 1 - place for place in range(detections)),
         },
     )
 
 
 def _decode_loops(call: Call) -> LoopCounts:
-    """One loop over each output, of the decoder that its tables name. Huffman's was not counted."""
+    """Return the loops of TFLM_DECODE: one loop over each output, of the decoder that its tables select.
+
+    The instructions of Huffman decoding have not been counted.
+    """
     outputs = len(call.operator.outputs)
     parts = [_decoder_loops(call.required_input(2 * at + 1), call.required_output(at)) for at in range(outputs)]
     kinds = sorted({part.path for part in parts})
@@ -221,7 +224,7 @@ def _decoder_loops(ancillary: Tensor, result: Tensor) -> LoopCounts:
     if result.dtype != DType.INT8 or bits not in BLOCK_ELEMENTS or last:
         return LoopCounts(f"table of {bits} bits {name}", {"channel": scales, "element": elements})
     channel, step = elements // scales, BLOCK_ELEMENTS[bits]
-    # Blocks begin at multiples of their length, counted from the first channel on.
+    # Blocks begin at multiples of their length, counted from the first channel.
     heads = [min(-at * channel % step, channel) for at in range(scales)]
     blocks = sum((channel - head) // step for head in heads)
     return LoopCounts(
@@ -238,9 +241,10 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _classifier_bounds(call: Call) -> None:
-    """BasicClassifier: each target is a class. The kernel's first version (85be6df) reads beyond the scores otherwise.
+    """Require each target of BasicClassifier to be a class.
 
-    Later versions let Invoke fail (basic_classifier.cc, line 112).
+    The kernel's first version (85be6df) reads beyond the scores otherwise. Later versions let Invoke fail
+    (basic_classifier.cc, line 112).
     """
     classes, targets = call.required_input(SCORES).element_count, call.required_input(TARGETS)
     for target in integers(targets) if targets.is_constant else ():
@@ -248,7 +252,7 @@ def _classifier_bounds(call: Call) -> None:
 
 
 def _circular_buffer_bounds(call: Call) -> None:
-    """CIRCULAR_BUFFER moves all slots but one, of the dimensions 1 to 3."""
+    """Require 4 dimensions of CIRCULAR_BUFFER, which moves all slots but one, of the dimensions 1 to 3."""
     source, result = call.required_input(0).shape, call.required_output().shape
     require(
         call, len(source) == len(result) == IMAGE_RANK, f"requires 4 dimensions, not the shapes {source} and {result}"
@@ -257,43 +261,56 @@ def _circular_buffer_bounds(call: Call) -> None:
 
 
 def _detection_bounds(call: Call) -> None:
-    """TFLite_Detection_PostProcess: a quick or a regular choice of boxes, all as float32."""
+    """Require TFLite_Detection_PostProcess to have room for a fast or regular selection of boxes, all in float32."""
     boxes, scores, anchors = (call.required_input(position) for position in range(3))
-    number, options = boxes.shape[1], flex_options(call)
-    classes, most = named_size(call, "num_classes"), named_size(call, "max_detections")
-    require(call, classes > 0 and most > 0, f"does not support {classes} classes with {most} detections")
-    require(call, max(classes, most) * number * 4 < INT32_LIMIT, f"does not have room for {most} of {number} boxes")
-    require(call, anchors.element_count >= BOX_COORDINATES * number, f"requires {number} anchors of 4 numbers")
+    box_count, options = boxes.shape[1], flex_options(call)
+    classes, max_detections = named_size(call, "num_classes"), named_size(call, "max_detections")
+    require(
+        call, classes > 0 and max_detections > 0, f"does not support {classes} classes with {max_detections} detections"
+    )
+    require(
+        call,
+        max(classes, max_detections) * box_count * 4 < INT32_LIMIT,
+        f"does not have room for {max_detections} of {box_count} boxes",
+    )
+    require(call, anchors.element_count >= BOX_COORDINATES * box_count, f"requires {box_count} anchors of 4 numbers")
     for tensor in (boxes, scores, anchors, *(call.required_output(position) for position in range(4))):
         require(call, tensor.dtype == DType.FLOAT32, f"requires float32, not {tensor.dtype.name.lower()}")
-    written = most
+    written = max_detections
     if options.integer("use_regular_nms"):
-        chosen = min(number, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
-        room = most * number
+        candidates = min(box_count, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
+        max_boxes = max_detections * box_count
         require(
             call,
-            (0 if classes == 1 else most) + chosen <= room,
-            f"can merge at most {room} boxes from two classes",
+            (0 if classes == 1 else max_detections) + candidates <= max_boxes,
+            f"can merge at most {max_boxes} boxes from two classes",
         )
     else:
-        each = min(options.integer("max_classes_per_detection"), classes)
-        written = min(most, number) * each * each  # as the kernel counts them
+        classes_per_detection = min(options.integer("max_classes_per_detection"), classes)
+        written = (
+            min(max_detections, box_count) * classes_per_detection * classes_per_detection
+        )  # as the kernel counts them
     for position, width in enumerate((BOX_COORDINATES, 1, 1)):
-        held = call.required_output(position).element_count
+        capacity = call.required_output(position).element_count
         require(
-            call, written * width <= held, f"writes {written * width} elements to output {position}, which has {held}"
+            call,
+            written * width <= capacity,
+            f"writes {written * width} elements to output {position}, which has {capacity}",
         )
     require(call, call.required_output(3).element_count > 0, "does not support an empty output 3")
 
 
 def _decode_bounds(call: Call) -> None:
-    """TFLM_DECODE: codes for all elements, and tables with what they stand for. Of Huffman's codes nothing is known."""
+    """Require codes for all elements, and tables with all values of TFLM_DECODE.
+
+    Huffman codes are not checked.
+    """
     for position in range(len(call.operator.outputs)):
         codes, tables = call.required_input(2 * position), call.required_input(2 * position + 1)
         result = call.required_output(position)
         header = (tables.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
-        held, element_bytes = len(codes.data or b"") * 8, max(result.dtype.bits // 8, 1)
-        room = (len(tables.data or b"") - DECODE_HEADER_BYTES) // element_bytes
+        code_bits, element_bytes = len(codes.data or b"") * 8, max(result.dtype.bits // 8, 1)
+        capacity = (len(tables.data or b"") - DECODE_HEADER_BYTES) // element_bytes
         if header[0] == TABLE:
             bits, stride = header[5] & 7, header[6]
             require(call, 0 < bits <= MAX_CODE_BITS, f"does not support codes of {bits} bits")
@@ -305,8 +322,8 @@ def _decode_bounds(call: Call) -> None:
             values = sum(byte.bit_count() for byte in codes.data or b"")
         else:
             continue
-        require(call, needed <= held, f"requires {needed} bits of codes, not {held}")
-        require(call, values <= room, f"requires a table of {values} values, not {room}")
+        require(call, needed <= code_bits, f"requires {needed} bits of codes, not {code_bits}")
+        require(call, values <= capacity, f"requires a table of {values} values, not {capacity}")
 
 
 BOUNDS: dict[str, Condition] = {

@@ -1,4 +1,4 @@
-"""Matrix products: MACs, Prepare, loop counts and bounds.
+"""Matrix products: MACs, Prepare, loop counts and constant passes.
 
 Sources of Prepare: fully_connected.cc, fully_connected_common.cc, batch_matmul.cc, batch_matmul_common.cc, their
 counterparts in cmsis_nn/, and kernel_util.cc.
@@ -54,14 +54,14 @@ from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, product_loops, repeated
 from edgetool.target.platform import Platform
 
-# Weights that each type of input takes; the reference kernel lets inputs of other types pass to the next check.
+# The weight types of each input type; the reference kernel passes inputs of other types on to the next check.
 WEIGHT_TYPES = {
     DType.FLOAT32: (DType.FLOAT32,),
     DType.INT8: (DType.INT8, DType.INT4),
     DType.INT16: (DType.INT8,),
 }
 PRODUCT_TYPES = (DType.FLOAT32, DType.INT8, DType.INT16)
-RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # of BATCH_MATMUL's operands
+RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # minimum and maximum of BATCH_MATMUL's operands
 
 
 def _prepare_fully_connected(call: Call) -> Iterator[Request]:
@@ -69,9 +69,9 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0, 1, 2)
     yield from call.temporary_outputs(0)
     same_output_type(call)
-    taken = weights.dtype in WEIGHT_TYPES.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
+    supported = weights.dtype in WEIGHT_TYPES.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
     names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
-    require(call, taken, f"does not support {names}")
+    require(call, supported, f"does not support {names}")
     if weights.dtype == DType.INT4 and not call.platform.cmsis_nn:
         yield scratch("weights unpacked from int4", weights.element_count)
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
@@ -83,13 +83,14 @@ def _prepare_fully_connected(call: Call) -> Iterator[Request]:
 
 
 def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, result: Tensor) -> Iterator[Request]:
-    """An output of more than two dimensions runs as a 1x1 convolution, where the depth is a multiple of 4.
+    """Yield the requests that only the CMSIS-NN kernel makes.
 
-    Sums over constant weights are made once and kept, in builds optimized for speed (the default).
+    An output of more than two dimensions is computed as a 1x1 convolution if the depth is a multiple of 4. Sums over
+    constant weights are computed once and kept, in builds optimized for speed (the default).
     """
     per_channel = source.dtype != DType.FLOAT32 and is_per_channel(weights)
-    taken = not per_channel or source.dtype == DType.INT8
-    require(call, taken, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
+    supported = not per_channel or source.dtype == DType.INT8
+    require(call, supported, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
     symmetric_int16(1)(call)
     if source.dtype != DType.INT8 or weights.dtype == DType.INT4:
         return
@@ -120,7 +121,7 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
         yield parameters
     if call.option("adj_x", False):
         yield from _transpose_requests(call, "left", left)
-    # A right operand that the model gives transposed lies as the kernel wants it.
+    # A right operand that is already transposed in the model has the layout that the kernel requires.
     if not call.option("adj_y", False):
         yield from _transpose_requests(call, "right", right)
     require(call, len(shape) <= len(result.shape), f"cannot produce an output with {len(result.shape)} dimensions")
@@ -139,14 +140,17 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
 
 
 def _transpose_requests(call: Call, side: str, tensor: Tensor) -> Iterator[Request]:
-    """A whole copy, constant or not."""
+    """Yield the requests for a transposed copy of the whole operand, whether it is constant or not."""
     yield persistent(f"tensor of the transposed {side} operand", call.platform.size_of("TfLiteEvalTensor"))
     yield persistent(f"dimensions of the transposed {side} operand", INT32_BYTES * (1 + len(tensor.shape)))
     yield persistent(f"transposed {side} operand", tensor.size_bytes)
 
 
 def _product_shape(call: Call, left: Tensor, right: Tensor) -> tuple[int, ...]:
-    """The output's shape: batch dimensions broadcast, then rows and columns. Raises KernelRefusal where they differ."""
+    """Return the output's shape: broadcast batch dimensions, then rows and columns.
+
+    Raises KernelRefusal if the operands' shapes do not match.
+    """
     rank = max(len(left.shape), len(right.shape))
     first, second = ((1,) * (rank - len(tensor.shape)) + tensor.shape for tensor in (left, right))
     rows, depth = first[:-3:-1] if call.option("adj_x", False) else first[-2:]
@@ -168,7 +172,7 @@ LANES = 16
 
 
 def is_pointwise(call: Call) -> bool:
-    """Whether CMSIS-NN runs the dense layer as a 1x1 convolution (fully_connected.cc)."""
+    """Return whether CMSIS-NN runs the dense layer as a 1x1 convolution (fully_connected.cc)."""
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     return source.dtype == weights.dtype == DType.INT8 and len(result.shape) > 2 and weights.shape[-1] % 4 == 0
 
@@ -204,7 +208,7 @@ def _cmsis_fully_connected_loops(call: Call, rows: int, units: int, depth: int) 
         )
     per_channel = _per_channel(source, weights)
     if is_pointwise(call):
-        # The multipliers are written out for each channel first.
+        # The multipliers are first copied for each channel.
         written = {"unit": 0 if per_channel else units}
         return LoopCounts(
             "int8 1x1", combined(written, product_s8(rows, units, depth, platform), biased_tiles(call, rows, units))
@@ -226,15 +230,18 @@ def _per_channel(source: Tensor, weights: Tensor) -> bool:
 
 
 def _weight_sum_loops(units: int, depth: int, platform: Platform) -> Loops:
-    """The sum of each row of weights (arm_vector_sum_s8 with MVE)."""
+    """Return the loops that sum each row of weights (arm_vector_sum_s8 with MVE)."""
     inner = {"by 16": -(-depth // LANES)}
     return prefixed("sum of", grouped_units(units, ROWS_SUMMED_AT_ONCE, inner)) if platform.mve else {}
 
 
 def _batch_matmul_loops(call: Call) -> LoopCounts:
-    """Operands lie as the kernel wants them, or are turned first: a constant right one in the first run only."""
+    """Return the loops of BATCH_MATMUL.
+
+    An operand without the required layout is transposed first; a constant right operand in the first run only.
+    """
     left, right, result = call.required_input(0), call.required_input(1), call.required_output()
-    turned = combined(
+    transposes = combined(
         _transpose_loops("left", left) if call.option("adj_x", False) else {},
         {} if call.option("adj_y", False) or right.is_constant else _transpose_loops("right", right),
     )
@@ -243,23 +250,23 @@ def _batch_matmul_loops(call: Call) -> LoopCounts:
     batches = prod(result.shape[:-2])
     dtype = left.dtype.name.lower()
     if len(left.shape) > 2 < len(right.shape) and right.shape[-3] == 1:
-        # One right operand for several left ones: their rows follow each other.
+        # One right operand serves several left ones, whose rows are contiguous.
         rows, batches = rows * result.shape[-3], batches // result.shape[-3]
-        turned = combined(turned, {"flattened": 1})
+        transposes = combined(transposes, {"flattened": 1})
     if not call.platform.cmsis_nn or left.dtype == DType.FLOAT32:
         outputs = batches * rows * columns
         loops = {"batch": batches, "row": batches * rows, "output": outputs, "product": outputs * depth}
-        return LoopCounts(f"reference {dtype}", combined(turned, loops))
+        return LoopCounts(f"reference {dtype}", combined(transposes, loops))
     product = vector_product_s8 if left.dtype == DType.INT8 else _vector_product_s16_s16
     sums = _weight_sum_loops(columns, depth, call.platform) if left.dtype == DType.INT8 else {}
     row = {"row": 1, **product(columns, depth, call.platform)}
     loops = repeated(batches, combined({"batch": 1}, sums, repeated(rows, row)))
     asymmetric = left.dtype == DType.INT8 and zero_point(right) != 0
-    return LoopCounts(f"{dtype} asymmetric" if asymmetric else dtype, combined(turned, loops))
+    return LoopCounts(f"{dtype} asymmetric" if asymmetric else dtype, combined(transposes, loops))
 
 
 def _transpose_loops(side: str, tensor: Tensor) -> Loops:
-    """The last two dimensions exchanged (transpose.h): one call for each row that it makes."""
+    """Return the loops that exchange the last two dimensions (transpose.h), with one call per resulting row."""
     matrices = prod(tensor.shape[:-2])
     return {
         f"turned {side}": 1,
@@ -284,13 +291,13 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _fully_connected_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x depth. Filters are [out, depth]."""
+    """Return outputs x depth. Filters are [out, depth]."""
     shapes = input_shapes(operator, graph, 1)
     return output_elements(operator, graph) * (shapes[0][-1] if shapes[0] else 1) if shapes else 0
 
 
 def _batch_matmul_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x the contracted dimension of the left operand."""
+    """Return outputs x the contracted dimension of the left operand."""
     shapes = input_shapes(operator, graph, 0)
     if not shapes or len(shapes[0]) < 2:
         return 0
@@ -302,7 +309,7 @@ MACS: dict[str, MacRule] = {"BATCH_MATMUL": _batch_matmul_macs, "FULLY_CONNECTED
 
 
 def _fully_connected_passes(call: Call) -> int:
-    """Once for each row of the input, unless it runs as a convolution."""
+    """Return one pass per row of the input, unless the layer runs as a convolution."""
     source, weights, output = call.input(0), call.input(1), call.output()
     if source is None or weights is None or output is None or not weights.shape or not all(output.shape[-1:]):
         return 1

@@ -1,11 +1,12 @@
-"""Functions and conversions of single elements: MACs, Prepare, loop counts and bounds.
+"""Functions and conversions of single elements: Prepare and loop counts.
 
 Sources of Prepare: elementwise.cc, exp.cc, ceil.cc, round.cc, zeros_like.cc, quantize_common.cc, dequantize_common.cc,
 cast.cc; neg.cc and floor.cc have no Prepare. The type check of elementwise.cc tests a conversion to a function pointer
-and so lets every type pass; Invoke refuses it.
+and so accepts every type; Invoke rejects unsupported ones.
 
 Sources of the loop counts: elementwise.cc, exp.cc, ceil.cc, floor.cc, round.cc, neg.cc, quantize_common.cc,
-dequantize.cc and cast.cc. What the C library's functions of floats take depends on the number: the mean counts.
+dequantize.cc and cast.cc. The instructions of the C library's float functions depend on the number: their mean is
+counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from edgetool.operators.loops import (
 
 
 def _check_quantized(call: Call) -> None:
-    """int8 is quantized, on both sides; int16 only when its input is."""
+    """Require quantization of input and output if the input is int8, or int16 with quantization."""
     source, result = call.required_input(0), call.required_output()
     needed = source.dtype == DType.INT8 or (source.dtype == DType.INT16 and is_quantized(source))
     if not needed:
@@ -93,7 +94,7 @@ def _function_loops(call: Call) -> LoopCounts:
 
 
 def _abs_loops(call: Call) -> LoopCounts:
-    """Quantized numbers are multiplied where the scales differ."""
+    """Return the loops of ABS; quantized numbers are multiplied if the scales differ."""
     source = call.required_input(0)
     if not is_quantized(source) or source.dtype == DType.FLOAT32:
         return elementwise_loops(call, dtype_name(call))
@@ -105,7 +106,7 @@ FUNCTIONS = ("CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIN
 
 
 def _zeros_like_loops(call: Call) -> LoopCounts:
-    """One memset."""
+    """Return the loops of ZEROS_LIKE, which is one memset."""
     result = call.required_output()
     return LoopCounts("fill", combined(dimension_loops(len(result.shape)), memset_loops(result.size_bytes)))
 
@@ -117,7 +118,7 @@ LOOPS: dict[str, LoopRule] = {
 }
 
 
-# Between these, of one scale, only the sign's bit changes.
+# The differences of zero points for which types of the same scale differ only in the sign bit.
 SIGN_CHANGES = {(DType.INT8, DType.UINT8): -128, (DType.UINT8, DType.INT8): 128}
 
 

@@ -1,4 +1,4 @@
-"""Operators that join, split and rearrange tensors: MACs, Prepare, loop counts and bounds.
+"""Operators that join, split and rearrange tensors: Prepare, loop counts and bounds.
 
 Sources of Prepare: concatenation.cc, split.cc, split_v.cc, transpose_common.cc, reverse.cc, space_to_depth.cc,
 depth_to_space.cc, space_to_batch_nd.cc, batch_to_space_nd.cc, resize_bilinear.cc, resize_nearest_neighbor.cc.
@@ -64,7 +64,7 @@ IMAGE_RANK = 4
 
 
 def _prepare_concatenation(call: Call) -> Iterator[Request]:
-    """The first input is looked at twice."""
+    """Yield the requests of CONCATENATION, which requests the first input twice."""
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
@@ -93,7 +93,7 @@ def _prepare_concatenation(call: Call) -> Iterator[Request]:
 def _check_permutation(call: Call) -> None:
     rank, permutation = len(call.required_input(0).shape), call.required_input(1)
     require(call, permutation.shape == (rank,), f"requires {rank} axes for {rank} dimensions, not {permutation.shape}")
-    # The type is not checked: an int64 list is read as twice as many words.
+    # The kernel does not check the type: it reads an int64 list as twice as many words.
     for axis in int32_words(permutation)[:rank]:
         require(call, 0 <= axis < rank, f"supports axes from 0 to {rank - 1}, not {axis}")
 
@@ -157,7 +157,7 @@ PREPARE: dict[str, PrepareRule] = {
     ),
     "SPACE_TO_BATCH_ND": _BATCH_RULE,
     "SPACE_TO_DEPTH": _prepare_space_to_depth,
-    # The outputs and the tensor that is split are not looked at.
+    # Prepare requests neither the outputs nor the tensor that is split.
     "SPLIT": prepare_rule((0,), (), constant_input(0, "axis")),
     "SPLIT_V": prepare_rule((2,), (), constant_input(2, "axis")),
     "TRANSPOSE": prepare_rule(
@@ -167,7 +167,7 @@ PREPARE: dict[str, PrepareRule] = {
 }
 
 
-LANES = 8  # of the vectors in which CMSIS-NN transposes bytes
+LANES = 8  # elements per vector when CMSIS-NN transposes bytes
 
 
 def _type_name(tensor: Tensor) -> str:
@@ -184,12 +184,12 @@ def _constants(call: Call, position: int) -> tuple[int, ...]:
 
 
 def _concatenation_loops(call: Call) -> LoopCounts:
-    """Along the axis, one piece of each input after the other."""
+    """Return the loops of CONCATENATION, which copies one part of each input in turn, along the axis."""
     output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
     axis = integer_option(call, "axis") % len(result.shape)
     outer = prod(result.shape[:axis])
-    whole, start = prod(result.shape[axis:]) * _element_bytes(result), 0
+    stride, start = prod(result.shape[axis:]) * _element_bytes(result), 0
     inputs, rank = len(call.operator.inputs), len(result.shape)
     parts: list[Loops] = [
         dimension_loops(rank),
@@ -198,14 +198,20 @@ def _concatenation_loops(call: Call) -> LoopCounts:
     ]
     for position in range(inputs):
         size = prod(call.required_input(position).shape[axis:]) * _element_bytes(result)
-        parts.append(strided_memcpy_loops(size, outer, (start, whole), (0, size)))
+        parts.append(strided_memcpy_loops(size, outer, (start, stride), (0, size)))
         start += size
     return LoopCounts(_type_name(result), combined(*parts))
 
 
-def _part_loops(call: Call, axis: int, tensor: Tensor, pieces: int) -> LoopCounts:
+def _part_loops(call: Call, axis: int, tensor: Tensor, part_count: int) -> LoopCounts:
     outer = prod(tensor.shape[:axis])
-    loops = {"axis": len(tensor.shape), "outer axis": axis, "tensor": pieces, "turn": outer, "piece": outer * pieces}
+    loops = {
+        "axis": len(tensor.shape),
+        "outer axis": axis,
+        "tensor": part_count,
+        "turn": outer,
+        "piece": outer * part_count,
+    }
     return LoopCounts(_type_name(tensor), loops | {"element": tensor.element_count})
 
 
@@ -235,15 +241,15 @@ def _transpose(call: Call) -> LoopCounts:
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
         return _cmsis_transpose(call, source)
-    # One call of a function per step of each axis but the last.
+    # The kernel calls a function for each step of every axis but the last.
     rank = len(result.shape)
-    calls = sum(prod(result.shape[:axis]) for axis in range(1, rank))
-    loops = {"step": calls, "row": prod(result.shape[:-1]), "element": result.element_count}
+    call_count = sum(prod(result.shape[:axis]) for axis in range(1, rank))
+    loops = {"step": call_count, "row": prod(result.shape[:-1]), "element": result.element_count}
     return LoopCounts(_type_name(source), {**dimension_loops(rank), **loops})
 
 
 def _cmsis_transpose(call: Call, source: Tensor) -> LoopCounts:
-    """Matrices, and with vectors the two last axes, have a code of their own."""
+    """Return the loops of CMSIS-NN, which has separate code for matrices and, with MVE, for the last two axes."""
     shape, rank = source.shape, len(source.shape)
     if rank == 1:
         return LoopCounts("int8 CMSIS-NN vector", strided_memcpy_loops(source.size_bytes, 1))
@@ -259,7 +265,10 @@ def _cmsis_transpose(call: Call, source: Tensor) -> LoopCounts:
 
 
 def _reverse(call: Call) -> LoopCounts:
-    """Elements from behind, or where axes lie behind the reversed ones, pieces."""
+    """Return the loops of REVERSE_V2.
+
+    Elements are copied in reverse order; if axes follow the reversed ones, contiguous parts are copied instead.
+    """
     input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     rank = len(source.shape)
@@ -271,23 +280,23 @@ def _reverse(call: Call) -> LoopCounts:
     loops = {**dimension_loops(rank), "reversed axis": len(axes), "row": outer}
     if inner == 1:
         return LoopCounts(_type_name(source), loops | {"element": source.element_count})
-    places = []
+    axis_offsets = []
     for axis in range(axes[-1] + 1):
         stride = prod(source.shape[axis + 1 :]) * _element_bytes(source)
-        found = [turn * stride for turn in range(source.shape[axis])]
-        places.append(list(zip(reversed(found) if axis in axes else found, found, strict=True)))
-    return LoopCounts("pieces", combined(loops, memcpy_loops(inner * _element_bytes(source), *places)))
+        offsets = [position * stride for position in range(source.shape[axis])]
+        axis_offsets.append(list(zip(reversed(offsets) if axis in axes else offsets, offsets, strict=True)))
+    return LoopCounts("pieces", combined(loops, memcpy_loops(inner * _element_bytes(source), *axis_offsets)))
 
 
 def _check_images(call: Call) -> None:
-    """Raises KernelRefusal for other tensors, of which the kernel would read on behind."""
+    """Require non-empty images. Raises KernelRefusal for other tensors, beyond which the kernel would read."""
     input_rank(0, 4)(call)
     output_rank(0, 4)(call)
     require(call, 0 not in call.required_output().shape, "cannot produce an empty image")
 
 
 def _coordinate_mode(call: Call) -> str:
-    """Which points of the pixels are laid over each other: a code of its own each."""
+    """Return which points of input and output pixels are aligned; the kernel has separate code for each mode."""
     if call.option("align_corners"):
         return "corners"
     return "centers" if call.option("half_pixel_centers") else "edges"
@@ -308,7 +317,7 @@ def _resize_bilinear(call: Call) -> LoopCounts:
             "row": rows,
             "pixel": rows * width,
             "element": rows * width * channels,
-            # Without a floating-point unit, products with 0 are made sooner.
+            # Without a floating-point unit, products with 0 take fewer instructions.
             "element between rows": batches * down * width * channels,
             "element between columns": rows * across * channels,
             "element between both": batches * down * across * channels,
@@ -316,11 +325,11 @@ def _resize_bilinear(call: Call) -> LoopCounts:
     )
 
 
-def _interpolated_points(call: Call, size: int, made: int) -> int:
-    """Along a side, the points that lie on no row or column of the input."""
-    scale, centers = _scale(call, size, made), bool(call.option("half_pixel_centers"))
+def _interpolated_points(call: Call, size: int, output_size: int) -> int:
+    """Return how many points along a side are not on a row or column of the input."""
+    scale, centers = _scale(call, size, output_size), bool(call.option("half_pixel_centers"))
     shift = 0.5 if centers else 0.0
-    return sum(not float32(float32((at + shift) * scale) - shift).is_integer() for at in range(made))
+    return sum(not float32(float32((position + shift) * scale) - shift).is_integer() for position in range(output_size))
 
 
 def _resize_nearest(call: Call) -> LoopCounts:
@@ -342,7 +351,7 @@ def _resize_nearest(call: Call) -> LoopCounts:
 
 
 def _nearest_offsets(call: Call, size: int) -> tuple[Offsets, Offsets, Offsets]:
-    """The offsets of the pixels of the output, and of the nearest pixel of the input: images, rows, columns."""
+    """Return the offsets of the output's pixels and of the nearest input pixels, for images, rows and columns."""
     (batches, height, width, _), (_, high, wide, _) = call.required_input(0).shape, call.required_output().shape
     return (
         [(at * high * wide * size, at * height * width * size) for at in range(batches)],
@@ -351,25 +360,27 @@ def _nearest_offsets(call: Call, size: int) -> tuple[Offsets, Offsets, Offsets]:
     )
 
 
-def _scale(call: Call, size: int, made: int) -> float:
-    return float32((size - 1) / (made - 1) if call.option("align_corners") and made > 1 else size / made)
+def _scale(call: Call, size: int, output_size: int) -> float:
+    return float32(
+        (size - 1) / (output_size - 1) if call.option("align_corners") and output_size > 1 else size / output_size
+    )
 
 
 def _significant_bits(number: float) -> int:
-    """The binary digits of a number from the first that is set to the last."""
+    """Return the number of binary digits of a number from the first to the last that is set."""
     top, _ = number.as_integer_ratio()
     return (top // (top & -top)).bit_length() if top else 0
 
 
-def _nearest_indices(call: Call, size: int, made: int) -> list[int]:
-    scale = _scale(call, size, made)
+def _nearest_indices(call: Call, size: int, output_size: int) -> list[int]:
+    scale = _scale(call, size, output_size)
     offset = 0.5 if call.option("half_pixel_centers") else 0.0
     rounding = 0.5 if call.option("align_corners") else 0.0
-    return [min(floor((position + offset) * scale + rounding), size - 1) for position in range(made)]
+    return [min(floor((position + offset) * scale + rounding), size - 1) for position in range(output_size)]
 
 
 def _depth_block_loops(call: Call) -> LoopCounts:
-    """The side that has height and width is walked through: the larger one."""
+    """Return the loops over the larger of the two images, which is the one that the kernel iterates over."""
     _check_images(call)
     source, result = call.required_input(0), call.required_output()
     wide = max(source.shape, result.shape, key=lambda shape: shape[1] * shape[2])
@@ -377,78 +388,91 @@ def _depth_block_loops(call: Call) -> LoopCounts:
 
 
 def _image_shape(tensor: Tensor) -> tuple[int, int, int, int]:
-    """Batches, height, width and channels; a tensor of three dimensions has no width."""
+    """Return batches, height, width and channels; the width is 1 if the tensor has only three dimensions."""
     batches, height, *width, channels = tensor.shape
     return batches, height, width[0] if width else 1, channels
 
 
 def _block_parameters(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The block's height and width, and what lies above and left of the image."""
-    block, around = _constants(call, 1), _constants(call, 2)
-    wide = len(call.required_input(0).shape) == 4
-    known = len(block) >= 1 + wide and len(around) >= 2 + 2 * wide and 0 not in block
-    require(call, known, "requires constant blocks and paddings")
+    """Return the block's height and width, and the padding above and to the left of the image."""
+    block, paddings = _constants(call, 1), _constants(call, 2)
+    has_width = len(call.required_input(0).shape) == 4
+    usable = len(block) >= 1 + has_width and len(paddings) >= 2 + 2 * has_width and 0 not in block
+    require(call, usable, "requires constant blocks and paddings")
     require(
         call,
         0 not in (call.required_input(0).shape[0], call.required_output().shape[0]),
         "does not support an empty batch",
     )
-    return (block[0], block[1] if wide else 1), (around[0], around[2] if wide else 0)
+    return (block[0], block[1] if has_width else 1), (paddings[0], paddings[2] if has_width else 0)
 
 
-def _inside_positions(size: int, made: int, block: int, shift: int, before: int) -> list[tuple[int, int]]:
-    """Along one side, the places of a part of the batch that come from the image, each with its place there."""
-    places = ((at, at * block + shift - before) for at in range(made))
-    return [(at, place) for at, place in places if 0 <= place < size]
+def _inside_positions(size: int, part_size: int, block: int, shift: int, before: int) -> list[tuple[int, int]]:
+    """Return the positions of one batch part, along one side, whose values come from the image.
+
+    Each is a pair of the position in the part and the position in the image.
+    """
+    places = ((position, position * block + shift - before) for position in range(part_size))
+    return [(position, place) for position, place in places if 0 <= place < size]
 
 
 def _space_to_batch(call: Call) -> LoopCounts:
-    """Each pixel of the output is copied, or filled where it lies outside."""
+    """Return the loops of SPACE_TO_BATCH_ND: each output pixel is copied, or filled if it is outside the image."""
     source, result = call.required_input(0), call.required_output()
-    (batches, height, width, channels), (made, high, wide, _) = _image_shape(source), _image_shape(result)
+    (batches, height, width, channels), (out_batches, out_height, out_width, _) = (
+        _image_shape(source),
+        _image_shape(result),
+    )
     (down, across), (above, left) = _block_parameters(call)
-    check_steps(made * (high + wide))
+    check_steps(out_batches * (out_height + out_width))
     size = channels * _element_bytes(source)
-    parts: list[Loops] = [{"image": made, "row": made * high, "pixel": made * high * wide}]
-    for out in range(made):
+    parts: list[Loops] = [
+        {"image": out_batches, "row": out_batches * out_height, "pixel": out_batches * out_height * out_width}
+    ]
+    for out in range(out_batches):
         shift, batch = divmod(out, batches)
-        rows = _inside_positions(height, high, down, shift // across, above)
-        columns = _inside_positions(width, wide, across, shift % across, left)
+        rows = _inside_positions(height, out_height, down, shift // across, above)
+        columns = _inside_positions(width, out_width, across, shift % across, left)
         parts.append(
             memcpy_loops(
                 size,
-                [(out * high * wide * size, batch * height * width * size)],
-                [(at * wide * size, row * width * size) for at, row in rows],
+                [(out * out_height * out_width * size, batch * height * width * size)],
+                [(at * out_width * size, row * width * size) for at, row in rows],
                 [(at * size, column * size) for at, column in columns],
             )
         )
-        outside = Counter(dict(alignment_period(high * wide)))
-        lines, places = (Counter(at * step % WORD for at, _ in side) for side, step in ((rows, wide), (columns, 1)))
+        outside = Counter(dict(alignment_period(out_height * out_width)))
+        lines, places = (
+            Counter(at * step % WORD for at, _ in side) for side, step in ((rows, out_width), (columns, 1))
+        )
         for (line, many), (place, times) in product(lines.items(), places.items()):
             outside[(line + place) % WORD] -= many * times
         for pixel, times in outside.items():
-            parts.append(repeated(times, memset_loops(size, (out * high * wide + pixel) * size)))
+            parts.append(repeated(times, memset_loops(size, (out * out_height * out_width + pixel) * size)))
     return LoopCounts("copy", combined(*parts))
 
 
 def _batch_to_space(call: Call) -> LoopCounts:
-    """Each pixel of the input is copied, unless it is cropped away."""
+    """Return the loops of BATCH_TO_SPACE_ND: each input pixel is copied unless it is cropped."""
     source, result = call.required_input(0), call.required_output()
-    (batches, height, width, channels), (made, high, wide, _) = _image_shape(source), _image_shape(result)
+    (batches, height, width, channels), (out_batches, out_height, out_width, _) = (
+        _image_shape(source),
+        _image_shape(result),
+    )
     (down, across), (above, left) = _block_parameters(call)
     check_steps(batches * (height + width))
     size = channels * _element_bytes(source)
     parts: list[Loops] = [{"image": batches, "row": batches * height}]
     for batch in range(batches):
-        shift, out = divmod(batch, made)
-        rows = _inside_positions(high, height, down, shift // across, above)
-        columns = _inside_positions(wide, width, across, shift % across, left)
+        shift, out = divmod(batch, out_batches)
+        rows = _inside_positions(out_height, height, down, shift // across, above)
+        columns = _inside_positions(out_width, width, across, shift % across, left)
         parts.append({"pixel": len(rows) * width})
         parts.append(
             memcpy_loops(
                 size,
-                [(out * high * wide * size, batch * height * width * size)],
-                [(row * wide * size, at * width * size) for at, row in rows],
+                [(out * out_height * out_width * size, batch * height * width * size)],
+                [(row * out_width * size, at * width * size) for at, row in rows],
                 [(column * size, at * size) for at, column in columns],
             )
         )
@@ -473,7 +497,7 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _image_bounds(call: Call) -> None:
-    """SPACE_TO_DEPTH and DEPTH_TO_SPACE write 4 sizes over the output's own."""
+    """Require 4 dimensions of the output, because SPACE_TO_DEPTH and DEPTH_TO_SPACE overwrite 4 of its sizes."""
     rank = len(call.required_output().shape)
     require(call, rank == IMAGE_RANK, f"writes 4 dimensions to an output with {rank}")
 
