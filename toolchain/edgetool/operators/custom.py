@@ -43,7 +43,8 @@ from edgetool.operators.loops import LoopCounts, LoopRule, combined, memmove_loo
 
 FLOAT_BYTES = 4
 
-# Decode types (decode_state.h): the state's name and its size in pointers, the bytes and flags at its end rounded up.
+# Decode types (decode_state.h): the state's name, and its size in pointers.
+# The bytes and flags at the end of the state are rounded up.
 TABLE, HUFFMAN, PRUNE = 0, 1, 2
 DECODE_STATES = {TABLE: ("table decoder", 9), HUFFMAN: ("Huffman decoder", 7), PRUNE: ("pruning decoder", 10)}
 DECODE_HEADER_BYTES = 16

@@ -1,4 +1,4 @@
-"""Operators that enlarge a tensor: MACs, Prepare, loop counts and bounds.
+"""Operators that enlarge a tensor: Prepare, loop counts and bounds.
 
 Sources of Prepare: pad_common.cc, mirror_pad.cc, broadcast_to.cc, fill.cc. CMSIS-NN's pad shares the reference kernel's
 Prepare.
@@ -69,14 +69,14 @@ def _prepare_pad(call: Call) -> Iterator[Request]:
 
 
 def _check_padded_shape(call: Call, source: Tensor, paddings: Tensor, result: Tensor) -> None:
-    # The type is not checked: int64 paddings are read as twice as many words.
-    around = int32_words(paddings)
-    if len(around) < 2 * len(result.shape):
-        return  # Narrower paddings: the kernel reads on behind them, and what it finds there is not known.
+    # The kernel does not check the type: it reads int64 paddings as twice as many words.
+    values = int32_words(paddings)
+    if len(values) < 2 * len(result.shape):
+        return  # Narrower paddings: the kernel reads beyond them, so the values that it finds are unknown.
     for axis, (size, padded) in enumerate(zip(source.shape, result.shape, strict=False)):
-        before, after = around[2 * axis], around[2 * axis + 1]
-        made = size + before + after
-        require(call, made == padded, f"produces {made} in dimension {axis}, but the file specifies {padded}")
+        before, after = values[2 * axis], values[2 * axis + 1]
+        expected = size + before + after
+        require(call, expected == padded, f"produces {expected} in dimension {axis}, but the file specifies {padded}")
 
 
 def _check_padding_value(call: Call, value: Tensor | None, result: Tensor) -> None:
@@ -111,8 +111,8 @@ def _check_broadcast(call: Call) -> None:
     )
     require(call, len(source) <= rank <= MAX_RANK, f"cannot broadcast {source} to {result}")
     target = integers(shape)
-    aligned = zip(source, target[rank - len(source) :], strict=False)  # a sparse shape may be short
-    require(call, all(size in (1, wanted) for size, wanted in aligned), f"cannot broadcast {source} to {target}")
+    aligned = zip(source, target[rank - len(source) :], strict=False)  # a sparse shape may be shorter
+    require(call, all(size in (1, expected) for size, expected in aligned), f"cannot broadcast {source} to {target}")
     require(call, target == result, f"produces {target}, but the file specifies {result}")
 
 
@@ -168,46 +168,53 @@ def _extend_shape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _axis_paddings(call: Call, rank: int) -> list[tuple[int, int]]:
-    """The padding before and after each of `rank` axes; all after where the file does not hold it."""
-    given, source = call.required_input(1), _extend_shape(call.required_input(0).shape, rank)
-    made = _extend_shape(call.required_output().shape, rank)
-    if not given.is_constant:
-        return [(0, after - before) for before, after in zip(source, made, strict=True)]
-    values = integers(given)
+    """Return the padding before and after each of `rank` axes; all of it after if the file does not contain it."""
+    paddings, source = call.required_input(1), _extend_shape(call.required_input(0).shape, rank)
+    result = _extend_shape(call.required_output().shape, rank)
+    if not paddings.is_constant:
+        return [(0, after - before) for before, after in zip(source, result, strict=True)]
+    values = integers(paddings)
     require(call, len(values) % 2 == 0, "requires two paddings for each dimension")
     pairs = list(zip(values[::2], values[1::2], strict=True))[-rank:]
-    around = [(0, 0)] * (rank - len(pairs)) + pairs
-    axes = zip(source[-rank:], around, made[-rank:], strict=True)
-    grown = all(min(pad) >= 0 and size + sum(pad) == side for size, pad, side in axes)
-    require(call, grown, "requires paddings that match its input and output shapes")
-    return around
+    by_axis = [(0, 0)] * (rank - len(pairs)) + pairs
+    axes = zip(source[-rank:], by_axis, result[-rank:], strict=True)
+    matching = all(min(pad) >= 0 and size + sum(pad) == side for size, pad, side in axes)
+    require(call, matching, "requires paddings that match its input and output shapes")
+    return by_axis
 
 
 def _pad_loops(call: Call) -> LoopCounts:
-    """Images that grow in height and width only have a copy of the code of their own (PadImageStyle)."""
+    """Return the loops of PAD: images padded only in height and width have separate code (PadImageStyle)."""
     source = call.required_input(0)
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
         return LoopCounts("int8 CMSIS-NN", _cmsis_pad_loops(call, vectors=call.platform.mve))
-    shape, around = _extend_shape(call.required_output().shape, PADDED_RANK), _axis_paddings(call, PADDED_RANK)
+    shape, paddings = _extend_shape(call.required_output().shape, PADDED_RANK), _axis_paddings(call, PADDED_RANK)
     loops = {"axis 3": prod(shape[:4]), "axis 2": prod(shape[:3])}
-    inside = 1  # the elements of the output for which all axes before lie inside
-    for axis, (size, (before, after)) in enumerate(zip(shape, around, strict=True)):
-        behind = inside * prod(shape[axis + 1 :])
-        # An element is compared with the borders of one axis after the other, until it lies outside.
-        loops[f"before axis {axis}"] = before * behind
-        loops[f"after axis {axis}"] = after * behind
+    inside = 1  # the output elements that are inside along all previous axes
+    for axis, (size, (before, after)) in enumerate(zip(shape, paddings, strict=True)):
+        remaining = inside * prod(shape[axis + 1 :])
+        # An element is compared with the borders of one axis after another until it is found to be outside.
+        loops[f"before axis {axis}"] = before * remaining
+        loops[f"after axis {axis}"] = after * remaining
         inside *= size - before - after
-    image = len(source.shape) == IMAGE_RANK and around[1] == around[4] == (0, 0) and source.dtype in IMAGE_TYPES
+    image = len(source.shape) == IMAGE_RANK and paddings[1] == paddings[4] == (0, 0) and source.dtype in IMAGE_TYPES
     name = source.dtype.name.lower()
     return LoopCounts(f"{name} image" if image else name, loops | {"inside": inside})
 
 
 def _cmsis_pad_loops(call: Call, *, vectors: bool) -> Loops:
-    """Whole blocks of padding are filled, and what lies between copied: rows, or pixels where channels are added."""
+    """Return the loops of CMSIS-NN's PAD, which fills blocks of padding and copies what is between them.
+
+    It copies rows, or pixels if channels are added.
+    """
     batches, height, width, channels = _extend_shape(call.required_input(0).shape, CMSIS_RANK)[-CMSIS_RANK:]
-    around = _axis_paddings(call, CMSIS_RANK)
-    made = [size + sum(pad) for size, pad in zip((batches, height, width, channels), around, strict=True)]
-    pixel, row, image = made[3], made[2] * made[3], made[1] * made[2] * made[3]
+    paddings = _axis_paddings(call, CMSIS_RANK)
+    result_shape = [size + sum(pad) for size, pad in zip((batches, height, width, channels), paddings, strict=True)]
+    pixel, row, image = (
+        result_shape[3],
+        result_shape[2] * result_shape[3],
+        result_shape[1] * result_shape[2] * result_shape[3],
+    )
     parts: list[Loops] = [{"row": batches * height}]
 
     def fill(size: int, address: int, times: int = 1) -> None:
@@ -217,26 +224,26 @@ def _cmsis_pad_loops(call: Call, *, vectors: bool) -> Loops:
         one = _vector_loops("copied", size) if vectors else memcpy_loops(size, [(target, source)])
         parts.append(repeated(times, one))
 
-    fill(image * around[0][0], 0)
+    fill(image * paddings[0][0], 0)
     for batch, images in alignment_period(batches):
-        start = image * (around[0][0] + batch)
-        fill(row * around[1][0], start, images)
+        start = image * (paddings[0][0] + batch)
+        fill(row * paddings[1][0], start, images)
         for y, rows in alignment_period(height):
-            left = start + row * (around[1][0] + y)
-            target, source = left + pixel * around[2][0], (batch * height + y) * width * channels
+            left = start + row * (paddings[1][0] + y)
+            target, source = left + pixel * paddings[2][0], (batch * height + y) * width * channels
             lines = images * rows
-            fill(pixel * around[2][0], left, lines)
+            fill(pixel * paddings[2][0], left, lines)
             if channels == pixel:
                 copy(width * channels, target, source, lines)
             else:
                 for x, columns in alignment_period(width):
                     place, times = target + x * pixel, lines * columns
-                    fill(around[3][0], place, times)
-                    copy(channels, place + around[3][0], source + x * channels, times)
-                    fill(around[3][1], place + around[3][0] + channels, times)
-            fill(pixel * around[2][1], target + width * pixel, lines)
-        fill(row * around[1][1], start + row * (around[1][0] + height), images)
-    fill(image * around[0][1], image * (around[0][0] + batches))
+                    fill(paddings[3][0], place, times)
+                    copy(channels, place + paddings[3][0], source + x * channels, times)
+                    fill(paddings[3][1], place + paddings[3][0] + channels, times)
+            fill(pixel * paddings[2][1], target + width * pixel, lines)
+        fill(row * paddings[1][1], start + row * (paddings[1][0] + height), images)
+    fill(image * paddings[0][1], image * (paddings[0][0] + batches))
     return combined(*parts)
 
 
@@ -245,7 +252,7 @@ def _vector_loops(what: str, size: int) -> Loops:
 
 
 def _mirror_pad_loops(call: Call) -> LoopCounts:
-    """Every element finds its place in the input anew, axis by axis."""
+    """Return the loops of MIRROR_PAD, which computes each element's position in the input axis by axis."""
     result = call.required_output()
     return LoopCounts(
         result.dtype.name.lower(),
@@ -254,7 +261,10 @@ def _mirror_pad_loops(call: Call) -> LoopCounts:
 
 
 def _broadcast_to_loops(call: Call) -> LoopCounts:
-    """From the last axis that grows outwards: what is made once is copied as often as the axis is long."""
+    """Return the loops of BROADCAST_TO.
+
+    From the last axis that grows to the first, each block is written once and then copied along the axis.
+    """
     source, result = call.required_input(0), call.required_output()
     element = max(result.dtype.bits // 8, 1)
     before, after = _extend_shape(source.shape, BROADCAST_RANK), _extend_shape(result.shape, BROADCAST_RANK)

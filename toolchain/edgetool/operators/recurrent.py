@@ -1,4 +1,4 @@
-"""Operators that keep a state between runs: MACs, Prepare, loop counts and bounds.
+"""Operators that keep a state between runs: MACs, Prepare, loop counts and constant passes.
 
 Sources of Prepare: svdf_common.cc, unidirectional_sequence_lstm.cc, lstm_eval.cc, lstm_eval_common.cc, lstm_shared.h
 and their counterparts in cmsis_nn/.
@@ -52,7 +52,7 @@ LSTM_INPUTS = 24
 HIDDEN, CELL = 18, 19
 WEIGHTS, BIASES = range(1, 9), range(12, 16)
 UNSUPPORTED_INPUTS = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, layer norms
-GATES = (2, 1, 3, 4)  # forget, input, cell, output: weights of the input; those of the state come 4 later
+GATES = (2, 1, 3, 4)  # forget, input, cell, output: the input's weights; the state's weights are 4 positions later
 GATE_INPUT_SCALE = 2.0**-12
 GATE_BUFFERS, CMSIS_GATE_BUFFERS = 4, 3
 WEIGHT_SUMS = 8
@@ -72,7 +72,7 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     output_rank(0, 2)(call)
     batch, units = source.shape[0], filters // rank
     bias = call.input(3)
-    # The kernel gives the bias back in any case, as a null pointer.
+    # The kernel releases the bias even if it is omitted, and so passes a null pointer.
     require(call, bias is not None, "crashes if the bias is omitted")
     shapes = (
         result.shape == (batch, units)
@@ -100,17 +100,20 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
 
 def _check_quantized_svdf(call: Call) -> None:
     types = {1: (DType.INT8,), 2: (DType.INT16, DType.INT8), 3: (DType.INT32,), 4: (DType.INT16, DType.INT8)}
-    for position, taken in types.items():
-        input_type(position, *taken)(call)
+    for position, supported in types.items():
+        input_type(position, *supported)(call)
     output_type(0, DType.INT8)(call)
     times, bias, state = (scale(call.required_input(position)) for position in (2, 3, 4))
     product = float32(state * times)
-    near = abs(bias - product) < BIAS_TOLERANCE
-    require(call, near, "requires the bias scale to be the product of the state scale and the time weight scale")
+    is_close = abs(bias - product) < BIAS_TOLERANCE
+    require(call, is_close, "requires the bias scale to be the product of the state scale and the time weight scale")
 
 
 def _prepare_lstm(call: Call) -> Iterator[Request]:
-    """Only Keras' LSTM: no peepholes, projection or layer norms. Its intermediates are not looked at."""
+    """Yield the requests of UNIDIRECTIONAL_SEQUENCE_LSTM.
+
+    Only Keras' LSTM is supported: no peepholes, projection or layer norms. Its intermediates are not requested.
+    """
     inputs = len(call.operator.inputs)
     require(call, inputs == LSTM_INPUTS, f"requires exactly {LSTM_INPUTS} inputs and one output")
     yield from call.temporary_inputs(*range(LSTM_INPUTS))
@@ -162,7 +165,10 @@ def _check_lstm_shapes(call: Call, batch: int, units: int) -> None:
 
 
 def _gate_requests(call: Call) -> Iterator[Request]:
-    """Two matrix products for each gate (PrepareGateParametersInteger). Their biases' scales are not checked."""
+    """Yield the requests of two matrix products per gate (PrepareGateParametersInteger).
+
+    The scales of the biases are not checked.
+    """
     source, hidden = call.required_input(0), call.required_input(HIDDEN)
     for position in GATES:
         for operand, weights in ((source, position), (hidden, position + 4)):
@@ -203,7 +209,7 @@ def _svdf_loops(call: Call) -> LoopCounts:
         repeated(batch * filters, prefixed("filter", _time_loops(memory, state, call.platform))),
         {"4 units written": -(-batch * units // 4) if call.platform.mve else 0},
     )
-    # A rank of 1 adds the bias in a loop of its own.
+    # With a rank of 1, the bias is added in a separate loop.
     return LoopCounts(f"int8, {state} state" + (", rank 1" if units == filters else ""), loops)
 
 
@@ -215,22 +221,25 @@ def _time_loops(memory: int, state: str, platform: Platform) -> Loops:
 
 
 def _lstm_loops(call: Call) -> LoopCounts:
-    """Every step runs four gates over input and hidden state; all batches of a step at once where time comes first."""
+    """Return the loops of an LSTM, whose steps run four gates over input and hidden state.
+
+    If the input is time-major, a step processes all batches at once.
+    """
     source, hidden = call.required_input(0), call.required_input(HIDDEN)
-    major = bool(call.option("time_major", False))
-    steps, batch = source.shape[:2] if major else source.shape[1::-1]
+    time_major = bool(call.option("time_major", False))
+    steps, batch = source.shape[:2] if time_major else source.shape[1::-1]
     depth, units = source.shape[2], hidden.shape[1]
-    runs, at_once = (steps, batch) if major else (steps * batch, 1)
+    runs, at_once = (steps, batch) if time_major else (steps * batch, 1)
     cells = units * at_once
     dtype = source.dtype.name.lower()
-    first = 1 if major else batch  # the steps that begin a sequence
+    first_steps = 1 if time_major else batch  # the number of steps that begin a sequence
     if not call.platform.cmsis_nn or source.dtype == DType.FLOAT32:
         step = {"step": 1, "row": at_once, "cell": cells, "product": GATE_COUNT * cells * depth}
-        hidden_steps = repeated(runs - first, {"product": GATE_COUNT * cells * units})
-        # The first run starts with a hidden state of zeros, by which floating point in software multiplies faster.
-        zeros = {"product of zeros": first * GATE_COUNT * cells * units}
+        hidden_steps = repeated(runs - first_steps, {"product": GATE_COUNT * cells * units})
+        # The first run starts with a hidden state of zeros, which software multiplies in fewer steps.
+        zeros = {"product of zeros": first_steps * GATE_COUNT * cells * units}
         return LoopCounts(f"reference {dtype}", combined(repeated(runs, step), hidden_steps, zeros))
-    # Without a hidden state the first step of each sequence has no product with it.
+    # The first step of each sequence has no hidden state, and so no product with it.
     product = _gate_s8 if source.dtype == DType.INT8 else vector_product_s16
     step = combined(
         {"step": 1, "cell": cells, "cells by 2": cells // 2, "last cell": cells % 2, "cells by 4": -(-cells // 4)},
@@ -239,8 +248,8 @@ def _lstm_loops(call: Call) -> LoopCounts:
         repeated(GATE_COUNT * at_once, product(units, depth, call.platform)),
     )
     hidden_steps = {"hidden step": 1, **repeated(GATE_COUNT * at_once, product(units, units, call.platform))}
-    sequences = {"sequence": batch, "sequence cell": batch * units} if not major else {}
-    return LoopCounts(dtype, combined(sequences, repeated(runs, step), repeated(runs - first, hidden_steps)))
+    sequences = {"sequence": batch, "sequence cell": batch * units} if not time_major else {}
+    return LoopCounts(dtype, combined(sequences, repeated(runs, step), repeated(runs - first_steps, hidden_steps)))
 
 
 def _gate_s8(units: int, depth: int, platform: Platform) -> Loops:
@@ -254,13 +263,13 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _svdf_macs(operator: Operator, graph: Graph) -> int:
-    """Batch x (feature weights + time weights): each weight is used once per step."""
+    """Return batch x (feature weights + time weights): each weight is used once per step."""
     shapes = input_shapes(operator, graph, 0, 1, 2)
     return prod(shapes[0][:-1]) * (prod(shapes[1]) + prod(shapes[2])) if shapes else 0
 
 
 def _recurrent_macs(operator: Operator, graph: Graph) -> int:
-    """Steps x batch x matrix weights: each weight of every gate's matrices is used once per step.
+    """Return steps x batch x matrix weights: each weight of every gate's matrices is used once per step.
 
     The data is [steps or batch, batch or steps, features], or [batch, features] for a single step.
     """
@@ -285,7 +294,7 @@ MACS: dict[str, MacRule] = {
 
 
 def _lstm_passes(call: Call) -> int:
-    """Once for each step of each sequence."""
+    """Return one pass per step of each sequence."""
     source = call.input(0)
     return 1 if source is None or len(source.shape) != 3 else source.shape[0] * source.shape[1]
 

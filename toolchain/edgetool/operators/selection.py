@@ -1,4 +1,4 @@
-"""Operators that pick parts of a tensor or write into it: MACs, Prepare, loop counts and bounds.
+"""Operators that select parts of a tensor or write into it: Prepare, loop counts and bounds.
 
 Sources of Prepare: gather.cc, gather_nd.cc, slice.cc, strided_slice_common.cc, strided_slice_logic.h,
 embedding_lookup.cc, dynamic_update_slice.cc.
@@ -100,24 +100,24 @@ def _prepare_embedding_lookup(call: Call) -> Iterator[Request]:
 
 
 def _check_slice_shape(call: Call) -> None:
-    """The output has the shape of the slice; masks for new axes and ellipses count as none."""
+    """Require the output to have the shape of the slice; masks for new axes and ellipses are ignored."""
     source, result = call.required_input(0), call.required_output()
     begins, ends, strides = (int32_words(call.required_input(position)) for position in (1, 2, 3))
     if min(len(begins), len(ends), len(strides)) < len(source.shape):
-        return  # The kernel reads on behind the constants: what it finds there is not known.
-    made = []
+        return  # The kernel reads beyond the constants, so the values that it finds are unknown.
+    shape = []
     for axis, size in enumerate(source.shape):
         bit, begin, end, stride = 1 << axis, begins[axis], ends[axis], strides[axis]
         require(call, stride != 0, "does not support a stride of 0")
         begin = _clamp_index(begin, size, stride, integer_option(call, "begin_mask") & bit, first=True)
         end = _clamp_index(end, size, stride, integer_option(call, "end_mask") & bit, first=False)
         if not integer_option(call, "shrink_axis_mask") & bit:
-            made.append(max(-(-(end - begin) // stride), 0))
-    require(call, tuple(made) == result.shape, f"produces {tuple(made)}, but the file specifies {result.shape}")
+            shape.append(max(-(-(end - begin) // stride), 0))
+    require(call, tuple(shape) == result.shape, f"produces {tuple(shape)}, but the file specifies {result.shape}")
 
 
 def _clamp_index(index: int, size: int, stride: int, mask: int, *, first: bool) -> int:
-    """Where a slice begins or ends on an axis; with its mask, as far out as it goes."""
+    """Return where a slice begins or ends on an axis; with its mask, that is the end of the axis."""
     if size == 0:
         return 0
     if mask:
@@ -160,7 +160,7 @@ PREPARE: dict[str, PrepareRule] = {
 }
 
 
-SLICED_RANK = 5  # both kinds of slices are extended to it
+SLICED_RANK = 5  # the rank to which both kinds of slices are extended
 
 
 def _element_bytes(tensor: Tensor) -> int:
@@ -168,9 +168,9 @@ def _element_bytes(tensor: Tensor) -> int:
 
 
 def _slice_axis_loops(sizes: tuple[int, ...]) -> Loops:
-    """The turns of five loops in each other, the outermost first."""
-    extended = (1,) * (SLICED_RANK - len(sizes)) + sizes
-    return {f"turn of axis {axis}": turns for axis, turns in enumerate(accumulate(extended, mul))}
+    """Return the iterations of five nested loops, the outermost first."""
+    loop_sizes = (1,) * (SLICED_RANK - len(sizes)) + sizes
+    return {f"turn of axis {axis}": iterations for axis, iterations in enumerate(accumulate(loop_sizes, mul))}
 
 
 def _slice(call: Call) -> LoopCounts:
@@ -182,12 +182,16 @@ def _slice(call: Call) -> LoopCounts:
 
 
 def _strided_slice(call: Call) -> LoopCounts:
-    """Rows are copied, unless the last axis has a stride: then elements are. An axis that goes away has one of them."""
+    """Return the loops of STRIDED_SLICE.
+
+    Rows are copied, unless the last axis has a stride: then elements are copied. A removed axis contributes one
+    element.
+    """
     source, result = call.required_input(0), call.required_output()
-    gone, rank = integer_option(call, "shrink_axis_mask"), len(source.shape)
-    left = iter(result.shape)
-    sizes = tuple(1 if gone >> axis & 1 else next(left, 1) for axis in range(rank))
-    begins, _, strides = (_indices(call.required_input(at)) for at in (1, 2, 3))
+    shrink_mask, rank = integer_option(call, "shrink_axis_mask"), len(source.shape)
+    remaining_sizes = iter(result.shape)
+    sizes = tuple(1 if shrink_mask >> axis & 1 else next(remaining_sizes, 1) for axis in range(rank))
+    begins, _, strides = (_indices(call.required_input(position)) for position in (1, 2, 3))
     require(call, min(len(begins), len(strides)) >= rank, f"requires bounds for {rank} dimensions")
     loops = {**dimension_loops(rank), **_slice_axis_loops(sizes)}
     if rank and strides[-1] != 1:
@@ -199,27 +203,30 @@ def _strided_slice(call: Call) -> LoopCounts:
     size = (sizes[-1] if rank else 1) * _element_bytes(source)
     del loops[f"turn of axis {SLICED_RANK - 1}"]
     rows = _row_offsets(source, starts, strides, sizes)
-    places = [[(made, found) for found, made in axis] for axis in rows]
-    return LoopCounts(f"{result.dtype.name.lower()} rows", combined(loops, memcpy_loops(size, *places)))
+    offsets = [[(target, origin) for origin, target in axis] for axis in rows]
+    return LoopCounts(f"{result.dtype.name.lower()} rows", combined(loops, memcpy_loops(size, *offsets)))
 
 
 def _row_offsets(tensor: Tensor, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[Offsets]:
-    """The offsets of the rows of a part of a tensor, and of those of the part itself when it is alone, axis by axis."""
+    """Return the offsets of the rows of a part of a tensor, axis by axis.
+
+    Each offset is a pair: in the tensor, and in the part if it is stored separately.
+    """
     rank, element = len(tensor.shape), _element_bytes(tensor)
-    wide = [prod(tensor.shape[axis + 1 :]) * element for axis in range(rank)]
-    close = [prod(sizes[axis + 1 :]) * element for axis in range(rank)]
-    first = [(sum(start * stride for start, stride in zip(starts, wide, strict=True)), 0)]
+    tensor_strides = [prod(tensor.shape[axis + 1 :]) * element for axis in range(rank)]
+    part_strides = [prod(sizes[axis + 1 :]) * element for axis in range(rank)]
+    first = [(sum(start * stride for start, stride in zip(starts, tensor_strides, strict=True)), 0)]
     return [
         first,
         *(
-            [(turn * steps[axis] * wide[axis], turn * close[axis]) for turn in range(sizes[axis])]
+            [(step * steps[axis] * tensor_strides[axis], step * part_strides[axis]) for step in range(sizes[axis])]
             for axis in range(rank - 1)
         ),
     ]
 
 
 def _slice_start(begin: int, size: int, stride: int, *, masked: bool) -> int:
-    """Where a slice begins on an axis (StridedSliceStartForAxis)."""
+    """Return where a slice begins on an axis (StridedSliceStartForAxis)."""
     if masked:
         return 0 if stride > 0 else size - 1
     begin += size if begin < 0 else 0
@@ -227,67 +234,76 @@ def _slice_start(begin: int, size: int, stride: int, *, masked: bool) -> int:
 
 
 def _indices(tensor: Tensor) -> tuple[int, ...]:
-    """What the file says is looked up; the first ones in order when that is calculated."""
+    """Return the elements of a constant; for a computed tensor, the first indices in order."""
     check_steps(tensor.element_count)
     return integers(tensor) if tensor.is_constant else tuple(range(tensor.element_count))
 
 
 def _gather_loops(call: Call) -> LoopCounts:
-    source, given = call.required_input(0), call.required_input(1)
+    source, index_tensor = call.required_input(0), call.required_input(1)
     axis = integer_option(call, "axis") % max(len(source.shape), 1)
     batches = integer_option(call, "batch_dims")
-    batches += len(given.shape) if batches < 0 else 0
+    batches += len(index_tensor.shape) if batches < 0 else 0
     size = prod(source.shape[axis + 1 :]) * _element_bytes(source)
     batch, outer = prod(source.shape[:batches]), prod(source.shape[batches:axis])
-    positions, length = _indices(given), source.shape[axis]
-    each = len(positions) // max(batch, 1)
+    positions, length = _indices(index_tensor), source.shape[axis]
+    count = len(positions) // max(batch, 1)
     check_steps(batch * outer)
-    turns = [(turn * each * size, turn * length * size) for turn in range(outer)]
+    outer_offsets = [(turn * count * size, turn * length * size) for turn in range(outer)]
     parts = [
         memcpy_loops(
             size,
-            [(one * outer * each * size, one * outer * length * size)],
-            turns,
-            [(at * size, row * size) for at, row in enumerate(positions[one * each : (one + 1) * each])],
+            [(number * outer * count * size, number * outer * length * size)],
+            outer_offsets,
+            [
+                (position * size, row * size)
+                for position, row in enumerate(positions[number * count : (number + 1) * count])
+            ],
         )
-        for one in range(batch)
+        for number in range(batch)
     ]
     loops = {"axis": len(source.shape), "batch": batch, "turn": batch * outer}
     return LoopCounts(source.dtype.name.lower(), combined(loops, *parts))
 
 
 def _gather_nd_loops(call: Call) -> LoopCounts:
-    source, given = call.required_input(0), call.required_input(1)
-    depth = given.shape[-1]
-    require(call, given.element_count <= len(_indices(given)), "requires constant indices")
-    number = prod(given.shape[:-1])
-    check_steps(number * max(depth, 1))
+    source, index_tensor = call.required_input(0), call.required_input(1)
+    depth = index_tensor.shape[-1]
+    require(call, index_tensor.element_count <= len(_indices(index_tensor)), "requires constant indices")
+    index_count = prod(index_tensor.shape[:-1])
+    check_steps(index_count * max(depth, 1))
     strides = [prod(source.shape[axis + 1 :]) for axis in range(depth)]
-    positions = _indices(given)
+    positions = _indices(index_tensor)
     size = prod(source.shape[depth:]) * _element_bytes(source)
     starts = [
-        sum(index * stride for index, stride in zip(positions[at * depth : (at + 1) * depth], strides, strict=True))
-        for at in range(number)
+        sum(
+            index * stride
+            for index, stride in zip(positions[index_number * depth : (index_number + 1) * depth], strides, strict=True)
+        )
+        for index_number in range(index_count)
     ]
-    places = [(at * size, start * _element_bytes(source)) for at, start in enumerate(starts)]
+    offsets = [(index_number * size, start * _element_bytes(source)) for index_number, start in enumerate(starts)]
     return LoopCounts(
-        "copy", combined({"axis": len(source.shape), "index": number * depth}, memcpy_loops(size, places))
+        "copy", combined({"axis": len(source.shape), "index": index_count * depth}, memcpy_loops(size, offsets))
     )
 
 
 def _embedding_lookup_loops(call: Call) -> LoopCounts:
-    """Rows are copied, or dequantized element by element."""
-    given, table, result = call.required_input(0), call.required_input(1), call.required_output()
+    """Return the loops of EMBEDDING_LOOKUP: rows are copied, or dequantized element by element."""
+    lookup, table, result = call.required_input(0), call.required_input(1), call.required_output()
     columns = prod(table.shape[1:])
     if table.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
-        return LoopCounts("int8 to float32", {"row": given.element_count, "element": given.element_count * columns})
+        return LoopCounts("int8 to float32", {"row": lookup.element_count, "element": lookup.element_count * columns})
     size = columns * _element_bytes(table)
-    places = [(at * size, row * size) for at, row in enumerate(_indices(given))]
-    return LoopCounts("copy", memcpy_loops(size, places))
+    offsets = [(position * size, row * size) for position, row in enumerate(_indices(lookup))]
+    return LoopCounts("copy", memcpy_loops(size, offsets))
 
 
 def _update_loops(call: Call) -> LoopCounts:
-    """All is copied, and then the update over it, row by row; an update of everything is copied alone."""
+    """Return the loops of DYNAMIC_UPDATE_SLICE.
+
+    The operand is copied, and then the update over it, row by row; an update of the whole operand is only copied.
+    """
     source, update = call.required_input(0), call.required_input(1)
     whole = strided_memcpy_loops(source.size_bytes, 1)
     if source.element_count == update.element_count:
@@ -314,11 +330,14 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _strided_slice_bounds(call: Call) -> None:
-    """STRIDED_SLICE: a beginning, an end and a stride for each dimension, and one that is there where it is dropped."""
+    """Require STRIDED_SLICE to have a begin, an end and a stride for each dimension.
+
+    A dimension that is removed must contain the element at its begin.
+    """
     source = call.required_input(0).shape
     for position in (1, 2, 3):
-        given = call.required_input(position).element_count
-        require(call, given >= len(source), f"reads {len(source)} elements of input {position}, which has {given}")
+        count = call.required_input(position).element_count
+        require(call, count >= len(source), f"reads {len(source)} elements of input {position}, which has {count}")
     begins, strides = int32_words(call.required_input(1)), int32_words(call.required_input(3))
     for axis, size in enumerate(source):
         if not integer_option(call, "shrink_axis_mask") & 1 << axis:
@@ -330,33 +349,36 @@ def _strided_slice_bounds(call: Call) -> None:
 
 
 def _slice_bounds(call: Call) -> None:
-    """SLICE reads the sizes in the type of the beginnings, and writes as many elements as they say."""
+    """Require SLICE to have an output of exactly the sizes in the file.
+
+    The kernel reads the sizes in the type of the begins, and writes as many elements as they specify.
+    """
     begins, counts = call.required_input(1), call.required_input(2)
     types = begins.dtype.name.lower(), counts.dtype.name.lower()
     require(call, types[0] == types[1], f"does not support {types[0]} together with {types[1]}")
     constant_input(2, "sizes")(call)
     if begins.is_constant:
-        return  # the reader holds all three against each other
-    source, made = call.required_input(0).shape, call.required_output().element_count
-    most = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
-    fits = all(0 <= count <= size for size, count in zip(source, most, strict=False))
+        return  # the reader compares all three
+    source, output_elements = call.required_input(0).shape, call.required_output().element_count
+    sizes = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
+    fits = all(0 <= count <= size for size, count in zip(source, sizes, strict=False))
     require(
         call,
-        fits and prod(most) == made,
-        f"may write a {tuple(most)} slice of its {source} input to an output with only {made} elements",
+        fits and prod(sizes) == output_elements,
+        f"may write a {tuple(sizes)} slice of its {source} input to an output with only {output_elements} elements",
     )
 
 
 def _gather_bounds(call: Call) -> None:
-    """GATHER and GATHER_ND write their sizes over the output's own."""
+    """Require an output with enough dimensions, because GATHER and GATHER_ND overwrite its sizes."""
     source, positions = call.required_input(0).shape, call.required_input(1).shape
     if call.operator.code == "GATHER":
         batches = integer_option(call, "batch_dims")
-        made = len(source) + len(positions) - 1 - (batches + len(positions) if batches < 0 else batches)
+        written_rank = len(source) + len(positions) - 1 - (batches + len(positions) if batches < 0 else batches)
     else:
-        made = len(positions) - 1 + len(source) - positions[-1]
-    held = len(call.required_output().shape)
-    require(call, made <= held, f"writes {made} dimensions to an output with {held}")
+        written_rank = len(positions) - 1 + len(source) - positions[-1]
+    output_rank = len(call.required_output().shape)
+    require(call, written_rank <= output_rank, f"writes {written_rank} dimensions to an output with {output_rank}")
 
 
 BOUNDS: dict[str, Condition] = {

@@ -1,4 +1,4 @@
-"""Operators that change a tensor's shape or return it: MACs, Prepare, loop counts and bounds.
+"""Operators that change or return a tensor's shape: Prepare, loop counts and bounds.
 
 Sources of Prepare: reshape_common.cc, squeeze.cc, expand_dims.cc, shape.cc, broadcast_args.cc, zeros_like.cc.
 
@@ -37,12 +37,14 @@ MAX_PARSED_DIMENSIONS = 8
 
 
 def _prepare_reshape(call: Call) -> Iterator[Request]:
-    """Only the shapes that the file gives both tensors count; what the second input says is not read.
+    """Yield the requests of RESHAPE.
 
-    Of the options, nothing but the number of dimensions that the parsed ones have room for.
+    Prepare compares only the shapes of both tensors in the file; it does not read the second input. Of the options, it
+    only
+    limits the number of dimensions to the size of the parsed options.
     """
-    given = call.option("new_shape")
-    rank = len(given) if isinstance(given, tuple) else 0
+    new_shape = call.option("new_shape")
+    rank = len(new_shape) if isinstance(new_shape, tuple) else 0
     require(
         call,
         rank <= MAX_PARSED_DIMENSIONS,
@@ -51,7 +53,7 @@ def _prepare_reshape(call: Call) -> Iterator[Request]:
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
-    # Old files give a scalar the shape (0).
+    # In old files, a scalar has the shape (0).
     shape = () if len(call.operator.inputs) == 1 and result.shape == (0,) else result.shape
     same_output_type(call)
     require(call, source.element_count == prod(shape), f"cannot produce {shape} from {source.shape}")
@@ -61,20 +63,20 @@ def _check_squeeze(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     rank = len(source)
     require(call, rank <= MAX_SQUEEZE_RANK, f"supports at most {MAX_SQUEEZE_RANK} dimensions, not {rank}")
-    given = call.option("squeeze_dims")
+    squeeze_dims = call.option("squeeze_dims")
     axes = (
-        [axis + rank if axis < 0 else axis for axis in given if isinstance(axis, int)]
-        if isinstance(given, tuple)
+        [axis + rank if axis < 0 else axis for axis in squeeze_dims if isinstance(axis, int)]
+        if isinstance(squeeze_dims, tuple)
         else []
     )
     for axis in axes:
         require(call, 0 <= axis < rank and source[axis] == 1, f"cannot remove dimension {axis} from {source}")
-    gone = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
-    left = [size for axis, size in enumerate(source) if axis not in gone]
-    # The kernel compares as many dimensions as are left, and stops the program when one does not fit.
+    removed = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
+    remaining = [size for axis, size in enumerate(source) if axis not in removed]
+    # The kernel compares the remaining dimensions, and aborts the program if one does not fit.
     require(
         call,
-        all(made >= size for made, size in zip(result, left, strict=False)),
+        all(output_size >= size for output_size, size in zip(result, remaining, strict=False)),
         f"cannot fit {source} into {result}",
     )
 
@@ -86,7 +88,7 @@ def _check_expand_dims(call: Call) -> None:
     rank = len(source)
     axis = axes[0] + (rank + 1 if axes[0] < 0 else 0)
     require(call, axis <= rank, f"does not support axis {axis} with {rank} dimensions")
-    # An axis that is still negative adds no dimension where the kernel looks for it.
+    # An axis that is still negative adds no dimension at the position where the kernel expects it.
     expected = (*source[:axis], 1, *source[axis:]) if axis >= 0 else None
     require(call, result == expected, f"at axis {axis} cannot produce {result} from {source}")
 
@@ -112,7 +114,10 @@ PREPARE: dict[str, PrepareRule] = {
 
 
 def _copy(call: Call) -> LoopCounts:
-    """Dimensions are multiplied to the bytes: those of the input, and by SQUEEZE those of the output too."""
+    """Return the loops of a copy.
+
+    Dimensions are multiplied to get the bytes: those of the input and, in SQUEEZE, also those of the output.
+    """
     source, result = call.required_input(0), call.required_output()
     axes = {"axis": len(source.shape), "axis of the output": len(result.shape)}
     return LoopCounts("copy", combined(axes, strided_memcpy_loops(source.size_bytes, 1)))
@@ -141,7 +146,7 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _broadcast_args_bounds(call: Call) -> None:
-    """BROADCAST_ARGS ends the program where two sizes differ and neither is 1."""
+    """Require sizes that are equal or 1 of BROADCAST_ARGS; otherwise the kernel aborts the program."""
     shapes = [integers(tensor)[::-1] for tensor in map(call.required_input, (0, 1)) if tensor.is_constant]
     for sizes in zip(*shapes, strict=False):
         require(call, len({*sizes} - {1}) <= 1, f"cannot broadcast {sizes[0]} to {sizes[-1]}")

@@ -1,11 +1,11 @@
-"""TFLM's custom operators of signal processing, by custom code: MACs, Prepare, loop counts and bounds.
+"""TFLM's custom operators of signal processing, by custom code: Prepare, Init, loop counts and bounds.
 
-Options are read by position, sorted by name. What Init allocates beyond its OpData is in INIT. Kernels look only at
-ranks and types; the bounds keep them within their tensors. Sources: signal/micro/kernels/*.cc, signal/src/*.cc,
-signal/src/circular_buffer.cc, signal/src/*rfft_*.cc, kiss_fft.c, kiss_fftr.c.
+Options are read by position, in the order of their names. What Init allocates beyond its OpData is in INIT. Kernels
+check only ranks and types; the bounds keep them within their tensors. Sources: signal/micro/kernels/*.cc,
+signal/src/*.cc, signal/src/circular_buffer.cc, signal/src/*rfft_*.cc, kiss_fft.c, kiss_fftr.c.
 
 The loop counts of square roots, logarithms and gains depend on the numbers: the mean over spectra of noise is counted.
-Framers, stackers and delays are counted as they run for the first time, filled before.
+Framers, stackers and delays are counted for their first run, with buffers that were prefilled.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from edgetool.operators.loops import (
 )
 
 INT16, INT32, UINT32, UINT64 = DType.INT16, DType.INT32, DType.UINT32, DType.UINT64
-# What the operators with an option T work on.
+# The sample types of operators with an option T.
 SAMPLE_BYTES = {dtype: dtype.bits // 8 for dtype in (DType.INT16, DType.INT32, DType.FLOAT32)}
 SAMPLE_TYPE_BY_CODE = {dtype.code: dtype for dtype in SAMPLE_BYTES}
 SAMPLE_TYPE, FFT_LENGTH = "T", 1
-# Every row has buffers of its own, of 16 bytes at least.
+# Every row has its own buffers, of at least 16 bytes.
 MAX_ROWS = 2**16
 # kiss_fft_state before its twiddle factors: two ints and 32 pairs of factors.
 FFT_HEADER_BYTES = 4 * (2 + 2 * 32)
@@ -92,7 +92,7 @@ def _prepare_framer(call: Call) -> Iterator[Request]:
 
 
 def _circular_buffers(call: Call, rows: int, capacity: int) -> Iterator[Request]:
-    """One buffer per row of the input: pointers to its state and to itself, and the states."""
+    """Yield the requests of one buffer per row of the input: pointers to its state and to itself, and the states."""
     for what in ("states' pointers", "buffers' pointers"):
         yield persistent(what, rows * call.platform.abi.pointer_bytes)
     for _ in range(rows):
@@ -100,7 +100,10 @@ def _circular_buffers(call: Call, rows: int, capacity: int) -> Iterator[Request]
 
 
 def _row_count(call: Call, inner: int) -> int:
-    """How many times the input has its `inner` last dimensions, none of which may be 0 or missing."""
+    """Return how many times the input contains its `inner` last dimensions.
+
+    Raises KernelRefusal if one of these is 0 or missing, or if there are more than MAX_ROWS rows.
+    """
     shape = call.required_input(0).shape
     require(call, len(shape) >= inner and 0 not in shape[-inner:], f"does not support an input of shape {shape}")
     rows = prod(shape[:-inner])
@@ -109,8 +112,8 @@ def _row_count(call: Call, inner: int) -> int:
 
 
 def _circular_buffer(call: Call, capacity: int) -> Request:
-    """Every int16 lies twice in it, so that a frame is never cut."""
-    # Three sizes, two int32 and a pointer stand in front.
+    """Return the request for a buffer that contains every int16 twice, so that every frame is contiguous."""
+    # It begins with three sizes, two int32 and a pointer.
     return persistent("circular buffer", 4 * call.platform.abi.pointer_bytes + 2 * 4 + 2 * 2 * capacity)
 
 
@@ -158,9 +161,9 @@ def _prepare_rfft(call: Call) -> Iterator[Request]:
 
 def _irfft_init(call: Call) -> Iterator[Request]:
     dtype = _sample_type(call)
-    # The float version keeps the length and a pointer in front.
-    own = 2 * call.platform.abi.pointer_bytes if dtype == DType.FLOAT32 else 0
-    yield persistent("FFT state", own + _fft_bytes(call, dtype, flex_size(call, FFT_LENGTH)))
+    # The float version begins with the length and a pointer.
+    header_bytes = 2 * call.platform.abi.pointer_bytes if dtype == DType.FLOAT32 else 0
+    yield persistent("FFT state", header_bytes + _fft_bytes(call, dtype, flex_size(call, FFT_LENGTH)))
 
 
 def _prepare_irfft(call: Call) -> Iterator[Request]:
@@ -173,9 +176,11 @@ def _fft_rule(dtype: DType) -> PrepareRule:
 
 
 def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
-    """kiss_fftr_alloc: three pointers, a complex FFT of half the length with its factors, a buffer and more factors.
+    """Return the bytes of kiss_fftr_alloc.
 
-    For an odd length no state is made.
+    It allocates three pointers, a complex FFT of half the length with its factors, a buffer and more factors. For an
+    odd
+    length it makes no state.
     """
     if length % 2:
         return 0
@@ -184,7 +189,7 @@ def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
 
 
 def _check_row_ranks(call: Call) -> None:
-    """Input and output are rows, of as many dimensions."""
+    """Require the input to have dimensions, and the output to have as many."""
     rank = len(call.required_input(0).shape)
     require(call, rank > 0, "does not support an input without dimensions")
     output_rank(0, rank)(call)
@@ -257,7 +262,7 @@ INIT: dict[str, PrepareRule] = {
 
 
 INT32_LIMIT = 2**31
-GAIN_TABLE_ELEMENTS = 125  # what WideDynamicFunction (pcan_argc_fixed.cc) may look up for 32 bits
+GAIN_TABLE_ELEMENTS = 125  # the elements that WideDynamicFunction (pcan_argc_fixed.cc) may look up for 32 bits
 FRAME_STEP = 1
 PREFILL = 2
 CHANNELS, NOISE_CHANNELS = 0, 4
@@ -270,14 +275,14 @@ def _option(call: Call, position: int) -> int:
 
 
 def _check_capacity(call: Call, what: str, tensor: Tensor, elements: int) -> None:
-    held = tensor.element_count
-    require(call, held >= elements, f"requires {elements} elements as {what}, not {held}")
+    capacity = tensor.element_count
+    require(call, capacity >= elements, f"requires {elements} elements as {what}, not {capacity}")
 
 
 def _check_output_size(call: Call) -> None:
-    """As many elements come as go."""
-    given, made = call.required_input(0).element_count, call.required_output().element_count
-    require(call, given == made, f"produces {given} elements, not {made}")
+    """Require the output to have as many elements as the input."""
+    input_elements, output_elements = call.required_input(0).element_count, call.required_output().element_count
+    require(call, input_elements == output_elements, f"produces {input_elements} elements, not {output_elements}")
 
 
 def _window_bounds(call: Call) -> None:
@@ -301,7 +306,7 @@ def _overlap_add_bounds(call: Call) -> None:
 
 
 def _fft_bounds(*, inverse: bool) -> Condition:
-    """An FFT of an even length; complex numbers are pairs of elements."""
+    """Return the bounds of an FFT: an even length, and room for complex numbers as pairs of elements."""
 
     def condition(call: Call) -> None:
         length = _option(call, FFT_LENGTH)
@@ -335,13 +340,13 @@ def _energy_bounds(call: Call) -> None:
 
 
 def _filter_bank_bounds(call: Call) -> None:
-    """Each channel weighs the frequencies from its start on."""
+    """Require room for all channels, each of which weights the frequencies from its start."""
     channels = _option(call, CHANNELS)
     for position, what in ((3, "starts"), (4, "weight start indices"), (5, "widths")):
         constant_input(position, what)(call)
         _check_capacity(call, f"input {position}", call.required_input(position), channels + 1)
-    made = call.required_output().element_count
-    require(call, made <= channels, f"produces {channels} channels, not {made}")
+    output_elements = call.required_output().element_count
+    require(call, output_elements <= channels, f"produces {channels} channels, not {output_elements}")
     source, weights = call.required_input(0), min(call.required_input(p).element_count for p in (1, 2))
     starts, first_weights, widths = (integers(call.required_input(p)) for p in (3, 4, 5))
     for start, first, width in zip(starts[: channels + 1], first_weights, widths, strict=False):
@@ -391,7 +396,7 @@ BOUNDS: dict[str, Condition] = {
 
 
 INT16_BYTES = 2
-RADICES = (2, 3, 4, 5)  # kiss_fft has code of its own for these; others take memory from the heap, and were not counted
+RADICES = (2, 3, 4, 5)  # kiss_fft has separate code for these; others allocate from the heap, and have not been counted
 
 
 def _sample_loops(call: Call) -> LoopCounts:
@@ -406,12 +411,12 @@ def _channel_loops(call: Call) -> LoopCounts:
 
 
 def _energy_loops(call: Call) -> LoopCounts:
-    """The bins from start_index to end_index; options are sorted by name."""
+    """Return the loops over the bins from start_index to end_index, whose options are in the order of their names."""
     return LoopCounts("int16", {"bin": max(flex_size(call, 0) - flex_size(call, 1), 0)})
 
 
 def _filter_bank_loops(call: Call) -> LoopCounts:
-    """Each channel sums the bins that it is wide; one more channel than there are is summed."""
+    """Return the loops of SignalFilterBank: each channel sums its bins, and one additional channel is summed."""
     widths, result = call.required_input(5), call.required_output()
     weights = sum(integers(widths)) if widths.is_constant else 0
     loops = {"channel": widths.element_count, "weight": weights, "axis": len(result.shape)}
@@ -419,42 +424,45 @@ def _filter_bank_loops(call: Call) -> LoopCounts:
 
 
 def _fft_stages(length: int) -> list[tuple[int, int]]:
-    """The radix of each stage of a complex FFT, and what is left of its length (kf_factor)."""
-    found, radix, rest, largest = [], 4, length, isqrt(length)
-    while rest > 1:
-        while rest % radix:
+    """Return the radix of each stage of a complex FFT, and the remaining length (kf_factor)."""
+    stages, radix, remaining, max_radix = [], 4, length, isqrt(length)
+    while remaining > 1:
+        while remaining % radix:
             radix = {4: 2, 2: 3}.get(radix, radix + 2)
-            if radix > largest:
-                radix = rest
-        rest //= radix
-        found.append((radix, rest))
-    return found
+            if radix > max_radix:
+                radix = remaining
+        remaining //= radix
+        stages.append((radix, remaining))
+    return stages
 
 
 def _complex_fft_loops(length: int) -> Loops:
-    """A stage is a call for each part into which those before have divided the signal (kf_work)."""
-    parts, found = 1, []
+    """Return the loops of a complex FFT (kf_work).
+
+    A stage is one call for each part into which the previous stages have divided the signal.
+    """
+    parts, stages = 1, []
     for radix, rest in _fft_stages(length):
-        found.append({f"stage of {radix}": parts, f"butterfly of {radix}": parts * rest})
+        stages.append({f"stage of {radix}": parts, f"butterfly of {radix}": parts * rest})
         if rest == 1:
-            found.append({"point copied": parts * radix})
+            stages.append({"point copied": parts * radix})
         parts *= radix
-    return combined(*found)
+    return combined(*stages)
 
 
 def _path(dtype: DType, length: int) -> str:
-    known = all(radix in RADICES for radix, _ in _fft_stages(length // 2))
-    return dtype.name.lower() if known else f"{dtype.name.lower()} other factors"
+    counted = all(radix in RADICES for radix, _ in _fft_stages(length // 2))
+    return dtype.name.lower() if counted else f"{dtype.name.lower()} other factors"
 
 
 def _real_fft_loops(length: int) -> Loops:
-    """A complex FFT of half the length, and a pass that takes its halves apart or puts them together."""
+    """Return the loops of a complex FFT of half the length, and of the pass that splits or merges its halves."""
     half = length // 2
     return combined({"row": 1, "bin": half // 2}, _complex_fft_loops(half))
 
 
 def _rfft_loops(call: Call) -> LoopCounts:
-    """Each row is copied and filled up with zeros."""
+    """Return the loops of SignalRfft, which copies each row and extends it with zeros."""
     require(call, len(call.required_input(0).shape) > 0, "does not support an input without dimensions")
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
     size = source.shape[-1] * SAMPLE_BYTES[source.dtype]
@@ -464,68 +472,84 @@ def _rfft_loops(call: Call) -> LoopCounts:
 
 
 def _irfft_loops(call: Call) -> LoopCounts:
-    """Floats are divided by the length afterwards."""
+    """Return the loops of SignalIrfft, which divides floats by the length at the end."""
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
     row = combined(_real_fft_loops(length), {"sample": length if source.dtype == DType.FLOAT32 else 0})
     return LoopCounts(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
 
 
 def _sample_copy_loops(samples: int, target: int, source: int) -> Loops:
-    """A copy of so many int16, the offsets in samples too; none of none."""
+    """Return the loops of a copy of int16 samples, with offsets in samples; no loops without samples."""
     return memcpy_loops(samples * INT16_BYTES, [(target * INT16_BYTES, source * INT16_BYTES)]) if samples > 0 else {}
 
 
-def _buffer_write_loops(samples: int, at: int, capacity: int, source: int) -> Loops:
-    """Samples that a circular buffer takes: everything lies in it twice, and the second time goes around its end."""
-    fits = min(samples, capacity - at)
+def _buffer_write_loops(samples: int, position: int, capacity: int, source: int) -> Loops:
+    """Return the loops of writing samples into a circular buffer.
+
+    The buffer contains every sample twice; the second copy wraps around at its end.
+    """
+    contiguous = min(samples, capacity - position)
     return combined(
-        _sample_copy_loops(samples, at, source),
-        _sample_copy_loops(fits, capacity + at, source),
-        _sample_copy_loops(samples - fits, 0, source + fits),
-        {"step over the end": int(fits < samples)},
+        _sample_copy_loops(samples, position, source),
+        _sample_copy_loops(contiguous, capacity + position, source),
+        _sample_copy_loops(samples - contiguous, 0, source + contiguous),
+        {"step over the end": int(contiguous < samples)},
     )
 
 
 def _delay_loops(call: Call) -> LoopCounts:
-    """A frame is written behind the zeros that it waits for, and as much read from the front."""
+    """Return the loops of SignalDelay.
+
+    A frame is written after the zeros of the delay, and an equally long one is read from the front.
+    """
     source, delay = call.required_input(0), flex_size(call, 0)
     frame = source.shape[-1]
     rows = (
         repeated(
-            number,
+            count,
             combined(
                 {"row": 1},
                 _buffer_write_loops(frame, delay, delay + frame, row * frame),
                 _sample_copy_loops(frame, row * frame, 0),
             ),
         )
-        for row, number in alignment_period(prod(source.shape[:-1]))
+        for row, count in alignment_period(prod(source.shape[:-1]))
     )
     return LoopCounts("int16", combined(*rows))
 
 
 def _framer_loops(call: Call) -> LoopCounts:
-    """Each step of samples is written, and a frame read; what reaches over the end of the buffer, in two parts."""
+    """Return the loops of SignalFramer, which writes each step of samples and reads a frame.
+
+    A frame that extends beyond the end of the buffer is read in two parts.
+    """
     source, size, step = call.required_input(0), flex_size(call, 0), flex_size(call, 1)
     capacity, frames = -(-size // step) * step, source.shape[-1] // step
     parts: list[Loops] = []
-    for row, number in alignment_period(prod(source.shape[:-1])):
-        parts.append({"row": number})
+    for row, count in alignment_period(prod(source.shape[:-1])):
+        parts.append({"row": count})
         for frame in range(frames):
-            at, read, turn = (size - step + frame * step) % capacity, frame * step % capacity, row * frames + frame
-            whole = min(size, capacity - read)
-            loops = combined(
-                {"frame": 1, "frame over the end": int(whole < size)},
-                _buffer_write_loops(step, at, capacity, turn * step),
-                _sample_copy_loops(whole, turn * size, read),
-                _sample_copy_loops(size - whole, turn * size + whole, 0),
+            position, read, frame_index = (
+                (size - step + frame * step) % capacity,
+                frame * step % capacity,
+                row * frames + frame,
             )
-            parts.append(repeated(number, loops))
+            contiguous = min(size, capacity - read)
+            loops = combined(
+                {"frame": 1, "frame over the end": int(contiguous < size)},
+                _buffer_write_loops(step, position, capacity, frame_index * step),
+                _sample_copy_loops(contiguous, frame_index * size, read),
+                _sample_copy_loops(size - contiguous, frame_index * size + contiguous, 0),
+            )
+            parts.append(repeated(count, loops))
     return LoopCounts("int16", combined(*parts))
 
 
 def _overlap_add_loops(call: Call) -> LoopCounts:
-    """A frame is added to what was left of those before; what is done is copied out, and the rest moved forward."""
+    """Return the loops of SignalOverlapAdd.
+
+    A frame is added to the rest of the previous ones; completed samples are copied out, and the rest is moved forward.
+    """
     source, step = call.required_input(0), flex_options(call).integer("frame_step")
     size, element = source.shape[-1], SAMPLE_BYTES[source.dtype]
     frames = source.shape[-2]
@@ -536,13 +560,16 @@ def _overlap_add_loops(call: Call) -> LoopCounts:
         memset_loops(step * element, (size - step) * element),
     )
     rows = prod(source.shape[:-2])
-    # The first frame meets zeros only, to which software adds sooner.
-    met = {"row": rows, "sample on another": rows * (frames - 1) * (size - step)}
-    return LoopCounts(source.dtype.name.lower(), combined(met, repeated(rows * frames, frame)))
+    # The first frame is added to zeros only, which takes software fewer steps.
+    overlap = {"row": rows, "sample on another": rows * (frames - 1) * (size - step)}
+    return LoopCounts(source.dtype.name.lower(), combined(overlap, repeated(rows * frames, frame)))
 
 
 def _stacker_loops(call: Call) -> LoopCounts:
-    """The channels are written as often as frames lie left of the first one; read is what is complete."""
+    """Return the loops of SignalStacker.
+
+    The first frame's channels are written once more for each frame to its left; a complete output is read.
+    """
     channels, left, right = (flex_size(call, position) for position in range(3))
     capacity = channels * (left + right + 1)
     written = [_buffer_write_loops(channels, at * channels, capacity, 0) for at in range(1 + left)]

@@ -1,4 +1,4 @@
-"""TRANSPOSE_CONV: MACs, Prepare, loop counts and bounds.
+"""TRANSPOSE_CONV: MACs, Prepare and loop counts.
 
 Sources of Prepare: transpose_conv.cc, and cmsis_nn/transpose_conv.cc.
 
@@ -64,7 +64,10 @@ TRANSPOSE = Operands(2, 1, 3, 0, clamps_in_cmsis_nn=False)
 
 
 def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
-    """The shape of the output is the tensor's; the input that repeats it is not looked at."""
+    """Yield the requests of TRANSPOSE_CONV.
+
+    The shape of the output is the tensor's; Prepare does not read the input that repeats it.
+    """
     source, weights, result = operand_tensors(call, TRANSPOSE)
     yield from request_output_first(call, TRANSPOSE)
     if call.platform.cmsis_nn:
@@ -79,7 +82,7 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
         depth = min(source.shape[3], weights.shape[3])
         sizes = buffer_sizes(call, TRANSPOSE, (depth, min(result.shape[3], weights.shape[0]), depth))
         yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, mve=call.platform.mve))
-        # Requested, and counted, even when it is empty.
+        # TFLM requests and counts it even if it is empty.
         yield scratch("reversed filter", cmsis_nn.transpose_reversed_filter_s8(sizes))
     elif source.dtype in QUANTIZED_TYPES:
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
@@ -106,15 +109,18 @@ REVERSED_STRIDE = 2
 
 
 def _transpose_conv_loops(call: Call) -> LoopCounts:
-    """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
-    for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
-        fits(call)
+    """Return the loops of TRANSPOSE_CONV.
+
+    Raises KernelRefusal if the tensors are not images: the kernel does not check it, and would run out of bounds.
+    """
+    for check in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
+        check(call)
     weights, source, result = call.required_input(1), call.required_input(2), call.required_output()
     rows, columns = (
         _transposed_axis(source.shape[i], weights.shape[i], integer_option(call, stride), result.shape[i])
         for i, stride in enumerate(("stride_h", "stride_w"), start=1)
     )
-    # The windows stand on the output, one for each element of the input.
+    # The windows are on the output, one for each element of the input.
     w = Windows(result.shape[0], rows, columns, source.shape[3], result.shape[3], source.shape[3])
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
         small = rows.stride <= REVERSED_STRIDE and columns.stride <= REVERSED_STRIDE
@@ -126,12 +132,16 @@ def _transpose_conv_loops(call: Call) -> LoopCounts:
 
 
 def _transposed_axis(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
+    """Return an axis of the output, whose windows are those of the input's elements."""
     pad = max((inputs - 1) * stride + kernel - outputs, 0) // 2
     return Axis(outputs, kernel, stride, 1, inputs, pad)
 
 
 def _reference_loops(call: Call, w: Windows) -> Loops:
-    """Each input into all outputs that it reaches; those outside the image are looked at as well."""
+    """Return the loops of the reference kernel.
+
+    It adds each input to all outputs in its window, and visits those outside the image, too.
+    """
     inputs = w.batch * w.in_channels
     return {
         "input row": w.batch * w.rows.outputs,
@@ -148,10 +158,10 @@ def _reference_loops(call: Call, w: Windows) -> Loops:
 
 
 def _reversed_loops(w: Windows, platform: Platform) -> Loops:
-    """As a convolution of the stretched image with the filter turned around."""
+    """Return the loops of a convolution of the stretched image with the reversed filter."""
     check_steps(max(axis.size * axis.kernel for axis in (w.rows, w.columns)))
     outputs, depth = w.rows.size * w.columns.size, w.kernel * w.in_channels
-    turned = cmsis_copy_loops(w.out_channels * w.kernel, w.in_channels, platform)
+    filter_copies = cmsis_copy_loops(w.out_channels * w.kernel, w.in_channels, platform)
     image = combined(
         {"output row": w.rows.size, "window": outputs, "window row": outputs * w.rows.kernel},
         columns_product(outputs, w.out_channels, depth, platform),
@@ -160,11 +170,11 @@ def _reversed_loops(w: Windows, platform: Platform) -> Loops:
         else _unstretched_windows(w, platform),
     )
     filters = {"turned filter": w.out_channels, "turned row": w.out_channels * w.rows.kernel}
-    return combined(filters, prefixed("turned", turned), repeated(w.batch, {"group": 1, **image}))
+    return combined(filters, prefixed("turned", filter_copies), repeated(w.batch, {"group": 1, **image}))
 
 
 def _unstretched_windows(w: Windows, platform: Platform) -> Loops:
-    """Without a gap between the inputs, windows of the image as it is."""
+    """Return the copies of windows of the image itself, which has no gaps between the inputs."""
     rows, columns = (
         Axis(axis.outputs, axis.kernel, 1, 1, axis.size, axis.kernel - 1 - axis.pad) for axis in (w.rows, w.columns)
     )
@@ -172,53 +182,56 @@ def _unstretched_windows(w: Windows, platform: Platform) -> Loops:
 
 
 def _stretched_windows(w: Windows, platform: Platform) -> Loops:
-    """Each window filled first; then the inputs in it copied, and gaps left out."""
-    high, wide = _stretched_inputs(w.rows), _stretched_inputs(w.columns)
-    rows = high * w.columns.size
+    """Return the loops that fill each window, and then copy the inputs in it, leaving out the gaps."""
+    row_inputs, column_inputs = _stretched_inputs(w.rows), _stretched_inputs(w.columns)
+    rows = row_inputs * w.columns.size
     return combined(
-        cmsis_copy_loops(high * wide, w.in_channels, platform),
+        cmsis_copy_loops(row_inputs * column_inputs, w.in_channels, platform),
         cmsis_fill_loops(w.rows.size * w.columns.size, w.kernel * w.in_channels, platform),
         {"stretched row": rows, "stretched": rows * w.columns.kernel},
     )
 
 
 def _stretched_inputs(axis: Axis) -> int:
-    """The elements of all windows on the stretched axis that hold an input, not a gap or padding."""
+    """Return the number of elements of all windows on the stretched axis that are inputs, not gaps or padding."""
     pad = axis.kernel - 1 - axis.pad
     inputs = range(0, axis.outputs * axis.stride, axis.stride)
     return sum(start - pad + offset in inputs for start in range(axis.size) for offset in range(axis.kernel))
 
 
 def _row_loops(w: Windows, platform: Platform) -> Loops:
-    """Rows of the input into a ring of rows of 32-bit sums: four, two, then one of its elements at once."""
+    """Return the loops that add rows of the input to a ring of rows of 32-bit sums.
+
+    Four, then two, then one of a row's elements are processed at once.
+    """
     rows, columns = w.rows, w.columns
     width = (columns.outputs - 1) * columns.stride + max(columns.kernel, columns.stride)
     height = max(rows.kernel, rows.stride)
     reached = sum(
         max(0, rows.kernel - max(0, -start) - max(0, start + rows.kernel - rows.size - 1)) for start in rows.starts
     )
-    # Rows leave the ring after each row of the input that does not begin above the image; the last ones at the end.
+    # Rows leave the ring after each input row that does not begin above the image; the last rows leave at the end.
     written = rows.stride * sum(start >= 0 for start in rows.starts)
     end = rows.outputs * rows.stride - rows.pad
-    left = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
+    last_rows = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
     inner = _depth_loops(w.in_channels, platform)
     groups = {"4": columns.outputs // 4, "2": columns.outputs % 4 // 2, "1": columns.outputs % 2}
-    products = [
+    group_loops = [
         {
-            f"any {size} inputs": rows.outputs * (turns > 0),
-            f"{size} inputs": w.out_channels * rows.outputs * turns,
-            f"{size} inputs by row": w.out_channels * reached * turns,
-            **repeated(w.out_channels * reached * columns.kernel * turns, nested(f"{size} inputs by element", inner)),
+            f"any {size} inputs": rows.outputs * (count > 0),
+            f"{size} inputs": w.out_channels * rows.outputs * count,
+            f"{size} inputs by row": w.out_channels * reached * count,
+            **repeated(w.out_channels * reached * columns.kernel * count, nested(f"{size} inputs by element", inner)),
         }
-        for size, turns in groups.items()
+        for size, count in groups.items()
     ]
     vectors = -(-w.out_channels // 4) if platform.mve else 0
-    pixels = (written + left) * columns.size
+    pixels = (written + last_rows) * columns.size
     image = combined(
-        {"image": 1, "input row": rows.outputs, "output row": written, "last output row": left},
+        {"image": 1, "input row": rows.outputs, "output row": written, "last output row": last_rows},
         cmsis_copy_loops(width * (height + written), w.out_channels * INT32_BYTES, platform),
         {"output pixel": pixels, "output": 0 if vectors else pixels * w.out_channels, "output by 4": pixels * vectors},
-        *products,
+        *group_loops,
     )
     return repeated(w.batch, image)
 
@@ -235,7 +248,10 @@ LOOPS: dict[str, LoopRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
 
 
 def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:
-    """Inputs x window x output channels. Filters are [out, h, w, in], inputs (shape, filter, data)."""
+    """Return inputs x window x output channels.
+
+    Filters are [out, h, w, in], inputs (shape, filter, data).
+    """
     shapes = input_shapes(operator, graph, 1, 2)
     return prod(shapes[1]) * prod(shapes[0][:-1]) if shapes else 0
 
