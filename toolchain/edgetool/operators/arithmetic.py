@@ -5,8 +5,7 @@ Prepare follows TFLM's file of the same name as the operator (add_common.cc, cms
 Sources of the loop counts: add.cc, sub.cc, mul_common.cc, div.cc, maximum_minimum.cc, squared_difference.cc,
 floor_div.cc, floor_mod.cc, add_n.cc; of CMSIS-NN arm_elementwise_add_*.c, arm_elementwise_mul_*.c, and arm_maximum_s8.c
 and arm_minimum_s8.c, which have a broadcast of their own. The instructions of FLOOR_DIV and FLOOR_MOD depend on the
-quotients: their
-mean is counted.
+quotients: their mean is counted.
 """
 
 from __future__ import annotations

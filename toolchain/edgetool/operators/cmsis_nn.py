@@ -123,8 +123,7 @@ def transpose_s8(c: Convolution, *, mve: bool) -> int:
     """Return the buffer's size for int8 (arm_transpose_conv_s8_get_buffer_size).
 
     It is an im2col buffer if it runs as a convolution, and rows of accumulators otherwise. The width of these rows uses
-    the
-    vertical stride instead of the horizontal one, as in CMSIS-NN.
+    the vertical stride instead of the horizontal one, as in CMSIS-NN.
     """
     if _uses_reversed_filter(c):
         return _im2col_s8(c, mve=mve)

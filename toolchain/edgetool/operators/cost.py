@@ -24,8 +24,7 @@ class OperatorCost:
     """One operator's multiply-accumulates, and the bytes of its constants and of its other tensors.
 
     precision: the precision of its arithmetic, determined by the first operand that is not constant. known: False for
-    an
-    operator without an entry, whose byte counts are correct but whose macs is 0.
+    an operator without an entry, whose byte counts are correct but whose macs is 0.
     """
 
     subgraph: int

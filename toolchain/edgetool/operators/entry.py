@@ -24,17 +24,14 @@ class OperatorEntry:
     """Everything known about one operator. Sources: the kernels of the same names.
 
     macs: the multiply-accumulates of one run, computed from shapes alone (padding counts as data, as is customary);
-    None
-    if it has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is unknown, so
-    that
-    the arena of a model with the operator is a lower bound. init: what Init requests besides the OpData that the
-    runtime's profile describes. loops: how many times each loop of its kernel runs; None if its latency cannot be
-    estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader checks
-    them.
-    If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in the file are
-    checked; a value that decides what the kernel reads must be in the file. passes: how many times the kernel reads all
-    its constants; None means once. resolver_method: the method that registers the operator, if no runtime's profile
-    contains it.
+    None if it has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is
+    unknown, so that the arena of a model with the operator is a lower bound. init: what Init requests besides the
+    OpData that the runtime's profile describes. loops: how many times each loop of its kernel runs; None if its latency
+    cannot be estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader
+    checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
+    the file are checked; a value that decides what the kernel reads must be in the file. passes: how many times the
+    kernel reads all its constants; None means once. resolver_method: the method that registers the operator, if no
+    runtime's profile contains it.
     """
 
     code: str

@@ -31,9 +31,8 @@ class UnsupportedOperator:
     """An operator that the runtime does not run as the model requires.
 
     kind: "missing" if the resolver lacks it; "type" if its kernel does not accept a type; "limit" if Prepare fails
-    because
-    of a limit or for any other reason; "scales" if its kernel assumes equal scales. why: a clause such as "EXP supports
-    float32, not int8".
+    because of a limit or for any other reason; "scales" if its kernel assumes equal scales. why: a clause such as "EXP
+    supports float32, not int8".
     """
 
     subgraph: int

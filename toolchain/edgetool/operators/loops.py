@@ -55,10 +55,9 @@ class LoopCounts:
     """The loop counts of one run of one operator's kernel; its executed instructions are linear in them.
 
     path: the name of the code that runs ("int8 1x1"). loops: how many times each of its loops iterates. The
-    instructions
-    per iteration are data, by core, kernel set, operator, path and loop; each path also has a "call", which is counted
-    once.
-    gives_up: the kernel returns an error that a release build of TFLM ignores, and produces no result.
+    instructions per iteration are data, by core, kernel set, operator, path and loop; each path also has a "call",
+    which is counted once. gives_up: the kernel returns an error that a release build of TFLM ignores, and produces no
+    result.
     """
 
     path: str

@@ -1,8 +1,7 @@
 """Pooling: Prepare and loop counts.
 
 Sources of Prepare: pooling_common.cc, l2_pool_2d.cc and cmsis_nn/pooling.cc. Prepare does not detect a fused activation
-whose
-range cannot be represented.
+whose range cannot be represented.
 
 Sources of the loop counts: reference/pooling.h, reference/integer_ops/pooling.h, arm_avgpool_s8.c, arm_avgpool_s16.c,
 arm_max_pool_s8.c, arm_max_pool_s16.c. Floats and L2_POOL_2D have no kernel in CMSIS-NN. Which of two values is larger,

@@ -40,8 +40,7 @@ def _prepare_reshape(call: Call) -> Iterator[Request]:
     """Yield the requests of RESHAPE.
 
     Prepare compares only the shapes of both tensors in the file; it does not read the second input. Of the options, it
-    only
-    limits the number of dimensions to the size of the parsed options.
+    only limits the number of dimensions to the size of the parsed options.
     """
     new_shape = call.option("new_shape")
     rank = len(new_shape) if isinstance(new_shape, tuple) else 0

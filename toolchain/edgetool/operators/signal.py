@@ -179,8 +179,7 @@ def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
     """Return the bytes of kiss_fftr_alloc.
 
     It allocates three pointers, a complex FFT of half the length with its factors, a buffer and more factors. For an
-    odd
-    length it makes no state.
+    odd length it makes no state.
     """
     if length % 2:
         return 0

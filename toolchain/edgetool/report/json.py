@@ -74,8 +74,7 @@ def parse_reports(text: str) -> tuple[Report, ...]:
     """Return the reports of a document, in its order: one report, or those of its "reports".
 
     Raises UsageError, without a `where`, for text that is not JSON (such as NaN or duplicate keys), and for a document
-    that
-    edgetool did not write or that was changed.
+    that edgetool did not write or that was changed.
     """
     try:
         document = strict_json(text, max_values=MAX_VALUES)

@@ -62,8 +62,7 @@ def extend_profile(
     """Return the profile with the keys of the packaged board that it extends, which may extend another.
 
     [[region]] tables replace all regions; tables without a kind modify the base's regions of the same names instead.
-    The base's sources for
-    replaced keys are removed. Problems are noted under the key "extends".
+    The base's sources for replaced keys are removed. Problems are noted under the key "extends".
 
     Args:
         base_of: returns a packaged board's document, or None for an unknown name.

@@ -2,8 +2,7 @@
 
 Profiles of runtimes contain C structs: their ABIs, and field lists that struct_size can compute. Profiles of boards
 contain memory (regions, their speed, and the arena's region), and speed and power (timings of a kernel set, power, and
-a
-device's bandwidth).
+a device's bandwidth).
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ class Abi:
     """A processor's C ABI.
 
     measured: the kernel sets whose arenas were measured on it; the arenas of others are derived from the ABI alone.
-    replaced: structs
-    that a build for it uses instead of others, as pairs of names.
+    replaced: structs that a build for it uses instead of others, as pairs of names.
     """
 
     name: str
@@ -106,11 +105,9 @@ class MemoryRegion:
     """One contiguous range of addresses; adjacent banks that form one range are one region.
 
     An access of access_bytes takes 1 + wait_states cycles at the board's clock; both are None if unknown. cache_bytes:
-    the
-    data cache in front of the region. stall_cycles_per_byte: the measured cycles that reading a byte of constants costs
-    beyond its
-    instructions; None if it was not measured. cold_cycles: the maximum additional cycles measured for an operator whose
-    code is not in any cache; None means the core's value.
+    the data cache in front of the region. stall_cycles_per_byte: the measured cycles that reading a byte of constants
+    costs beyond its instructions; None if it was not measured. cold_cycles: the maximum additional cycles measured for
+    an operator whose code is not in any cache; None means the core's value.
     """
 
     name: str
@@ -137,8 +134,7 @@ class Timing:
     """How fast a core runs a set of kernels: cycles = cpi * instructions + stalls of memory.
 
     low and high are the factors of the error band on a whole model's time; operator_low and operator_high are those on
-    a
-    single operator's. basis describes in words what they were calibrated on.
+    a single operator's. basis describes in words what they were calibrated on.
     """
 
     kernels: Kernels
@@ -180,17 +176,15 @@ class Core:
     """A processor core. dsp and mve are the SIMD extensions that select CMSIS-NN's kernels.
 
     abi: the name of the ABI, one of the runtime's. default_clock_hz: a clock documented by clock_source, which an
-    estimate
-    for the bare core uses. usual_kernels: the kernels that are mostly used on it, if that is neither of the two known
-    sets.
+    estimate for the bare core uses. usual_kernels: the kernels that are mostly used on it, if that is neither of the
+    two known sets.
 
     instructions: the core whose instruction tables apply to it; None if no table does. bus_bytes: the maximum bytes per
     cycle between core and memory. cpi_limits: the possible cycles per instruction; the minimum follows from how many
     instructions the core issues at once, the maximum from the slowest possible memory. float_factor: the cycles of an
     instruction of a float32 operator, relative to the timing's cycles per instruction. float_band: how much that
-    differs
-    between models, as factors on their time. cold_cycles: the maximum additional cycles measured for an operator whose
-    code is not in any cache.
+    differs between models, as factors on their time. cold_cycles: the maximum additional cycles measured for an
+    operator whose code is not in any cache.
     """
 
     name: str
@@ -246,9 +240,8 @@ class Runtime:
 
     Structs are field lists for edgetool.target.types.struct_size, "" if there is none. structs: by name, each made of
     earlier ones; options: by operator, the struct that its options are parsed into; op_data: by operator, the struct
-    that
-    its reference kernel allocates in Init; cmsis_nn_op_data: the same for operators whose CMSIS-NN kernel allocates
-    another one.
+    that its reference kernel allocates in Init; cmsis_nn_op_data: the same for operators whose CMSIS-NN kernel
+    allocates another one.
     """
 
     name: str
@@ -321,14 +314,11 @@ class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
 
     arena_region_name: the region of the arena; None means the largest of kind "sram". usual_kernels: the kernels that
-    are
-    mostly used on it, if that is neither of the two known sets.
+    are mostly used on it, if that is neither of the two known sets.
 
     timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
-    bandwidth
-    of a device that is described by nothing else; such a device has no memory regions and no timing. power is None if
-    it
-    is unknown. vendor: the manufacturer of the board.
+    bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
+    None if it is unknown. vendor: the manufacturer of the board.
     """
 
     name: str
