@@ -360,12 +360,12 @@ def vector_product_s8(units: int, depth: int, platform: Platform, *, unrolled: b
     if not platform.dsp:
         return grouped_units(units, 3, {"by 1": depth})
     quads = depth // 4
-    many = quads // COMPILER_UNROLL if unrolled else 0
-    few = quads - many * COMPILER_UNROLL
-    product = grouped_units(units, 2, {"by 32": many, "by 4": few, "by 1": depth % 4})
+    unrolled_quads = quads // COMPILER_UNROLL if unrolled else 0
+    other_quads = quads - unrolled_quads * COMPILER_UNROLL
+    product = grouped_units(units, 2, {"by 32": unrolled_quads, "by 4": other_quads, "by 1": depth % 4})
     # Without a remainder, the compiler's loop is entered in another way.
-    whole = int(many > 0 and not few)
-    return combined(product, {"2 units whole": units // 2 * whole, "last unit whole": units % 2 * whole})
+    without_rest = int(unrolled_quads > 0 and not other_quads)
+    return combined(product, {"2 units whole": units // 2 * without_rest, "last unit whole": units % 2 * without_rest})
 
 
 def vector_product_s16(units: int, depth: int, platform: Platform) -> Loops:
@@ -396,12 +396,12 @@ def _packed_unit_loops(units: int, depth: int) -> Loops:
     """
     first, second = packed_row_loops(depth, wide=True)
     fours, rest = divmod(units, 4)
-    one = {"by 32": depth // 32, "by 16": depth % 32 // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2}
+    single = {"by 32": depth // 32, "by 16": depth % 32 // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2}
     return combined(
         {"any 4 units": int(fours > 0), "any last unit": int(rest > 0)},
         repeated(fours, nested("2 units", first)),
         repeated(fours, nested("2 more units", second)),
-        repeated(rest, nested("last unit", one)),
+        repeated(rest, nested("last unit", single)),
         {"last unit odd": (rest + 1) // 2 * (depth % 2)},
     )
 

@@ -33,8 +33,8 @@ from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, repe
 
 
 def _subgraph(call: Call, option: str) -> Graph:
-    index, number = integer_option(call, option), len(call.model.subgraphs)
-    require(call, 0 <= index < number, f"calls subgraph {index}, but the model has only {number}")
+    index, count = integer_option(call, option), len(call.model.subgraphs)
+    require(call, 0 <= index < count, f"calls subgraph {index}, but the model has only {count}")
     return call.model.subgraphs[index]
 
 

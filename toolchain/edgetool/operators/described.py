@@ -10,9 +10,9 @@
     temporary_inputs = [0, 1]    # positions of AllocateTempInputTensor in Prepare, each call
     temporary_outputs = [0]      # of AllocateTempOutputTensor
 
-Only the name is required. An operator with one of the last five keys is described in full: what is left out it does
-not do, so `persistent = []` alone says that it allocates nothing. With none of them its allocations are unknown, and
-an arena with it is a lower bound.
+Only the name is required. An operator with one of the last five keys is described in full: it does nothing that the
+table does not contain, so `persistent = []` alone means that it allocates nothing. Without any of them, its allocations
+are unknown, and an arena with it is a lower bound.
 """
 
 from __future__ import annotations

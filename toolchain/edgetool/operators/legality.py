@@ -187,9 +187,9 @@ def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, ker
         if position == furthest
         for name in _accepted_names(signature, furthest, input_types)
     )
-    which = "" if furthest == 0 else f" as {_operand_name(furthest, len(input_types), len(output_types))}"
+    suffix = "" if furthest == 0 else f" as {_operand_name(furthest, len(input_types), len(output_types))}"
     library = "CMSIS-NN's " if kernels == "cmsis-nn" and accepted.cmsis_nn != accepted.reference else ""
-    return f"{library}{accepted.operator} supports {_join_names(list(names))}{which}, not {_type_name(dtype)}"
+    return f"{library}{accepted.operator} supports {_join_names(list(names))}{suffix}, not {_type_name(dtype)}"
 
 
 def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[DType | None, ...]) -> list[str]:

@@ -109,15 +109,17 @@ def memcpy_loops(size: int, *axes: Offsets) -> Loops:
         axes: the (target, source) offsets along each axis; each copy is at the sum of one pair of offsets of every
             axis.
     """
-    kinds = Counter({(0, 0): 1})
+    alignments = Counter({(0, 0): 1})
     for axis in axes:
         steps = Counter((target % WORD, source % WORD) for target, source in axis)
         sums: Counter[tuple[int, int]] = Counter()
-        for (target, source), times in kinds.items():
-            for (further, later), number in steps.items():
-                sums[(target + further) % WORD, (source + later) % WORD] += times * number
-        kinds = sums
-    return combined(*(repeated(times, _aligned_memcpy_loops(size, *kind)) for kind, times in kinds.items()))
+        for (target, source), times in alignments.items():
+            for (target_step, source_step), step_count in steps.items():
+                sums[(target + target_step) % WORD, (source + source_step) % WORD] += times * step_count
+        alignments = sums
+    return combined(
+        *(repeated(times, _aligned_memcpy_loops(size, *alignment)) for alignment, times in alignments.items())
+    )
 
 
 def strided_memcpy_loops(
@@ -134,10 +136,10 @@ def strided_memcpy_loops(
             repeated(
                 share,
                 _aligned_memcpy_loops(
-                    size, (target[0] + turn * target[1]) % WORD, (source[0] + turn * source[1]) % WORD
+                    size, (target[0] + step * target[1]) % WORD, (source[0] + step * source[1]) % WORD
                 ),
             )
-            for turn, share in alignment_period(times)
+            for step, share in alignment_period(times)
         )
     )
 
@@ -421,8 +423,8 @@ def zero_share(graph: Graph, tensor: Tensor) -> float:
     if tensor.dtype != DType.FLOAT32:
         return 0.0
     if contents := _dense_data(tensor):
-        numbers = [number for (number,) in iter_unpack("<f", contents)]
-        return numbers.count(0.0) / len(numbers)
+        values = [value for (value,) in iter_unpack("<f", contents)]
+        return values.count(0.0) / len(values)
     return 0.5 if _is_produced_by(graph, tensor, ZERO_CLAMPS) else 0.0
 
 

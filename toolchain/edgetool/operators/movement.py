@@ -442,13 +442,15 @@ def _space_to_batch(call: Call) -> LoopCounts:
             )
         )
         outside = Counter(dict(alignment_period(out_height * out_width)))
-        lines, places = (
+        row_alignments, column_alignments = (
             Counter(at * step % WORD for at, _ in side) for side, step in ((rows, out_width), (columns, 1))
         )
-        for (line, many), (place, times) in product(lines.items(), places.items()):
-            outside[(line + place) % WORD] -= many * times
-        for pixel, times in outside.items():
-            parts.append(repeated(times, memset_loops(size, (out * out_height * out_width + pixel) * size)))
+        for (row_alignment, row_count), (column_alignment, count) in product(
+            row_alignments.items(), column_alignments.items()
+        ):
+            outside[(row_alignment + column_alignment) % WORD] -= row_count * count
+        for pixel, count in outside.items():
+            parts.append(repeated(count, memset_loops(size, (out * out_height * out_width + pixel) * size)))
     return LoopCounts("copy", combined(*parts))
 
 

@@ -221,8 +221,8 @@ def _cmsis_pad_loops(call: Call, *, vectors: bool) -> Loops:
         parts.append(repeated(times, _vector_loops("filled", size) if vectors else memset_loops(size, address)))
 
     def copy(size: int, target: int, source: int, times: int = 1) -> None:
-        one = _vector_loops("copied", size) if vectors else memcpy_loops(size, [(target, source)])
-        parts.append(repeated(times, one))
+        copy_loops = _vector_loops("copied", size) if vectors else memcpy_loops(size, [(target, source)])
+        parts.append(repeated(times, copy_loops))
 
     fill(image * paddings[0][0], 0)
     for batch, images in alignment_period(batches):

@@ -249,18 +249,18 @@ def _gather_loops(call: Call) -> LoopCounts:
     positions, length = _indices(index_tensor), source.shape[axis]
     count = len(positions) // max(batch, 1)
     check_steps(batch * outer)
-    outer_offsets = [(turn * count * size, turn * length * size) for turn in range(outer)]
+    outer_offsets = [(outer_index * count * size, outer_index * length * size) for outer_index in range(outer)]
     parts = [
         memcpy_loops(
             size,
-            [(number * outer * count * size, number * outer * length * size)],
+            [(batch_index * outer * count * size, batch_index * outer * length * size)],
             outer_offsets,
             [
                 (position * size, row * size)
-                for position, row in enumerate(positions[number * count : (number + 1) * count])
+                for position, row in enumerate(positions[batch_index * count : (batch_index + 1) * count])
             ],
         )
-        for number in range(batch)
+        for batch_index in range(batch)
     ]
     loops = {"axis": len(source.shape), "batch": batch, "turn": batch * outer}
     return LoopCounts(source.dtype.name.lower(), combined(loops, *parts))
@@ -305,9 +305,9 @@ def _update_loops(call: Call) -> LoopCounts:
     The operand is copied, and then the update over it, row by row; an update of the whole operand is only copied.
     """
     source, update = call.required_input(0), call.required_input(1)
-    whole = strided_memcpy_loops(source.size_bytes, 1)
+    full_copy = strided_memcpy_loops(source.size_bytes, 1)
     if source.element_count == update.element_count:
-        return LoopCounts("whole", combined(dimension_loops(len(source.shape)), whole))
+        return LoopCounts("whole", combined(dimension_loops(len(source.shape)), full_copy))
     rank = len(source.shape)
     require(call, len(_indices(call.required_input(2))) >= rank, f"requires a start for {rank} dimensions")
     starts = [
@@ -316,7 +316,9 @@ def _update_loops(call: Call) -> LoopCounts:
     ]
     rows = _row_offsets(source, starts, [1] * rank, update.shape)
     steps = {**dimension_loops(rank), "step": sum(accumulate(update.shape[:-1], mul))}
-    return LoopCounts("copy", combined(steps, whole, memcpy_loops(update.shape[-1] * _element_bytes(source), *rows)))
+    return LoopCounts(
+        "copy", combined(steps, full_copy, memcpy_loops(update.shape[-1] * _element_bytes(source), *rows))
+    )
 
 
 LOOPS: dict[str, LoopRule] = {

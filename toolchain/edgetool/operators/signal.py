@@ -325,8 +325,8 @@ def _fft_bounds(*, inverse: bool) -> Condition:
                 source[-1] <= length and result[-1] >= pairs,
                 f"cannot transform {source} to {result} with a length of {length}",
             )
-        rows, made = prod(source[:-1]), prod(result[:-1])
-        require(call, made >= rows, f"produces {rows} rows, not {made}")
+        rows, output_rows = prod(source[:-1]), prod(result[:-1])
+        require(call, output_rows >= rows, f"produces {rows} rows, not {output_rows}")
 
     return condition
 

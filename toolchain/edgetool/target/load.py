@@ -153,10 +153,12 @@ def _amend_regions(profile: Any, base: list[Document], problems: list[Problem]) 
     return list(merged.values())
 
 
-def _unknown_region(key: str, name: Any, known: list[str]) -> Problem:
+def _unknown_region(key: str, name: Any, region_names: list[str]) -> Problem:
     if not isinstance(name, str):
-        return Problem(key, "is missing" if name is None else "must be a string", f"use one of {', '.join(known)}")
-    guess = did_you_mean(name, known) or f"its regions are {', '.join(known)}"
+        return Problem(
+            key, "is missing" if name is None else "must be a string", f"use one of {', '.join(region_names)}"
+        )
+    guess = did_you_mean(name, region_names) or f"its regions are {', '.join(region_names)}"
     what = f"the extended board has no region {name[:80]!r}, and a new region needs a kind"
     return Problem(key, what, guess)
 
@@ -426,10 +428,10 @@ def override_target(
     if flash_bytes is not None:
         target = _resize_region(target, target.flash_region, "flash", flash_bytes)
     if kernels is not None:
-        known = next((word for word in KERNELS if word == kernels), None)
-        if known is None:
+        kernel_set = next((word for word in KERNELS if word == kernels), None)
+        if kernel_set is None:
             raise TargetError(f"unknown kernels {kernels!r}", where=target.name, fix=f"use {' or '.join(KERNELS)}")
-        target = replace(target, kernels=known, usual_kernels=None)  # the user has chosen
+        target = replace(target, kernels=kernel_set, usual_kernels=None)  # the user has chosen
     if runtime is not None:
         target = replace(target, runtime=load_runtime(runtime))
         require_abi(target.core, target.runtime, where=f"{target.name}: runtime")

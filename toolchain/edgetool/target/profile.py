@@ -365,7 +365,7 @@ def read_runtime(section: Section) -> Runtime:
     custom_resolver = section.names("custom_resolver", required=False)
     operators = [name for name, _ in (*resolver, *custom_resolver)]
     structs = read_structs(section, "structs")
-    known = dict(structs)
+    structs_by_name = dict(structs)
     runtime = Runtime(
         name=section.name("name"),
         description=section.text("description"),
@@ -377,11 +377,11 @@ def read_runtime(section: Section) -> Runtime:
         limits=tuple(_read_limit(item) for item in section.sections("limit")),
         rank_limits=tuple(_read_rank_limit(item) for item in section.sections("rank_limit")),
         kernel_types=read_kernel_types(section, operators),
-        abis=read_abis(section, known),
+        abis=read_abis(section, structs_by_name),
         structs=structs,
-        options=read_field_lists(section, "options", operators, known),
-        op_data=read_field_lists(op_data, "reference", operators, known),
-        cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, known),
+        options=read_field_lists(section, "options", operators, structs_by_name),
+        op_data=read_field_lists(op_data, "reference", operators, structs_by_name),
+        cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, structs_by_name),
         sources=_read_sources(section, RUNTIME_FIGURES),
     )
     for part in (tflm, cmsis_nn, op_data, section):
@@ -431,12 +431,12 @@ def read_board(
 
 def unknown_abi(core: Core, runtime: Runtime) -> tuple[str, str] | None:
     """Return a message and advice if the runtime does not describe the core's ABI; None if it does."""
-    known = [abi.name for abi in runtime.abis]
-    if core.abi in known:
+    abi_names = [abi.name for abi in runtime.abis]
+    if core.abi in abi_names:
         return None
     return (
         f"{core.name} uses the ABI {core.abi!r}, which {runtime.name} does not support",
-        f"it supports {', '.join(known)}",
+        f"it supports {', '.join(abi_names)}",
     )
 
 

@@ -288,7 +288,7 @@ class Section:
         return tuple(Section(item, self.problems, f"{self.key(name)}[{i}]") for i, item in enumerate(value))
 
     def items(self, name: str, maximum: int) -> Section:
-        """Return an optional list of at most `maximum` values as a section, with a key such as "scratch[0]" for each."""
+        """Return an optional list of at most `maximum` values as a section with a key for each, as in "scratch[0]"."""
         value = self._value(name, list, False) or []
         if len(value) > maximum:
             self.note(name, f"has {len(value)} values; at most {maximum} are allowed")

@@ -44,23 +44,23 @@ class StructSize:
     alignment: int
 
 
-def struct_size(fields: str, abi: Abi, known: Mapping[str, StructSize]) -> StructSize:
+def struct_size(fields: str, abi: Abi, structs: Mapping[str, StructSize]) -> StructSize:
     """Return the size of a struct with these fields in order, such as "i32 pointer TfLitePaddingValues i8*6".
 
-    A field is a scalar, "pointer", "enum", "i64" or a struct of `known`, with "*n" for an array. Members are at
+    A field is a scalar, "pointer", "enum", "i64" or a struct of `structs`, with "*n" for an array. Members are at
     multiples of their alignment, and the whole is padded to the largest (the rule of every ABI here, in System V
     and AAPCS alike). A struct without fields has size 0. Raises KeyError for a field of unknown type.
     """
     offset, alignment = 0, 1
     for field in fields.split():
         kind, _, count = field.partition("*")
-        member = _member_size(kind, abi, known)
+        member = _member_size(kind, abi, structs)
         offset = _align(offset, member.alignment) + member.size_bytes * int(count or 1)
         alignment = max(alignment, member.alignment)
     return StructSize(_align(offset, alignment), alignment)
 
 
-def _member_size(kind: str, abi: Abi, known: Mapping[str, StructSize]) -> StructSize:
+def _member_size(kind: str, abi: Abi, structs: Mapping[str, StructSize]) -> StructSize:
     if kind in SCALARS:
         return StructSize(SCALARS[kind], SCALARS[kind])
     if kind == "pointer":
@@ -69,7 +69,7 @@ def _member_size(kind: str, abi: Abi, known: Mapping[str, StructSize]) -> Struct
         return StructSize(abi.enum_bytes, abi.enum_bytes)
     if kind == "i64":
         return StructSize(8, abi.i64_alignment)
-    return known[kind]
+    return structs[kind]
 
 
 def _align(size_bytes: int, alignment: int) -> int:
