@@ -288,9 +288,8 @@ def _detection_bounds(call: Call) -> None:
         )
     else:
         classes_per_detection = min(options.integer("max_classes_per_detection"), classes)
-        written = (
-            min(max_detections, box_count) * classes_per_detection * classes_per_detection
-        )  # as the kernel counts them
+        # This is how the kernel counts them.
+        written = min(max_detections, box_count) * classes_per_detection * classes_per_detection
     for position, width in enumerate((BOX_COORDINATES, 1, 1)):
         capacity = call.required_output(position).element_count
         require(

@@ -138,7 +138,10 @@ class Pool:
 
 
 def _pool_of(call: Call) -> Pool:
-    """Return the pooling of the call. Raises KernelRefusal for non-images, which the kernel does not reject."""
+    """Return the pooling of the call.
+
+    Raises KernelRefusal if the tensors are not images: the kernel does not check it, and would run out of bounds.
+    """
     for check in (input_rank(0, 4), output_rank(0, 4)):
         check(call)
     source, result = call.required_input(0), call.required_output()

@@ -117,7 +117,7 @@ def _check_slice_shape(call: Call) -> None:
 
 
 def _clamp_index(index: int, size: int, stride: int, mask: int, *, first: bool) -> int:
-    """Return where a slice begins or ends on an axis; with its mask, that is the end of the axis."""
+    """Return where a slice begins or ends on an axis; if its mask is set, that is as far out as possible."""
     if size == 0:
         return 0
     if mask:

@@ -157,8 +157,8 @@ PLACEMENT_FILE = "targets/placement.csv"
 class PlacementEffect:
     """A measured time divided by the one that instructions and the core's own speed account for.
 
-    mcu: the chip's name, or its beginning. measured: the models that were measured. verified: whether the document was
-    read.
+    mcu: the chip's name, or its beginning. measured: the model, and what was placed where. verified: whether the
+    document was read.
     """
 
     placement: Placement
