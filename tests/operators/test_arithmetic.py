@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Tensor
-from edgetool.operators.arithmetic import loops
+from edgetool.operators.arithmetic import cmsis_broadcast_loops
 from edgetool.operators.call import KernelRefusal, Request, persistent, scratch
 from edgetool.operators.loops import Shape
 from edgetool.target.platform import Platform
@@ -240,9 +240,9 @@ def test_every_element_is_compared_once(sides: list[tuple[int, str]]) -> None:
     first = tuple(1 if kind == "second" else size for size, kind in sides)
     second = tuple(1 if kind == "first" else size for size, kind in sides)
     result = tuple(size for size, _ in sides)
-    found = loops(first, second, result, PLAIN)
+    found = cmsis_broadcast_loops(first, second, result, PLAIN)
     assert found.get("pair element", 0) + found.get("scalar element", 0) == prod(result)
-    wide = loops(first, second, result, MVE)
+    wide = cmsis_broadcast_loops(first, second, result, MVE)
     for kind in ("pair", "scalar"):
         rows = found.get(f"{kind} row", 0)
         length = found.get(f"{kind} element", 0) // rows if rows else 0
@@ -263,6 +263,6 @@ def test_every_element_is_compared_once(sides: list[tuple[int, str]]) -> None:
     ],
 )
 def test_a_row_is_as_long_as_the_shapes_allow(first: Shape, second: Shape, kind: str, rows: int, length: int) -> None:
-    found = loops(first, second, first, PLAIN)
+    found = cmsis_broadcast_loops(first, second, first, PLAIN)
     assert (found[f"{kind} row"], found[f"{kind} element"]) == (rows, rows * length)
-    assert loops(second, first, first, PLAIN) == found
+    assert cmsis_broadcast_loops(second, first, first, PLAIN) == found

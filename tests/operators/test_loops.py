@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from edgetool.operators.loops import (
     Loops,
     Shape,
-    alike,
     binary_loops,
-    calls,
-    copied,
-    copied_evenly,
-    filled,
-    moved,
-    nest,
+    broadcast_levels,
+    call_counts,
+    equal_but_for_leading_ones,
+    memcpy_loops,
+    memmove_loops,
+    memset_loops,
+    strided_memcpy_loops,
 )
 
 
@@ -48,7 +48,7 @@ def test_the_loops_go_through_the_elements_of_every_operand_in_the_order_of_the_
     case: tuple[list[Shape], Shape],
 ) -> None:
     shapes, result = case
-    levels = nest(shapes, result)
+    levels = broadcast_levels(shapes, result)
     places = product(*(range(size) for size in result))
     expected = [tuple(element(shape, place) for shape in shapes) for place in places]
     walked = [
@@ -56,7 +56,7 @@ def test_the_loops_go_through_the_elements_of_every_operand_in_the_order_of_the_
             sum(turn * level.steps[operand] for turn, level in zip(turns, reversed(levels), strict=True))
             for operand in range(len(shapes))
         )
-        for turns in product(*(range(level.turns) for level in reversed(levels)))
+        for turns in product(*(range(level.iterations) for level in reversed(levels)))
     ]
     assert walked == expected
 
@@ -64,18 +64,18 @@ def test_the_loops_go_through_the_elements_of_every_operand_in_the_order_of_the_
 @given(broadcasts())
 def test_the_function_is_called_once_and_by_each_turn_of_the_loops_around(case: tuple[list[Shape], Shape]) -> None:
     shapes, result = case
-    levels = nest(shapes, result)
+    levels = broadcast_levels(shapes, result)
     count = 0
 
     def enter(depth: int) -> None:
         nonlocal count
         count += 1
         if depth:
-            for _ in range(levels[depth].turns):
+            for _ in range(levels[depth].iterations):
                 enter(depth - 1)
 
     enter(max(len(levels) - 1, 0))
-    assert sum(calls(levels)) == count
+    assert sum(call_counts(levels)) == count
 
 
 @given(broadcasts())
@@ -99,7 +99,7 @@ def test_every_element_is_made_once(case: tuple[list[Shape], Shape]) -> None:
 def test_loops_are_joined_where_both_operands_go_on(
     first: Shape, second: Shape, result: Shape, turns: list[int]
 ) -> None:
-    assert [level.turns for level in nest((first, second), result)] == turns
+    assert [level.iterations for level in broadcast_levels((first, second), result)] == turns
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_dimensions_of_one_are_joined_unseen(first: Shape, result: Shape, joined
 
 
 def test_ones_in_front_make_no_difference() -> None:
-    assert alike((1, 1, 4), (4,))
-    assert not alike((4, 1), (4,))
+    assert equal_but_for_leading_ones((1, 1, 4), (4,))
+    assert not equal_but_for_leading_ones((4, 1), (4,))
 
 
 SIZES, OFFSETS = st.integers(0, 300), st.integers(0, 50)
@@ -138,7 +138,7 @@ def count(loops: Loops, name: str) -> int:
 
 @given(size=SIZES, target=OFFSETS, source=OFFSETS)
 def test_every_byte_is_copied_once(size: int, target: int, source: int) -> None:
-    loops = copied(size, [(target, source)])
+    loops = memcpy_loops(size, [(target, source)])
     assert count(loops, "copies") + count(loops, "short uneven copies") == 1
     uneven = bool(target % 4 or source % 4)
     if uneven and size < 8:
@@ -155,7 +155,7 @@ def test_every_byte_is_copied_once(size: int, target: int, source: int) -> None:
 @given(size=SIZES, times=st.integers(0, 30), target=st.tuples(OFFSETS, OFFSETS), source=st.tuples(OFFSETS, OFFSETS))
 def test_even_steps_are_so_many_places(size: int, times: int, target: tuple[int, int], source: tuple[int, int]) -> None:
     places = [(target[0] + turn * target[1], source[0] + turn * source[1]) for turn in range(times)]
-    evenly, one_by_one = copied_evenly(size, times, target, source), copied(size, places)
+    evenly, one_by_one = strided_memcpy_loops(size, times, target, source), memcpy_loops(size, places)
     assert {name: turns for name, turns in evenly.items() if turns} == {
         name: turns for name, turns in one_by_one.items() if turns
     }
@@ -164,7 +164,7 @@ def test_even_steps_are_so_many_places(size: int, times: int, target: tuple[int,
 @given(size=SIZES, axes=st.lists(st.lists(st.tuples(OFFSETS, OFFSETS), max_size=5), max_size=3))
 def test_places_on_a_grid_are_the_sums_of_those_on_its_axes(size: int, axes: list[list[tuple[int, int]]]) -> None:
     sums = [tuple(map(sum, zip(*place, strict=True))) if place else (0, 0) for place in product(*axes)]
-    grid, one_by_one = copied(size, *axes), copied(size, sums)
+    grid, one_by_one = memcpy_loops(size, *axes), memcpy_loops(size, sums)
     assert {name: turns for name, turns in grid.items() if turns} == {
         name: turns for name, turns in one_by_one.items() if turns
     }
@@ -172,7 +172,7 @@ def test_places_on_a_grid_are_the_sums_of_those_on_its_axes(size: int, axes: lis
 
 @given(size=SIZES, offset=OFFSETS)
 def test_every_byte_is_filled_once(size: int, offset: int) -> None:
-    loops = filled(size, offset)
+    loops = memset_loops(size, offset)
     single = loops["filled heads"] + loops["filled bytes"]
     assert loops["filled 16 bytes"] * 16 + loops["filled words"] * 4 + single == size
     assert loops["filled heads"] == min(-offset % 4, size)
@@ -180,7 +180,7 @@ def test_every_byte_is_filled_once(size: int, offset: int) -> None:
 
 @given(size=SIZES, target=OFFSETS, source=OFFSETS)
 def test_every_byte_is_moved_once(size: int, target: int, source: int) -> None:
-    loops = moved(size, target, source)
+    loops = memmove_loops(size, target, source)
     assert (
         sum(count(loops, f"moved {what}") * step for what, step in (("16 bytes", 16), ("words", 4), ("bytes", 1)))
         == size
@@ -192,4 +192,4 @@ def test_every_byte_is_moved_once(size: int, target: int, source: int) -> None:
     [(15, (0, 0), 15), (16, (0, 0), 0), (40, (1, 0), 40), (40, (0, 2), 40), (3, (1, 1), 3)],
 )
 def test_the_smallest_cores_copy_bytes_where_words_do_not_fit(size: int, place: tuple[int, int], bytewise: int) -> None:
-    assert copied(size, [place])["copied bytes"] == bytewise
+    assert memcpy_loops(size, [place])["copied bytes"] == bytewise

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType, Tensor
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.loops import LoopCounts, copied
+from edgetool.operators.loops import LoopCounts, memcpy_loops
 from tests.memory.account_net import Net
 from tests.operators.prepare.asked import F, asked, constant
 from tests.operators.prepare.calls import HOST, tensor
@@ -184,7 +184,7 @@ def test_rows_are_copied_from_where_they_lie(rows: tuple[int, int, int], columns
     bounds = ([first, left], [first + number * step, left + length], [step, 1])
     work = strided(shape, bounds, (number, length))
     places = [(row * length, (first + row * step) * width + left) for row in range(number)]
-    expected = {name: turns for name, turns in copied(length, places).items() if turns}
+    expected = {name: turns for name, turns in memcpy_loops(length, places).items() if turns}
     assert work.path == "int8 rows"
     assert {name: work.loops.get(name, 0) for name in expected} == expected
 
@@ -222,7 +222,7 @@ def test_rows_are_gathered_from_where_the_file_says() -> None:
     x = net.arena(2, 6, 3)
     loops = run(net.model([x], [net.op("GATHER", [x, net.constant([4, 1])], 2, 2, 3, axis=1)])).loops
     places = [(at * 3, (one * 6 + row) * 3) for at, (one, row) in enumerate(product((0, 1), (4, 1)))]
-    assert {name: loops.get(name, 0) for name in copied(3, places)} == copied(3, places)
+    assert {name: loops.get(name, 0) for name in memcpy_loops(3, places)} == memcpy_loops(3, places)
     assert (loops["turn"], loops["batch"]) == (2, 1)
 
 
@@ -241,7 +241,7 @@ def test_gathered_slices_are_found_by_several_indices() -> None:
     loops = run(net.model([x], [net.op("GATHER_ND", [x, where], 3, 6)])).loops
     places = [(at * 6, (one * 5 + two) * 6) for at, (one, two) in enumerate(((3, 1), (0, 2), (1, 4)))]
     assert loops["index"] == 6
-    assert {name: loops.get(name, 0) for name in copied(6, places)} == copied(6, places)
+    assert {name: loops.get(name, 0) for name in memcpy_loops(6, places)} == memcpy_loops(6, places)
 
 
 def looked_up(table: DType, made: DType) -> LoopCounts:

@@ -20,7 +20,7 @@ import pytest
 from edgetool.errors import Problem, TargetError
 from edgetool.target.load import (
     DEFAULT_RUNTIME,
-    extended,
+    extend_profile,
     list_boards,
     list_cores,
     list_runtimes,
@@ -40,7 +40,7 @@ FLASH = '[[region]]\nname = "flash"\nstall_cycles_per_byte = 0.6\n'
 def merged(own: dict[str, Any], boards: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], list[Problem]]:
     """The whole profile, and what was wrong."""
     problems: list[Problem] = []
-    return extended(own, boards.get, problems, lambda name: f"not {name}"), problems
+    return extend_profile(own, boards.get, problems, lambda name: f"not {name}"), problems
 
 
 def test_a_region_without_a_kind_amends_the_bases() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from edgetool.model.types import DType
 from edgetool.operators.call import KernelRefusal
-from edgetool.operators.cmsis_nn import copied_windows, product_s8, product_s16
-from edgetool.operators.convolution import row_ends
-from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, axis
+from edgetool.operators.cmsis_nn import im2col_loops, product_s8, product_s16
+from edgetool.operators.convolution import padded_row_ends
+from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, window_axis
 from edgetool.target.platform import Platform
 from tests.memory.account_convolutions import conv, depthwise, transposed
 from tests.memory.account_net import Net
@@ -138,13 +138,13 @@ def test_no_multiplication_is_lost(rows: int, channels: int, depth: int) -> None
 
 
 @given(
-    st.builds(axis, st.integers(3, 9), st.just(3), st.integers(1, 2), st.integers(1, 2), st.integers(2, 4)),
-    st.builds(axis, st.integers(3, 9), st.just(2), st.integers(1, 2), st.just(1), st.integers(2, 4)),
+    st.builds(window_axis, st.integers(3, 9), st.just(3), st.integers(1, 2), st.integers(1, 2), st.integers(2, 4)),
+    st.builds(window_axis, st.integers(3, 9), st.just(2), st.integers(1, 2), st.just(1), st.integers(2, 4)),
     st.integers(1, 9),
 )
 def test_windows_are_copied_whole(rows: Axis, columns: Axis, channels: int) -> None:
     w = Windows(1, rows, columns, channels, 1, channels)
-    loops = copied_windows(w, 1, DSP)
+    loops = im2col_loops(w, 1, DSP)
     wholes = {"copied 64 bytes": 64, "copied 16 bytes": 16, "copied words": 4}
     filled = {"filled 16 bytes": 16, "filled words": 4, "filled bytes": 1, "filled heads": 1}
     assert loops.get("copies", 0) + loops.get("short uneven copies", 0) == w.inside
@@ -158,7 +158,7 @@ def test_windows_are_copied_whole(rows: Axis, columns: Axis, channels: int) -> N
 )
 def test_ends_of_a_row(size: int, kernel: int, stride: int, outputs: int, ends: tuple[int, int] | None) -> None:
     """The kernel gives up where more than one element behind the last window is left over."""
-    assert row_ends(axis(size, kernel, stride, 1, outputs)) == ends
+    assert padded_row_ends(window_axis(size, kernel, stride, 1, outputs)) == ends
 
 
 @pytest.mark.parametrize(("channels", "path"), [(16, "int8 rows"), (17, "int8 stretched")])

@@ -1,10 +1,10 @@
-"""Activation functions as operators of their own: MACs, Prepare, loop counts and bounds.
+"""Activation functions as operators of their own: Prepare and loop counts.
 
-Their tables and parameters lie in what Init allocates. Sources: activations_common.cc, leaky_relu_common.cc,
-prelu_common.cc, elu.cc, hard_swish_common.cc, logistic_common.cc, tanh.cc.
+Their tables and parameters are in what Init allocates. Sources of Prepare: activations_common.cc,
+leaky_relu_common.cc, prelu_common.cc, elu.cc, hard_swish_common.cc, logistic_common.cc, tanh.cc.
 
-Sources: activations_common.cc, leaky_relu.h, prelu.h, prelu_common.cc, elu.cc, hard_swish.h, logistic.h and tanh.h,
-the latter two also of integer_ops.
+Sources of the loop counts: activations_common.cc, leaky_relu.h, prelu.h, prelu_common.cc, elu.cc, hard_swish.h,
+logistic.h and tanh.h, and integer_ops/logistic.h and integer_ops/tanh.h.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from edgetool.operators.call import (
     KernelRefusal,
     PrepareRule,
     float32,
-    looks_at,
-    output_alike,
+    prepare_rule,
     ratio,
+    same_output_type,
     scale,
     symmetric_int16,
     zero_point,
@@ -29,24 +29,24 @@ from edgetool.operators.loops import (
     DEVIATIONS,
     LoopCounts,
     LoopRule,
-    broadcast,
+    broadcast_loops,
     dtype_name,
-    extended,
-    flat,
-    negatives,
-    within,
+    elementwise_loops,
+    extend_shape,
+    negative_count,
+    share_within,
 )
 
 LOG2_TOLERANCE = 1e-3  # CheckedLog2, quantization_util.cc
 
 
-def _int8_slopes(call: Call) -> None:
+def _check_slope_type(call: Call) -> None:
     if call.required_output().dtype == DType.INT16 and call.required_input(1).dtype != DType.INT8:
         raise KernelRefusal("int16 PRELU supports only int8 slopes")
 
 
-def _shrinking_output(call: Call) -> None:
-    """The multiplier from 1/128 of the input's scale to the output's has no left shift."""
+def _check_output_scale(call: Call) -> None:
+    """Require the multiplier from 1/128 of the input's scale to the output's scale to have no left shift."""
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and scale(result) and float32(float32(scale(source) / 128) / scale(result)) >= 1:
         raise KernelRefusal(
@@ -54,110 +54,117 @@ def _shrinking_output(call: Call) -> None:
         )
 
 
-def _from_zero(call: Call) -> None:
-    """Results from 0 to 1 in int8 start at the lowest value."""
+def _check_int8_zero_point(call: Call) -> None:
+    """Require the lowest zero point of an int8 output, because results range from 0 to 1."""
     if call.required_input(0).dtype == DType.INT8 and zero_point(call.required_output()) != -128:
         raise KernelRefusal(f"{call.operator.label} produces int8 only with a zero point of -128")
 
 
-def _fifteen_bits(call: Call) -> None:
-    """Results in int16 have a scale of 2^-15."""
-    own = scale(call.required_output())
-    if call.required_input(0).dtype == DType.INT16 and not (own > 0 and abs(log2(own) + 15) < LOG2_TOLERANCE):
-        raise KernelRefusal(f"{call.operator.label} produces int16 only with a scale of 2^-15, not {own}")
+def _check_int16_scale(call: Call) -> None:
+    """Require a scale of 2^-15 of an int16 output."""
+    actual = scale(call.required_output())
+    if call.required_input(0).dtype == DType.INT16 and not (actual > 0 and abs(log2(actual) + 15) < LOG2_TOLERANCE):
+        raise KernelRefusal(f"{call.operator.label} produces int16 only with a scale of 2^-15, not {actual}")
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ELU": looks_at((0,), (0,), output_alike),
-    "HARD_SWISH": looks_at((0,), (0,), _shrinking_output),
-    "LEAKY_RELU": looks_at((0,), (0,), output_alike),
-    "LOGISTIC": looks_at((0,), (0,), output_alike, _from_zero, symmetric_int16(1), _fifteen_bits),
-    "PRELU": looks_at((0, 1), (0,), _int8_slopes),
-    "RELU": looks_at((0,), (0,), symmetric_int16(1)),
-    # The output is not looked at.
-    "RELU6": looks_at((0,), ()),
-    # The input is asked for twice.
-    "TANH": looks_at((0, 0), (0,), output_alike, symmetric_int16(1), _fifteen_bits),
+    "ELU": prepare_rule((0,), (0,), same_output_type),
+    "HARD_SWISH": prepare_rule((0,), (0,), _check_output_scale),
+    "LEAKY_RELU": prepare_rule((0,), (0,), same_output_type),
+    "LOGISTIC": prepare_rule(
+        (0,), (0,), same_output_type, _check_int8_zero_point, symmetric_int16(1), _check_int16_scale
+    ),
+    "PRELU": prepare_rule((0, 1), (0,), _check_slope_type),
+    "RELU": prepare_rule((0,), (0,), symmetric_int16(1)),
+    # Prepare does not request the output.
+    "RELU6": prepare_rule((0,), ()),
+    # Prepare requests the input twice.
+    "TANH": prepare_rule((0, 0), (0,), same_output_type, symmetric_int16(1), _check_int16_scale),
 }
 
 
-INTEGER_BITS = 4  # of what LOGISTIC and TANH calculate with
-# The real numbers at which the table of int16 ends: 255 steps of 2^9 or 2^8, at 3 * 2^12 to the unit.
+INTEGER_BITS = 4  # of the fixed-point numbers in which LOGISTIC and TANH calculate
+# The real numbers at which the int16 table ends: 255 steps of 2^9 or 2^8, with 3 * 2^12 steps per unit.
 TABLE_END = {"LOGISTIC": 255 * 2**9 / (3 * 2**12), "TANH": 255 * 2**8 / (3 * 2**12)}
 RELUISH_SCALE = float32(3 / 32768)
-REACH, SIX = 3, 6  # the real numbers where HARD_SWISH and RELU6 begin to clamp
+HARD_SWISH_BOUND, RELU6_BOUND = 3, 6  # the real numbers beyond which HARD_SWISH and RELU6 clamp
 
 
-def _plain(call: Call) -> LoopCounts:
-    return flat(call, dtype_name(call))
+def _elementwise(call: Call) -> LoopCounts:
+    return elementwise_loops(call, dtype_name(call))
 
 
-def _by_sign(call: Call) -> LoopCounts:
-    """Numbers below zero take another branch."""
-    return flat(call, dtype_name(call), negative=negatives(call))
+def _sign_dependent(call: Call) -> LoopCounts:
+    """Return the loops of a function that computes negative numbers in another branch."""
+    return elementwise_loops(call, dtype_name(call), negative=negative_count(call))
 
 
 def _prelu(call: Call) -> LoopCounts:
-    """Integers always go through the broadcast; floats through four loops, whatever the shapes."""
+    """Return the loops of PRELU: integers are always broadcast; floats use four nested loops, whatever the shapes."""
     source, result = call.required_input(0), call.required_output()
-    negative = negatives(call)
+    negative = negative_count(call)
     if source.dtype != DType.FLOAT32:
-        return broadcast(call, dtype_name(call), negative=negative)
-    batch, height, width, channels = extended(result.shape, 4)
-    turns = {"plane": batch * height, "row": batch * height * width}
-    return LoopCounts("float32", {**turns, "element": prod((batch, height, width, channels)), "negative": negative})
+        return broadcast_loops(call, dtype_name(call), negative=negative)
+    batch, height, width, channels = extend_shape(result.shape, 4)
+    outer = {"plane": batch * height, "row": batch * height * width}
+    return LoopCounts("float32", {**outer, "element": prod((batch, height, width, channels)), "negative": negative})
 
 
 def _sigmoid(call: Call) -> LoopCounts:
-    """Integers beyond what their fixed-point numbers hold are saturated without calculation."""
+    """Return the loops of LOGISTIC and TANH; integers outside the fixed-point range are saturated, not calculated."""
     source = call.required_input(0)
     if source.dtype == DType.FLOAT32:
-        return _plain(call)
+        return _elementwise(call)
     if source.dtype == DType.INT8:
-        share = within(_radius(scale(source)) - 0.5)
+        share = share_within(_input_radius(scale(source)) - 0.5)
     else:
-        share = within(ratio(TABLE_END[call.operator.code], scale(source)), DEVIATIONS[DType.INT16])
-    return flat(call, dtype_name(call), calculated=round(source.element_count * share), negative=negatives(call))
+        share = share_within(ratio(TABLE_END[call.operator.code], scale(source)), DEVIATIONS[DType.INT16])
+    return elementwise_loops(
+        call, dtype_name(call), calculated=round(source.element_count * share), negative=negative_count(call)
+    )
 
 
-def _radius(own: float) -> int:
-    """CalculateInputRadius for the multiplier of a scale (quantization_util.cc)."""
-    _, left_shift = frexp(own * 2 ** (31 - INTEGER_BITS))
+def _input_radius(input_scale: float) -> int:
+    """Return CalculateInputRadius for the multiplier of a scale (quantization_util.cc)."""
+    _, left_shift = frexp(input_scale * 2 ** (31 - INTEGER_BITS))
     return int((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - left_shift))
 
 
 def _hard_swish(call: Call) -> LoopCounts:
-    """int8 is shifted to the scale of the clamped factor: to the left, to the right or not at all.
+    """Return the loops of HARD_SWISH.
 
-    What a shift to the left saturates is done sooner: numbers beyond 3.
+    int8 is shifted to the scale of the clamped factor: to the left, to the right or not at all. Numbers beyond 3
+    saturate in a shift to the left, which takes fewer instructions.
     """
     source = call.required_input(0)
     if source.dtype != DType.INT8:
-        return _plain(call)
+        return _elementwise(call)
     _, exponent = frexp(float32(float32(scale(source) / 128) / RELUISH_SCALE))
     count = source.element_count
     if exponent <= 0:
-        return flat(call, "int8", narrowed=count if exponent else 0)
-    return flat(call, "int8", widened=count, unsaturated=round(count * within(ratio(REACH, scale(source)))))
+        return elementwise_loops(call, "int8", narrowed=count if exponent else 0)
+    return elementwise_loops(
+        call, "int8", widened=count, unsaturated=round(count * share_within(ratio(HARD_SWISH_BOUND, scale(source))))
+    )
 
 
 def _relu6(call: Call) -> LoopCounts:
-    """A quantized number above six needs no look at zero."""
+    """Return the loops of RELU6: a quantized number above six is not compared with zero."""
     source = call.required_input(0)
     if source.dtype not in DEVIATIONS:
-        return _by_sign(call)
-    beyond = 1 - within(ratio(SIX, scale(source)), DEVIATIONS[source.dtype])
-    above = (source.element_count - negatives(call)) * beyond
-    return flat(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
+        return _sign_dependent(call)
+    share_above = 1 - share_within(ratio(RELU6_BOUND, scale(source)), DEVIATIONS[source.dtype])
+    above = (source.element_count - negative_count(call)) * share_above
+    return elementwise_loops(call, dtype_name(call), **{"up to six": round(source.element_count - above)})
 
 
 LOOPS: dict[str, LoopRule] = {
-    "ELU": lambda call: _plain(call) if call.required_input(0).dtype == DType.INT8 else _by_sign(call),
+    "ELU": lambda call: _elementwise(call) if call.required_input(0).dtype == DType.INT8 else _sign_dependent(call),
     "HARD_SWISH": _hard_swish,
-    "LEAKY_RELU": _by_sign,
+    "LEAKY_RELU": _sign_dependent,
     "LOGISTIC": _sigmoid,
     "PRELU": _prelu,
-    "RELU": _by_sign,
+    "RELU": _sign_dependent,
     "RELU6": _relu6,
     "TANH": _sigmoid,
 }

@@ -1,11 +1,11 @@
-"""Arithmetic on two or more operands: MACs, Prepare, loop counts and bounds.
+"""Arithmetic on two or more operands: Prepare and loop counts.
 
-The account of each rests on the file of TFLM of the same name (add_common.cc, cmsis_nn/add.cc, mul_common.cc...).
+Prepare follows TFLM's file of the same name as the operator (add_common.cc, cmsis_nn/add.cc, mul_common.cc...).
 
-Sources: add.cc, sub.cc, mul_common.cc, div.cc, maximum_minimum.cc, squared_difference.cc, floor_div.cc, floor_mod.cc,
-add_n.cc; of CMSIS-NN arm_elementwise_add_*.c, arm_elementwise_mul_*.c, and arm_maximum_s8.c and arm_minimum_s8.c, which
-broadcast on their own. FLOOR_DIV and FLOOR_MOD depend
-on the quotients: the mean counts.
+Sources of the loop counts: add.cc, sub.cc, mul_common.cc, div.cc, maximum_minimum.cc, squared_difference.cc,
+floor_div.cc, floor_mod.cc, add_n.cc; of CMSIS-NN arm_elementwise_add_*.c, arm_elementwise_mul_*.c, and arm_maximum_s8.c
+and arm_minimum_s8.c, which have a broadcast of their own. The instructions of FLOOR_DIV and FLOOR_MOD depend on the
+quotients: their mean is counted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     check_activation_range,
-    inputs_alike,
     is_below_one,
     is_quantized,
-    looks_at,
-    nothing,
-    output_alike,
+    no_requests,
     persistent,
+    prepare_rule,
     ratio,
+    same_input_types,
+    same_output_type,
     scale,
     scratch,
     symmetric_int16,
@@ -36,38 +36,41 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.entry import entries
 from edgetool.operators.loops import (
+    Distribution,
     LoopCounts,
     LoopRule,
     Loops,
     Shape,
-    Spread,
-    alike,
-    copied_shapes,
+    broadcast_levels,
     dtype_name,
-    extended,
-    flat,
-    lenient,
-    negative_sum,
-    nest,
-    opposite,
-    spread,
-    strict,
+    elementwise_loops,
+    equal_but_for_leading_ones,
+    extend_shape,
+    negated,
+    negative_sum_share,
+    same_shape_loops,
+    shape_copy_loops,
+    similar_shape_loops,
+    value_distribution,
 )
 from edgetool.target.platform import Platform
 
-# Bits by which inputs are scaled up before they are added, by the type of the output.
+# The left shift of inputs before they are added, by the type of the output.
 LEFT_SHIFT = {DType.INT8: 20, DType.INT16: 15}
 ADD_N_DATA_BYTES = 40  # add_n.cc: ten 32-bit words of parameters, on every ABI
 CMSIS_ADD_TYPES = (DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8)
 
 
 def add_n(call: Call) -> Iterator[Request]:
-    """ADD_N keeps a pointer to each input in scratch, and its parameters, for int8 only, in the tail (add_n.cc)."""
+    """Yield the requests of ADD_N (add_n.cc).
+
+    It requests a pointer to each input in scratch and, for int8 only, persistent parameters.
+    """
     count = len(call.operator.inputs)
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
-    output_alike(call)
+    same_output_type(call)
     for position in range(1, count):
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
@@ -84,7 +87,7 @@ def add_n(call: Call) -> Iterator[Request]:
         _check_sum_scales(call, scale(first), scale(first))
 
 
-def _scaled_sum(call: Call) -> None:
+def _check_sum(call: Call) -> None:
     result = call.required_output()
     if result.dtype in QUANTIZED_TYPES:
         _check_sum_scales(call, scale(call.required_input(0)), scale(call.required_input(1)))
@@ -92,7 +95,10 @@ def _scaled_sum(call: Call) -> None:
 
 
 def _check_sum_scales(call: Call, first: float, second: float) -> None:
-    """Inputs are brought to twice the larger scale, and the sum from there to the output's (add_common.cc)."""
+    """Require scales from which multipliers can be made (add_common.cc).
+
+    Inputs are rescaled to twice the larger scale, and the sum from there to the output's scale.
+    """
     result = call.required_output()
     _check_input_scales(call, first, second)
     common = 2 * max(first, second)
@@ -108,42 +114,45 @@ def _check_input_scales(call: Call, first: float, second: float) -> None:
         raise KernelRefusal(f"{call.operator.label} requires positive input scales, not {first} and {second}")
 
 
-def _inputs_plain_int32(call: Call) -> None:
-    """An int32 output is no quantized one: neither are its inputs."""
+def _check_int32_inputs(call: Call) -> None:
+    """Require inputs without quantization if the output is int32, which cannot be quantized."""
     if call.required_output().dtype == DType.INT32 and any(is_quantized(call.required_input(i)) for i in (0, 1)):
         raise KernelRefusal(f"{call.operator.label} supports int32 inputs only without quantization")
 
 
-def _output_plain_int32(call: Call) -> None:
+def _check_int32_output(call: Call) -> None:
     result = call.required_output()
     if result.dtype == DType.INT32 and is_quantized(result):
         raise KernelRefusal(f"{call.operator.label} produces int32 only without quantization")
 
 
-def _cmsis_nn_add(call: Call) -> None:
-    """What cmsis_nn/add.cc checks beyond the reference kernel."""
+def _check_cmsis_add(call: Call) -> None:
+    """Check the conditions of cmsis_nn/add.cc that the reference kernel does not have."""
     if not call.platform.cmsis_nn:
         return
-    output_alike(call)
-    inputs_alike(call)
+    same_output_type(call)
+    same_input_types(call)
     if call.required_input(0).dtype not in CMSIS_ADD_TYPES:
         raise KernelRefusal(f"CMSIS-NN's ADD does not support {call.required_input(0).dtype.name.lower()}")
     symmetric_int16(2)(call)
 
 
-def _product(call: Call) -> None:
+def _check_product(call: Call) -> None:
     if call.required_output().dtype in QUANTIZED_TYPES:
         check_activation_range(call)
         symmetric_int16(2)(call)
 
 
-def _quotient(call: Call) -> None:
+def _check_quotient(call: Call) -> None:
     if call.required_output().dtype == DType.INT8:
         check_activation_range(call)
 
 
-def _difference(call: Call) -> None:
-    """Zero points within the type's range, and scales from which multipliers can be made (squared_difference.cc)."""
+def _check_difference(call: Call) -> None:
+    """Require zero points in the type's range, and scales from which multipliers can be made.
+
+    Source: squared_difference.cc.
+    """
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     if first.dtype not in QUANTIZED_TYPES:
         return
@@ -153,154 +162,171 @@ def _difference(call: Call) -> None:
     _check_input_scales(call, scale(first), scale(second))
 
 
-_FLOORED = looks_at((0, 1), (0,), inputs_alike, output_alike)
+_FLOOR_RULE = prepare_rule((0, 1), (0,), same_input_types, same_output_type)
 
 PREPARE: dict[str, PrepareRule] = {
-    "ADD": looks_at((0, 1), (0,), _cmsis_nn_add, _scaled_sum, _inputs_plain_int32),
+    "ADD": prepare_rule((0, 1), (0,), _check_cmsis_add, _check_sum, _check_int32_inputs),
     "ADD_N": add_n,
-    "DIV": looks_at((0, 1), (0,), inputs_alike, output_alike, _quotient, _inputs_plain_int32),
-    "FLOOR_DIV": _FLOORED,
-    "FLOOR_MOD": _FLOORED,
-    "MAXIMUM": nothing,
-    "MINIMUM": nothing,
-    "MUL": looks_at((0, 1), (0,), inputs_alike, _product),
-    "SQUARED_DIFFERENCE": looks_at((0, 1), (0,), inputs_alike, _difference),
-    "SUB": looks_at((0, 1), (0,), _scaled_sum, _inputs_plain_int32, _output_plain_int32),
+    "DIV": prepare_rule((0, 1), (0,), same_input_types, same_output_type, _check_quotient, _check_int32_inputs),
+    "FLOOR_DIV": _FLOOR_RULE,
+    "FLOOR_MOD": _FLOOR_RULE,
+    "MAXIMUM": no_requests,
+    "MINIMUM": no_requests,
+    "MUL": prepare_rule((0, 1), (0,), same_input_types, _check_product),
+    "SQUARED_DIFFERENCE": prepare_rule((0, 1), (0,), same_input_types, _check_difference),
+    "SUB": prepare_rule((0, 1), (0,), _check_sum, _check_int32_inputs, _check_int32_output),
 }
 
 
 LANES = 16
-RANK = 4
+CMSIS_RANK = 4
 
 
-def loops(first: Shape, second: Shape, result: Shape, platform: Platform) -> dict[str, int]:
-    """Rows of equal elements or of one element against a row; a row is as long as the shapes allow.
+def cmsis_broadcast_loops(first: Shape, second: Shape, result: Shape, platform: Platform) -> dict[str, int]:
+    """Return the loops of CMSIS-NN's broadcast, over rows that are as long as the shapes allow.
 
-    Operands of the same shape are one row; otherwise the longest trailing part decides that is the same in both, or a
-    single element in one.
+    A row is combined with an equally long row or with a single element. Operands of the same shape are one row.
+    Otherwise the row is the longest trailing part of the shapes that is the same in both, or a single element in one of
+    them.
     """
-    one, other = extended(first, RANK), extended(second, RANK)
-    sizes = extended(result, RANK)
-    turns = {"batch": 0, "height": 0, "width": 0}
-    if one == other:
-        return {**turns, **_rows("pair", 1, prod(one), platform)}
-    if 1 in (prod(one), prod(other)):
-        return {**turns, **_rows("scalar", 1, max(prod(one), prod(other)), platform)}
+    first_sizes, second_sizes = extend_shape(first, CMSIS_RANK), extend_shape(second, CMSIS_RANK)
+    sizes = extend_shape(result, CMSIS_RANK)
+    outer_loops = {"batch": 0, "height": 0, "width": 0}
+    if first_sizes == second_sizes:
+        return {**outer_loops, **_row_loops("pair", 1, prod(first_sizes), platform)}
+    if 1 in (prod(first_sizes), prod(second_sizes)):
+        return {**outer_loops, **_row_loops("scalar", 1, max(prod(first_sizes), prod(second_sizes)), platform)}
     rows = 1
-    for depth, name in enumerate(turns, start=1):
+    for depth, name in enumerate(outer_loops, start=1):
         rows *= sizes[depth - 1]
-        turns[name] = rows
-        ours, theirs = one[depth:], other[depth:]
-        if ours == theirs:
-            return {**turns, **_rows("pair", rows, prod(ours), platform)}
-        if 1 in (prod(ours), prod(theirs)):
+        outer_loops[name] = rows
+        first_row, second_row = first_sizes[depth:], second_sizes[depth:]
+        if first_row == second_row:
+            return {**outer_loops, **_row_loops("pair", rows, prod(first_row), platform)}
+        if 1 in (prod(first_row), prod(second_row)):
             break
-    return {**turns, **_rows("scalar", rows, max(prod(ours), prod(theirs)), platform)}
+    return {**outer_loops, **_row_loops("scalar", rows, max(prod(first_row), prod(second_row)), platform)}
 
 
-def _rows(kind: str, count: int, length: int, platform: Platform) -> dict[str, int]:
-    turns = -(-length // LANES) if platform.mve else length
-    return {f"{kind} row": count, f"{kind} element": count * turns}
+def _row_loops(kind: str, count: int, length: int, platform: Platform) -> dict[str, int]:
+    iterations = -(-length // LANES) if platform.mve else length
+    return {f"{kind} row": count, f"{kind} element": count * iterations}
 
 
-VECTOR = 4  # elements of a turn of CMSIS-NN's loops on MVE, and of those for int8 with the DSP extension
+VECTOR_ELEMENTS = 4  # elements per iteration of CMSIS-NN's loops: on MVE, and for int8 with the DSP extension
 
 
-def rounded_negatives(call: Call, sums: Callable[[Spread, Spread], float] = lambda _first, _second: 0.0) -> Loops:
-    """How often a negative number is rounded: of the operands that go on in the innermost loop, and of the results."""
+def negative_rounding_loops(
+    call: Call, sums: Callable[[Distribution, Distribution], float] = lambda _first, _second: 0.0
+) -> Loops:
+    """Return how often negative numbers are rounded.
+
+    Counted are the operands that are not repeated in the innermost loop, and the results.
+
+    Args:
+        sums: the expected share of negative results, from the distributions of both operands.
+    """
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     if first.dtype not in QUANTIZED_TYPES:
         return {}
-    levels = nest((first.shape, second.shape), result.shape)
+    levels = broadcast_levels((first.shape, second.shape), result.shape)
     steps = levels[0].steps if levels else (1, 1)
-    spreads = spread(call.graph, first), spread(call.graph, second)
-    moving = sum(own.negative for own, step in zip(spreads, steps, strict=True) if step)
+    distributions = value_distribution(call.graph, first), value_distribution(call.graph, second)
+    negative_share = sum(distribution.negative for distribution, step in zip(distributions, steps, strict=True) if step)
     ending = "" if all(steps) else " beside one"
     return {
-        f"negative{ending}": round(result.element_count * moving),
-        f"negative result{ending}": round(result.element_count * sums(*spreads)),
+        f"negative{ending}": round(result.element_count * negative_share),
+        f"negative result{ending}": round(result.element_count * sums(*distributions)),
     }
 
 
-def _cmsis_nn(call: Call) -> bool:
-    """Whether CMSIS-NN's loop runs: it has none for broadcast, nor for types that are not quantized."""
-    same = alike(call.required_input(0).shape, call.required_input(1).shape)
+def _uses_cmsis_nn(call: Call) -> bool:
+    """Return whether CMSIS-NN's loop runs: it supports neither broadcast nor types that are not quantized."""
+    same = equal_but_for_leading_ones(call.required_input(0).shape, call.required_input(1).shape)
     return call.platform.cmsis_nn and call.required_input(0).dtype in QUANTIZED_TYPES and same
 
 
-def _vectors(dtype: DType, count: int, platform: Platform) -> dict[str, int]:
+def _vector_loops(dtype: DType, count: int, platform: Platform) -> dict[str, int]:
     if platform.mve:
-        return {"vector": -(-count // VECTOR)}
+        return {"vector": -(-count // VECTOR_ELEMENTS)}
     if dtype == DType.INT16:
         return {"pair": count // 2, "rest": count % 2}
     if platform.dsp:
-        return {"vector": count // VECTOR, "rest": count % VECTOR}
+        return {"vector": count // VECTOR_ELEMENTS, "rest": count % VECTOR_ELEMENTS}
     return {"element": count}
 
 
 def _vectorized(call: Call, **loops: int) -> LoopCounts:
-    """CMSIS-NN's sum or product."""
+    """Return the loops of CMSIS-NN's sum or product."""
     first, second = call.required_input(0), call.required_input(1)
     result = call.required_output()
-    vectors = _vectors(first.dtype, result.element_count, call.platform)
-    shapes = copied_shapes(first.shape, second.shape, result.shape)
+    vectors = _vector_loops(first.dtype, result.element_count, call.platform)
+    shapes = shape_copy_loops(first.shape, second.shape, result.shape)
     return LoopCounts(f"{dtype_name(call)} CMSIS-NN", {**shapes, **vectors, **loops})
 
 
 def _add(call: Call) -> LoopCounts:
-    negative = rounded_negatives(call, negative_sum)
-    return _vectorized(call, **negative) if _cmsis_nn(call) else _scaled(call, negative)
+    negative = negative_rounding_loops(call, negative_sum_share)
+    return _vectorized(call, **negative) if _uses_cmsis_nn(call) else _sum_loops(call, negative)
 
 
 def _sub(call: Call) -> LoopCounts:
-    return _scaled(call, rounded_negatives(call, lambda first, second: negative_sum(first, opposite(second))))
+    return _sum_loops(
+        call, negative_rounding_loops(call, lambda first, second: negative_sum_share(first, negated(second)))
+    )
 
 
-def _scaled(call: Call, loops: Loops) -> LoopCounts:
-    """Quantized operands of a sum are alike up to ones in front; others have to be alike in rank too."""
-    run = lenient if call.required_output().dtype in QUANTIZED_TYPES else strict
+def _sum_loops(call: Call, loops: Loops) -> LoopCounts:
+    """Return the loops of a sum: leading ones do not cause a broadcast of quantized operands, but of all others."""
+    run = similar_shape_loops if call.required_output().dtype in QUANTIZED_TYPES else same_shape_loops
     return run(call, dtype_name(call), **loops)
 
 
 def _mul(call: Call) -> LoopCounts:
-    """A product is negative where just one operand is."""
+    """Return the loops of MUL: a product is negative if exactly one operand is."""
     negative: Loops = {}
     if call.required_input(0).dtype in QUANTIZED_TYPES:
-        one, other = (spread(call.graph, call.required_input(position)).negative for position in (0, 1))
-        negative = {"negative": round(call.required_output().element_count * (one + other - 2 * one * other))}
-    return _vectorized(call, **negative) if _cmsis_nn(call) else lenient(call, dtype_name(call), **negative)
+        first, second = (value_distribution(call.graph, call.required_input(position)).negative for position in (0, 1))
+        negative = {"negative": round(call.required_output().element_count * (first + second - 2 * first * second))}
+    return (
+        _vectorized(call, **negative)
+        if _uses_cmsis_nn(call)
+        else similar_shape_loops(call, dtype_name(call), **negative)
+    )
 
 
 def _div(call: Call) -> LoopCounts:
-    return lenient(call, dtype_name(call), **rounded_negatives(call))
+    return similar_shape_loops(call, dtype_name(call), **negative_rounding_loops(call))
 
 
 def _squared_difference(call: Call) -> LoopCounts:
-    return strict(call, dtype_name(call), **rounded_negatives(call))
+    return same_shape_loops(call, dtype_name(call), **negative_rounding_loops(call))
 
 
-def _extreme(call: Call) -> LoopCounts:
+def _min_max(call: Call) -> LoopCounts:
     if not (call.platform.cmsis_nn and call.required_output().dtype == DType.INT8):
-        return strict(call, dtype_name(call))
+        return same_shape_loops(call, dtype_name(call))
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     shapes = first.shape, second.shape, result.shape
-    return LoopCounts("int8 CMSIS-NN", {**copied_shapes(*shapes), **loops(*shapes, call.platform)})
+    return LoopCounts("int8 CMSIS-NN", {**shape_copy_loops(*shapes), **cmsis_broadcast_loops(*shapes, call.platform)})
 
 
 def _floor_div(call: Call) -> LoopCounts:
-    """The divisors are searched for a zero before, and their number is worked out anew for each."""
+    """Return the loops of FLOOR_DIV: divisors are first searched for a zero, and their count is recomputed for each."""
     divisor = call.required_input(1)
     count = divisor.element_count
-    return strict(call, dtype_name(call), **{"divisor": count, "divisor dimension": count * len(divisor.shape)})
+    return same_shape_loops(
+        call, dtype_name(call), **{"divisor": count, "divisor dimension": count * len(divisor.shape)}
+    )
 
 
 def _floor_mod(call: Call) -> LoopCounts:
-    return strict(call, dtype_name(call))
+    return same_shape_loops(call, dtype_name(call))
 
 
 def _add_n(call: Call) -> LoopCounts:
     inputs = len(call.operator.inputs)
-    return flat(call, dtype_name(call), input=inputs, addend=inputs * call.required_output().element_count)
+    return elementwise_loops(call, dtype_name(call), input=inputs, addend=inputs * call.required_output().element_count)
 
 
 LOOPS: dict[str, LoopRule] = {
@@ -309,8 +335,8 @@ LOOPS: dict[str, LoopRule] = {
     "DIV": _div,
     "FLOOR_DIV": _floor_div,
     "FLOOR_MOD": _floor_mod,
-    "MAXIMUM": _extreme,
-    "MINIMUM": _extreme,
+    "MAXIMUM": _min_max,
+    "MINIMUM": _min_max,
     "MUL": _mul,
     "SQUARED_DIFFERENCE": _squared_difference,
     "SUB": _sub,

@@ -1,29 +1,23 @@
 """CMSIS-NN: the sizes of its scratch buffers, and the loops that its kernels share.
 
-CMSIS-NN's scratch buffers of convolutions, in bytes: what its *_get_buffer_size functions return.
+The sizes are in bytes, and are those that the *_get_buffer_size functions return as built by GCC or LLVM (Arm's own
+compiler returns other sizes for some). The functions choose by the processor's extensions, not by the code that will
+run. BATCH_MATMUL uses the size of a fully connected layer; an LSTM has no such function. Sources:
 
-Sources: arm_convolve_get_buffer_sizes_s8.c, _s16.c, arm_depthwise_conv_get_buffer_sizes_s8.c, _s4.c,
-arm_transpose_conv_get_buffer_sizes_s8.c, arm_nnsupportfunctions.h, as built by GCC or LLVM (Arm's own compiler
-gets other sizes for some). They choose by the processor's extensions, not by what will run.
+- convolutions: arm_convolve_get_buffer_sizes_s8.c, _s16.c, arm_depthwise_conv_get_buffer_sizes_s8.c, _s4.c,
+  arm_transpose_conv_get_buffer_sizes_s8.c, arm_nnsupportfunctions.h
+- matrix products and pooling: arm_fully_connected_get_buffer_sizes_s8.c, _s16.c, arm_svdf_get_buffer_sizes_s8.c,
+  arm_avgpool_get_buffer_sizes_s8.c, _s16.c, arm_convolve_get_buffer_sizes_s8.c
 
-CMSIS-NN's buffers of matrix products and of pooling, in bytes: what its *_get_buffer_size functions return.
+The loops are those of
 
-Sources: arm_fully_connected_get_buffer_sizes_s8.c, _s16.c, arm_svdf_get_buffer_sizes_s8.c,
-arm_avgpool_get_buffer_sizes_s8.c, _s16.c, arm_convolve_get_buffer_sizes_s8.c, as built by GCC or LLVM.
-BATCH_MATMUL takes the size of a fully connected layer; an LSTM has no such function.
-
-Copies and fills of bytes, by the C library or by CMSIS-NN's own vector loops; windows copied out of images.
-
-Matrix products of CMSIS-NN's convolutions: rows of input by channels of output, over a depth.
-
-Sources: arm_nn_mat_mult_nt_t_s8.c, arm_nn_mat_mult_kernel_s8_s16.c, arm_convolve_s8.c.
-
-Products of one vector and a matrix, as in CMSIS-NN's dense and recurrent layers: units over a depth.
-
-Sources: arm_nn_vec_mat_mult_t_s8.c and its variants _per_ch_s8, _s16, _s16_s16, _s4, _svdf_s8, and
-arm_nn_vec_mat_mul_result_acc_s8_s16.c.
-
-Which way CMSIS-NN's wrappers of convolutions with weights of 8 and 4 bits go, and the way that they share.
+- copies and fills of bytes, by the C library or by CMSIS-NN's own vector loops, and of windows copied out of images;
+- matrix products of convolutions, of rows of the input and channels of the output over a depth. Sources:
+  arm_nn_mat_mult_nt_t_s8.c, arm_nn_mat_mult_kernel_s8_s16.c, arm_convolve_s8.c;
+- products of one vector and a matrix, in dense and recurrent layers, of units over a depth. Sources:
+  arm_nn_vec_mat_mult_t_s8.c and its variants _per_ch_s8, _s16, _s16_s16, _s4, _svdf_s8, and
+  arm_nn_vec_mat_mul_result_acc_s8_s16.c;
+- the convolution that the wrappers for 8-bit and 4-bit weights choose, and the pointwise one, which they share.
 """
 
 from __future__ import annotations
@@ -37,7 +31,7 @@ from typing import Literal
 from edgetool.model.types import DType
 from edgetool.operators import loops as library
 from edgetool.operators.call import Call
-from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, nested, repeated, together
+from edgetool.operators.loops import Axis, LoopCounts, Loops, Windows, combined, nested, repeated
 from edgetool.target.platform import Platform
 
 INT16_BYTES = 2
@@ -47,14 +41,14 @@ MVE_BYTES = 16
 CHANNELS_AT_ONCE = 124  # CH_IN_BLOCK_MVE
 EFFICIENT_REVERSAL_CHANNELS = 16  # REVERSE_TCOL_EFFICIENT_THRESHOLD
 REVERSAL_STRIDE = 2
-ROWS_AT_ONCE = 4  # of the vector extension's matrix product
+ROWS_AT_ONCE = 4  # rows that the vector extension's matrix product processes together
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """The sizes of a convolution; in elements, and pad_* in front of the first row and column.
+    """The sizes of a convolution in elements; pad_* is the padding before the first row and column.
 
-    kernel_channels: those that one filter sees, fewer than in_channels when grouped.
+    kernel_channels: the channels that one filter reads, which are fewer than in_channels in a grouped convolution.
     """
 
     batch: int
@@ -75,70 +69,71 @@ class Convolution:
 
     @property
     def column(self) -> int:
-        """The elements of a window, over all channels even when grouped."""
+        """The number of elements of a window, over all channels even if the convolution is grouped."""
         return self.in_channels * self.kernel_height * self.kernel_width
 
     @property
     def undilated(self) -> bool:
-        """Whether the kernel's elements lie side by side."""
+        """Whether the kernel's elements are adjacent."""
         return self.dilation_height == self.dilation_width == 1
 
 
 def convolve_s8(c: Convolution, *, mve: bool) -> int:
-    """im2col of int8 (arm_convolve_wrapper_s8_get_buffer_size; for int4 filters as well)."""
+    """Return the im2col buffer's size for int8 or int4 filters (arm_convolve_wrapper_s8_get_buffer_size)."""
     if _is_1x1(c):
         return 0
     if mve and _is_1xn(c):
         return _convolve_1xn_s8(c)
-    return _columns_s8(c, mve=mve)
+    return _im2col_s8(c, mve=mve)
 
 
 def convolve_s16(c: Convolution, *, mve: bool) -> int:
-    """im2col of int16 (arm_convolve_wrapper_s16_get_buffer_size)."""
+    """Return the im2col buffer's size for int16 (arm_convolve_wrapper_s16_get_buffer_size)."""
     if mve:
-        return COLUMNS_AT_ONCE * _up(c.column * INT16_BYTES, MVE_BYTES)
+        return COLUMNS_AT_ONCE * _round_up(c.column * INT16_BYTES, MVE_BYTES)
     return 2 * c.column * INT16_BYTES
 
 
 def depthwise_s8(c: Convolution, *, dsp: bool, mve: bool) -> int:
-    """Columns of int8 (arm_depthwise_conv_wrapper_s8_get_buffer_size); kernel_channels is 1.
+    """Return the buffer's size for int8 (arm_depthwise_conv_wrapper_s8_get_buffer_size); kernel_channels is 1.
 
-    MVE runs a depthwise convolution of one channel into several as a convolution with filters turned around.
-    TFLM does not set the strides (depthwise_conv.cc), by which CMSIS-NN would tell 1xN windows from others: whether
-    it finds them is left to what lies on the stack, so the answer is the larger one.
+    MVE runs a depthwise convolution of one channel into several as a convolution with reversed filters.
+    TFLM does not set the strides (depthwise_conv.cc), from which CMSIS-NN would recognize 1xN windows. Whether it
+    recognizes them depends on the contents of the stack, so the larger size is returned.
     """
     if mve and c.in_channels == 1 and c.out_channels > 1:
-        im2col = 0 if _is_1x1(c) else _columns_s8(c, mve=True)
+        im2col = 0 if _is_1x1(c) else _im2col_s8(c, mve=True)
         return im2col + c.out_channels * c.kernel_height * c.kernel_width
     if not _is_optimized_depthwise(c):
         return 0
     if mve:
-        return _blocks(c)
+        return _depthwise_blocks(c)
     small = c.kernel_height == c.kernel_width == 3 and c.pad_height <= 1 and c.pad_width <= 1
     return 0 if small or not dsp else c.column * INT16_BYTES
 
 
 def depthwise_s4(c: Convolution, *, mve: bool) -> int:
-    """Columns for int4 filters (arm_depthwise_conv_wrapper_s4_get_buffer_size)."""
+    """Return the buffer's size for int4 filters (arm_depthwise_conv_wrapper_s4_get_buffer_size)."""
     if not _is_optimized_depthwise(c):
         return 0
-    return _blocks(c) if mve else c.column * INT16_BYTES
+    return _depthwise_blocks(c) if mve else c.column * INT16_BYTES
 
 
 def transpose_s8(c: Convolution, *, mve: bool) -> int:
-    """im2col of int8 where it runs as a convolution, else rows of accumulators (arm_transpose_conv_s8_get_buffer_size).
+    """Return the buffer's size for int8 (arm_transpose_conv_s8_get_buffer_size).
 
-    The rows' width takes the vertical stride for the horizontal one, as CMSIS-NN does.
+    It is an im2col buffer if it runs as a convolution, and rows of accumulators otherwise. The width of these rows uses
+    the vertical stride instead of the horizontal one, as in CMSIS-NN.
     """
-    if _reverses(c):
-        return _columns_s8(c, mve=mve)
+    if _uses_reversed_filter(c):
+        return _im2col_s8(c, mve=mve)
     width = (c.in_width - 1) * c.stride_width + max(c.kernel_width, c.stride_height)
     return width * c.out_channels * max(c.kernel_height, c.stride_height) * INT32_BYTES
 
 
 def transpose_reversed_filter_s8(c: Convolution) -> int:
-    """The filter turned around (arm_transpose_conv_s8_get_reverse_conv_buffer_size)."""
-    return c.column * c.out_channels if _reverses(c) else 0
+    """Return the size of the reversed filter (arm_transpose_conv_s8_get_reverse_conv_buffer_size)."""
+    return c.column * c.out_channels if _uses_reversed_filter(c) else 0
 
 
 def _is_1x1(c: Convolution) -> bool:
@@ -152,13 +147,13 @@ def _is_1xn(c: Convolution) -> bool:
 
 
 def _convolve_1xn_s8(c: Convolution) -> int:
-    """Padded windows at both ends of a row; general im2col where a row is all ends."""
+    """Return the size of padded windows at both ends of a row; that of im2col if they overlap."""
     total = (c.out_width - 1) * c.stride_width + c.kernel_width - c.in_width
-    asymmetric = total % 2 if total >= 0 else -(-total % 2)  # the remainder's sign is C's
+    asymmetric = total % 2 if total >= 0 else -(-total % 2)  # the remainder has the sign that it has in C
     right = _padded_windows(c.pad_width + asymmetric, c.stride_width)
     left = _padded_windows(c.pad_width, c.stride_width)
     if left + right > c.out_width:
-        return _columns_s8(c, mve=True)
+        return _im2col_s8(c, mve=True)
     after = right if asymmetric else c.pad_width
     return c.in_channels * max(c.kernel_width + c.pad_width, c.kernel_width - 1 + after)
 
@@ -169,41 +164,44 @@ def _padded_windows(pad: int, stride: int) -> int:
     return max(1, ceil(pad / stride)) if stride else 1
 
 
-def _columns_s8(c: Convolution, *, mve: bool) -> int:
+def _im2col_s8(c: Convolution, *, mve: bool) -> int:
     if mve:
-        return COLUMNS_AT_ONCE * _up(c.column, MVE_BYTES)
-    return 2 * _up(c.column, 4) * INT16_BYTES
+        return COLUMNS_AT_ONCE * _round_up(c.column, MVE_BYTES)
+    return 2 * _round_up(c.column, 4) * INT16_BYTES
 
 
 def _is_optimized_depthwise(c: Convolution) -> bool:
     return c.in_channels == c.out_channels and c.batch == 1 and c.undilated
 
 
-def _blocks(c: Convolution) -> int:
+def _depthwise_blocks(c: Convolution) -> int:
     return COLUMNS_AT_ONCE * CHANNELS_AT_ONCE * c.kernel_height * c.kernel_width
 
 
-def _reverses(c: Convolution) -> bool:
+def _uses_reversed_filter(c: Convolution) -> bool:
     small = c.stride_height <= REVERSAL_STRIDE and c.stride_width <= REVERSAL_STRIDE
     return small and c.in_channels > EFFICIENT_REVERSAL_CHANNELS
 
 
-def _up(value: int, multiple: int) -> int:
+def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
 def fully_connected_s8(outputs: int, *, mve: bool) -> int:
-    """The sum of each row of weights (arm_fully_connected_s8_get_buffer_size); int16 and int4 weights need none."""
+    """Return the size of one sum per row of weights (arm_fully_connected_s8_get_buffer_size).
+
+    int16 inputs and int4 weights need no buffer.
+    """
     return INT32_BYTES * outputs if mve else 0
 
 
 def svdf_s8(filters: int, *, mve: bool) -> int:
-    """The sum of each row of feature weights (arm_svdf_s8_get_buffer_size)."""
+    """Return the size of one sum per row of feature weights (arm_svdf_s8_get_buffer_size)."""
     return INT32_BYTES * filters if mve else 0
 
 
 def average_pool(channels: int, *, dsp: bool, mve: bool) -> int:
-    """An accumulator for each channel (arm_avgpool_s8_get_buffer_size and _s16, which are alike)."""
+    """Return the size of one accumulator per channel (arm_avgpool_s8_get_buffer_size and the identical _s16)."""
     return INT32_BYTES * channels if dsp and not mve else 0
 
 
@@ -211,40 +209,43 @@ WORD = 4
 LANES = 16
 
 
-def copies(count: int, size: int, platform: Platform) -> Loops:
-    """So many copies of `size` bytes each, of which the first starts at a word in both places."""
+def cmsis_copy_loops(count: int, size: int, platform: Platform) -> Loops:
+    """Return the loops of `count` copies of `size` bytes each; the first one is word-aligned in source and target."""
     if platform.mve:
         return {"copy": count, "copied 16": count * -(-size // LANES)}
-    return library.copied_evenly(size, count, (0, size), (0, size))
+    return library.strided_memcpy_loops(size, count, (0, size), (0, size))
 
 
-def fills(count: int, size: int, platform: Platform, offset: int = 0) -> Loops:
-    """So many fills of `size` bytes each, from places as well aligned as the offset."""
+def cmsis_fill_loops(count: int, size: int, platform: Platform, offset: int = 0) -> Loops:
+    """Return the loops of `count` fills of `size` bytes each, at addresses with the alignment of the offset."""
     if platform.mve:
         return {"fill": count, "filled 16": count * -(-size // LANES)}
-    return repeated(count, library.filled(size, offset))
+    return repeated(count, library.memset_loops(size, offset))
 
 
-def copied_windows(w: Windows, element_bytes: int, platform: Platform, columns: int = 2) -> Loops:
-    """All windows of one image into columns of which so many lie side by side; padding is filled.
+def im2col_loops(w: Windows, element_bytes: int, platform: Platform, columns: int = 2) -> Loops:
+    """Return the loops that copy all windows of one image to `columns` adjacent columns, and fill the padding.
 
-    element_bytes: those of one channel. A filter of a grouped convolution sees its own channels only.
+    Args:
+        element_bytes: the bytes of one channel. A filter of a grouped convolution reads only its own channels.
     """
     size, groups = w.filter_channels * element_bytes, w.in_channels // w.filter_channels
     if platform.mve or size % WORD == 0:
-        inside, outside = groups * w.inside, groups * (w.taps - w.inside)
-        return together(copies(inside, size, platform), fills(outside, size, platform))
-    moved, filled = _places(w, size, element_bytes, columns)
-    return together(
-        *(repeated(times, library.copied(size, [place])) for place, times in moved.items()),
-        *(repeated(times, library.filled(size, target)) for target, times in filled.items()),
+        inside, padding = groups * w.inside, groups * (w.taps - w.inside)
+        return combined(cmsis_copy_loops(inside, size, platform), cmsis_fill_loops(padding, size, platform))
+    copies, fills = _copy_alignments(w, size, element_bytes, columns)
+    return combined(
+        *(repeated(times, library.memcpy_loops(size, [place])) for place, times in copies.items()),
+        *(repeated(times, library.memset_loops(size, target)) for target, times in fills.items()),
     )
 
 
-def _places(w: Windows, size: int, element_bytes: int, columns: int) -> tuple[Counter[tuple[int, int]], Counter[int]]:
-    """How often an element's target and source, and the target of padding, are how far from a word."""
-    moved: Counter[tuple[int, int]] = Counter()
-    filled: Counter[int] = Counter()
+def _copy_alignments(
+    w: Windows, size: int, element_bytes: int, columns: int
+) -> tuple[Counter[tuple[int, int]], Counter[int]]:
+    """Return the number of copies by alignment of target and source, and of fills by that of the target."""
+    copies: Counter[tuple[int, int]] = Counter()
+    fills: Counter[int] = Counter()
     pixel, window = w.in_channels * element_bytes, w.kernel * size
     rows: Counter[tuple[int, int, int | None]] = Counter()
     for y, start in enumerate(w.rows.starts):
@@ -253,27 +254,27 @@ def _places(w: Windows, size: int, element_bytes: int, columns: int) -> tuple[Co
             first = row * w.columns.size * pixel % WORD if 0 <= row < w.rows.size else None
             rows[y * w.columns.outputs % columns, tap * w.columns.kernel * size % WORD, first] += 1
     for (column, target, first), times in rows.items():
-        for (to, source), number in _row_places(w.columns, column, columns, window, size, pixel).items():
+        for (target_offset, source), count in _row_alignments(w.columns, column, columns, window, size, pixel).items():
             if first is None or source is None:
-                filled[(target + to) % WORD] += times * number * (w.in_channels // w.filter_channels)
+                fills[(target + target_offset) % WORD] += times * count * (w.in_channels // w.filter_channels)
                 continue
             for group in range(w.in_channels // w.filter_channels):
-                moved[(target + to) % WORD, (first + source + group * size) % WORD] += times * number
-    return moved, filled
+                copies[(target + target_offset) % WORD, (first + source + group * size) % WORD] += times * count
+    return copies, fills
 
 
-def _row_places(
+def _row_alignments(
     axis: Axis, column: int, columns: int, window: int, size: int, pixel: int
 ) -> Counter[tuple[int, int | None]]:
-    """The same along a row of windows, from the row's start; no source in the padding."""
-    found: Counter[tuple[int, int | None]] = Counter()
+    """Return the same along a row of windows, relative to the row's start; the source is None in the padding."""
+    alignments: Counter[tuple[int, int | None]] = Counter()
     for x, start in enumerate(axis.starts):
         base = (column + x) % columns * window
         for tap in range(axis.kernel):
-            at = start + tap * axis.dilation
-            source = at * pixel % WORD if 0 <= at < axis.size else None
-            found[(base + tap * size) % WORD, source] += 1
-    return found
+            position = start + tap * axis.dilation
+            source = position * pixel % WORD if 0 <= position < axis.size else None
+            alignments[(base + tap * size) % WORD, source] += 1
+    return alignments
 
 
 VECTOR = 4  # int32 elements
@@ -281,12 +282,12 @@ UNROLLED = 16
 
 
 def product_s8(rows: int, channels: int, depth: int, platform: Platform) -> Loops:
-    """Rows and weights both as int8: arm_nn_mat_mult_nt_t_s8."""
+    """Return the loops of a product of int8 rows and int8 weights (arm_nn_mat_mult_nt_t_s8)."""
     if platform.mve:
-        return _vectors(rows, channels, depth)
+        return _vector_tiles(rows, channels, depth)
     pairs = channels // 2
-    tile = _unrolled(depth) if platform.dsp else {"by 1": depth}
-    return together(
+    tile = _unrolled_loops(depth) if platform.dsp else {"by 1": depth}
+    return combined(
         {"any channel pair": pairs > 0, "channel pair": pairs, "weight sum": pairs * depth},
         {"channel pair of rows": pairs * (rows > 1)},
         repeated(pairs * (rows // 2), nested("2x2", tile)),
@@ -296,7 +297,10 @@ def product_s8(rows: int, channels: int, depth: int, platform: Platform) -> Loop
 
 
 def biased_tiles(call: Call, rows: int, channels: int) -> Loops:
-    """Where a bias is added: once for each channel, each tile of MVE, or each result, by the kernel and the core."""
+    """Return the loops that add a bias, if there is one.
+
+    It is added once per channel, per tile (MVE) or per result, depending on kernel and core.
+    """
     if call.input(2) is None:
         return {}
     tiles = rows // 4 + rows % 4
@@ -304,9 +308,9 @@ def biased_tiles(call: Call, rows: int, channels: int) -> Loops:
 
 
 def product_s16(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
-    """Columns widened to int16, two at a time; the last of an odd number alone: arm_nn_mat_mult_kernel_s8_s16."""
+    """Return the loops of a product of columns widened to int16, two at a time (arm_nn_mat_mult_kernel_s8_s16)."""
     row = {"by 4": depth // 4, "by 1": depth % 4} if platform.dsp else {"by 1": depth}
-    return together(
+    return combined(
         {"column pair": columns // 2, "column pair of channels": columns // 2 * (channels > 1)},
         repeated(columns // 2 * (channels // 2), nested("2x2", row)),
         repeated(columns // 2 * (channels % 2), nested("2x1", row)),
@@ -314,12 +318,15 @@ def product_s16(columns: int, channels: int, depth: int, platform: Platform) -> 
     )
 
 
-def _vectors(rows: int, channels: int, depth: int) -> Loops:
-    """Four rows at once; the results of a row left over four channels at once."""
+def _vector_tiles(rows: int, channels: int, depth: int) -> Loops:
+    """Return the loops of a product of four rows at a time.
+
+    The results of a remaining row are written four channels at a time.
+    """
     blocks, rest = divmod(rows, 4)
     steps = -(-depth // LANES)
     fours, last = divmod(channels, VECTOR)
-    return together(
+    return combined(
         {"any 4 rows": int(blocks > 0), "4 rows": blocks, "any last row": int(rest > 0), "last row": rest},
         repeated(blocks * channels, {"4x1": 1, "4x1 by 16": steps}),
         repeated(rest * channels, {"1x1": 1, "1x1 by 16": steps}),
@@ -327,77 +334,83 @@ def _vectors(rows: int, channels: int, depth: int) -> Loops:
     )
 
 
-def _unrolled(depth: int) -> Loops:
+def _unrolled_loops(depth: int) -> Loops:
     return {"by 16": depth // UNROLLED, "by 4": depth % UNROLLED // 4, "by 1": depth % 4}
 
 
-COMPILER_UNROLL = 8  # turns of a loop that GCC puts in one, where the kernel asks for it
+COMPILER_UNROLL = 8  # iterations of a loop that GCC unrolls into one, if the kernel asks for it
 NARROW_SUMS = 512  # MAX_COL_COUNT: products of int16 and int8 that an int32 can hold
 
 
-def units_at_once(units: int, together_: int, inner: Loops) -> Loops:
-    """Units in groups, the rest one by one; each over the same inner loops."""
-    group, last = f"{together_} units", "last unit"
-    many, rest = divmod(units, together_)
-    return together(
-        {f"any {group}": int(many > 0), "any last unit": int(rest > 0)},
-        repeated(many, nested(group, inner)),
-        repeated(rest, nested(last, inner)),
+def grouped_units(units: int, group_size: int, inner: Loops) -> Loops:
+    """Return the loops of units in groups, and of the remaining ones one by one, all over the same inner loops."""
+    group_name, last_name = f"{group_size} units", "last unit"
+    groups, rest = divmod(units, group_size)
+    return combined(
+        {f"any {group_name}": int(groups > 0), "any last unit": int(rest > 0)},
+        repeated(groups, nested(group_name, inner)),
+        repeated(rest, nested(last_name, inner)),
     )
 
 
 def vector_product_s8(units: int, depth: int, platform: Platform, *, unrolled: bool = True) -> Loops:
-    """int8 times int8; the loops over quads of elements unrolled by the compiler in dense layers only."""
+    """Return the loops of int8 times int8; only in dense layers, the compiler unrolls the loop over four elements."""
     if platform.mve:
-        return units_at_once(units, 4, {"by 16": -(-depth // LANES)})
+        return grouped_units(units, 4, {"by 16": -(-depth // LANES)})
     if not platform.dsp:
-        return units_at_once(units, 3, {"by 1": depth})
+        return grouped_units(units, 3, {"by 1": depth})
     quads = depth // 4
-    many = quads // COMPILER_UNROLL if unrolled else 0
-    few = quads - many * COMPILER_UNROLL
-    product = units_at_once(units, 2, {"by 32": many, "by 4": few, "by 1": depth % 4})
-    # With nothing left over, the compiler's loop is entered another way.
-    whole = int(many > 0 and not few)
-    return together(product, {"2 units whole": units // 2 * whole, "last unit whole": units % 2 * whole})
+    unrolled_quads = quads // COMPILER_UNROLL if unrolled else 0
+    other_quads = quads - unrolled_quads * COMPILER_UNROLL
+    product = grouped_units(units, 2, {"by 32": unrolled_quads, "by 4": other_quads, "by 1": depth % 4})
+    # Without a remainder, the compiler's loop is entered in another way.
+    without_rest = int(unrolled_quads > 0 and not other_quads)
+    return combined(product, {"2 units whole": units // 2 * without_rest, "last unit whole": units % 2 * without_rest})
 
 
 def vector_product_s16(units: int, depth: int, platform: Platform) -> Loops:
-    """int16 times int8, the first 512 of them summed in 32 bits where the core can do several at once."""
+    """Return the loops of int16 times int8; with DSP or MVE, the first 512 products are summed in 32 bits."""
     narrow = min(depth, NARROW_SUMS)
     if platform.mve:
-        return units_at_once(units, 4, {"by 8": -(-narrow // 8), "by 1": depth - narrow})
+        return grouped_units(units, 4, {"by 8": -(-narrow // 8), "by 1": depth - narrow})
     if not platform.dsp:
         return {"unit": units, "unit by 1": units * depth}
-    return units_at_once(units, 2, {"by 4": narrow // 4, "by 1": depth - narrow // 4 * 4})
+    return grouped_units(units, 2, {"by 4": narrow // 4, "by 1": depth - narrow // 4 * 4})
 
 
 def vector_product_s4(units: int, depth: int, platform: Platform) -> Loops:
-    """int8 times int4: two elements in a byte, rows of odd depth sharing one."""
+    """Return the loops of int8 times int4: a byte has two elements, and two rows of odd depth share one."""
     if platform.mve:
-        return _packed_units(units, depth)
+        return _packed_unit_loops(units, depth)
     if platform.dsp:
         inner = {"by 4": depth // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
     else:
         inner = {"by 2": depth // 2, "odd": depth % 2}
-    return units_at_once(units, 4, inner)
+    return grouped_units(units, 4, inner)
 
 
-def _packed_units(units: int, depth: int) -> Loops:
-    """Four units as two pairs, of which the second may begin in the middle of a byte; the last ones not by vectors."""
-    first, second = packed_rows(depth, wide=True)
+def _packed_unit_loops(units: int, depth: int) -> Loops:
+    """Return the loops of groups of four units, processed as two pairs, and of the rest, which is not vectorized.
+
+    The second pair may begin within a byte.
+    """
+    first, second = packed_row_loops(depth, wide=True)
     fours, rest = divmod(units, 4)
-    one = {"by 32": depth // 32, "by 16": depth % 32 // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2}
-    return together(
+    single = {"by 32": depth // 32, "by 16": depth % 32 // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2}
+    return combined(
         {"any 4 units": int(fours > 0), "any last unit": int(rest > 0)},
         repeated(fours, nested("2 units", first)),
         repeated(fours, nested("2 more units", second)),
-        repeated(rest, nested("last unit", one)),
+        repeated(rest, nested("last unit", single)),
         {"last unit odd": (rest + 1) // 2 * (depth % 2)},
     )
 
 
-def packed_rows(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
-    """What vectors do for a row of int4 that begins with a byte, and for one that begins in its middle if any does."""
+def packed_row_loops(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
+    """Return the vector loops of a row of int4 that begins at a byte, and of one that begins within a byte.
+
+    If no row begins within a byte, both are the same.
+    """
     blocks = {"by 32": depth // 32, "by 16": depth % 32 // 16} if wide else {"by 16": depth // 16}
     rest = depth % LANES
     first = blocks | {"rest": int(rest > 0)}
@@ -405,26 +418,26 @@ def packed_rows(depth: int, *, wide: bool) -> tuple[Loops, Loops]:
 
 
 def vector_product_svdf(units: int, depth: int, platform: Platform) -> Loops:
-    """int8 times int8 into a state of int16."""
+    """Return the loops of int8 times int8 into a state of int16."""
     if platform.mve:
-        return units_at_once(units, 3, {"by 16": -(-depth // LANES)})
+        return grouped_units(units, 3, {"by 16": -(-depth // LANES)})
     if not platform.dsp:
-        return units_at_once(units, 3, {"by 1": depth})
+        return grouped_units(units, 3, {"by 1": depth})
     quads, rest = {"by 16": depth // 16, "by 4": depth % 16 // 4}, {"by 1": depth % 4}
-    return together(
+    return combined(
         {"any 2 units": int(units > 1)},
         repeated(units // 2, nested("2 units", quads | rest)),
         repeated(units % 2, nested("last unit", {"by 4": depth // 4} | rest)),
     )
 
 
-Way = Literal["pointwise", "one row", "windows"]
-# From rows, channels, depth and build to the loops of a matrix product.
+ConvolutionPath = Literal["pointwise", "one row", "windows"]
+# The loops of a matrix product, from its rows, channels, depth and build.
 Product = Callable[[int, int, int, Platform], Loops]
 
 
-def way_of(w: Windows, platform: Platform) -> Way:
-    """arm_convolve_wrapper_s8.c and arm_convolve_wrapper_s4.c."""
+def convolution_path(w: Windows, platform: Platform) -> ConvolutionPath:
+    """Return the path that arm_convolve_wrapper_s8.c and arm_convolve_wrapper_s4.c choose."""
     ungrouped = w.in_channels == w.filter_channels
     if w.kernel == 1 and not w.padded and not w.dilated and ungrouped:
         return "pointwise"
@@ -434,8 +447,12 @@ def way_of(w: Windows, platform: Platform) -> Way:
     return "windows"
 
 
-def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> LoopCounts:
-    """The product of the image as it is; with a stride, row by row. kind begins the name of the path."""
+def pointwise_loops(kind: str, product: Product, w: Windows, platform: Platform) -> LoopCounts:
+    """Return the loops of the product with the image itself; with a stride, row by row.
+
+    Args:
+        kind: the beginning of the path's name.
+    """
     if w.rows.stride == w.columns.stride == 1:
         pixels = w.batch * w.rows.size * w.columns.size
         return LoopCounts(f"{kind} 1x1", product(pixels, w.out_channels, w.in_channels, platform))
@@ -443,12 +460,15 @@ def pointwise(kind: str, product: Product, w: Windows, platform: Platform) -> Lo
     return LoopCounts(f"{kind} 1x1 strided", repeated(w.batch * w.rows.outputs, row))
 
 
-def runs_cmsis_nn(call: Call) -> bool:
-    """Whether CMSIS-NN runs it: float32 runs the reference kernels everywhere."""
+def uses_cmsis_nn(call: Call) -> bool:
+    """Return whether CMSIS-NN runs the operator: float32 uses the reference kernels in every build."""
     source = call.input(0)
     return call.platform.cmsis_nn and source is not None and source.dtype is not DType.FLOAT32
 
 
 def product_passes(call: Call, rows: int) -> int:
-    """A matrix product walks the weights in its outer loop; with vectors, the rows of the input."""
+    """Return how many times a matrix product reads its weights.
+
+    They are read in the outer loop, once, but with MVE the outer loop is over groups of the input's rows.
+    """
     return rows // ROWS_AT_ONCE + rows % ROWS_AT_ONCE if call.platform.mve else 1

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice: MACs, Prepare, loop counts and bounds.
+"""Comparisons, logic and selection: Prepare and loop counts.
 
 Sources: comparisons.cc, logical.cc, logical_common.cc, select.cc.
 """
@@ -10,15 +10,15 @@ from itertools import zip_longest
 from math import prod
 
 from edgetool.model.types import DType
-from edgetool.operators.arithmetic import rounded_negatives
+from edgetool.operators.arithmetic import negative_rounding_loops
 from edgetool.operators.call import (
     Call,
     KernelRefusal,
     PrepareRule,
     is_below_one,
-    looks_at,
-    nothing,
-    output_alike,
+    no_requests,
+    prepare_rule,
+    same_output_type,
     scale,
 )
 from edgetool.operators.entry import entries
@@ -27,30 +27,30 @@ from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
     Loops,
-    arranged,
-    calls,
-    copied_evenly,
+    broadcast_levels,
+    broadcast_setup_loops,
+    call_counts,
+    combined,
     dtype_name,
-    filled,
-    flat,
-    nest,
+    elementwise_loops,
+    memset_loops,
     repeated,
-    strict,
-    together,
+    same_shape_loops,
+    strided_memcpy_loops,
 )
 
 
-def _int8_scales(call: Call) -> None:
-    """Both scales become multipliers below one as they are; the type of the first input decides."""
+def _check_int8_scales(call: Call) -> None:
+    """Require both scales to be below 1 if the first input is int8, because they are used as multipliers unchanged."""
     if call.required_input(0).dtype != DType.INT8:
         return
     for position in (0, 1):
-        own = scale(call.required_input(position))
-        if not is_below_one(own):
-            raise KernelRefusal(f"{call.operator.label} supports int8 only with scales between 0 and 1, not {own}")
+        value = scale(call.required_input(position))
+        if not is_below_one(value):
+            raise KernelRefusal(f"{call.operator.label} supports int8 only with scales between 0 and 1, not {value}")
 
 
-def _choice(call: Call) -> None:
+def _check_select(call: Call) -> None:
     condition, first, second = (call.required_input(position) for position in range(3))
     result = call.required_output()
     if condition.dtype != DType.BOOL:
@@ -67,76 +67,84 @@ def _choice(call: Call) -> None:
 
 
 def _check_broadcast(call: Call, shapes: list[tuple[int, ...]], result: tuple[int, ...]) -> None:
-    """The shapes broadcast to the result's: aligned at the last dimension, each is 1 or the one size of the others."""
-    made = []
+    """Require the shapes to broadcast to the shape of the result.
+
+    Shapes are aligned at the last dimension, where each size is 1 or the same as all other sizes.
+    """
+    reversed_shape = []
     for sizes in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
-        made.append(0 if min(sizes) == 0 else max(sizes))
-        if any(size not in (1, made[-1]) for size in sizes):
+        reversed_shape.append(0 if min(sizes) == 0 else max(sizes))
+        if any(size not in (1, reversed_shape[-1]) for size in sizes):
             raise KernelRefusal(f"{call.operator.label} cannot broadcast {', '.join(map(str, shapes))}")
-    if tuple(reversed(made)) != result:
-        raise KernelRefusal(f"{call.operator.label} produces {tuple(reversed(made))}, but the file specifies {result}")
+    if tuple(reversed(reversed_shape)) != result:
+        raise KernelRefusal(
+            f"{call.operator.label} produces {tuple(reversed(reversed_shape))}, but the file specifies {result}"
+        )
 
 
-# The output is not looked at.
-_COMPARISON = looks_at((0, 1), (), _int8_scales)
+# Prepare does not request the output.
+_COMPARISON_RULE = prepare_rule((0, 1), (), _check_int8_scales)
 
 PREPARE: dict[str, PrepareRule] = {
-    "EQUAL": _COMPARISON,
-    "GREATER": _COMPARISON,
-    "GREATER_EQUAL": _COMPARISON,
-    "LESS": _COMPARISON,
-    "LESS_EQUAL": _COMPARISON,
-    "LOGICAL_AND": nothing,
-    "LOGICAL_NOT": looks_at((0,), (0,), output_alike),
-    "LOGICAL_OR": nothing,
-    "NOT_EQUAL": _COMPARISON,
-    "SELECT_V2": looks_at((0, 1, 2), (0,), _choice),
+    "EQUAL": _COMPARISON_RULE,
+    "GREATER": _COMPARISON_RULE,
+    "GREATER_EQUAL": _COMPARISON_RULE,
+    "LESS": _COMPARISON_RULE,
+    "LESS_EQUAL": _COMPARISON_RULE,
+    "LOGICAL_AND": no_requests,
+    "LOGICAL_NOT": prepare_rule((0,), (0,), same_output_type),
+    "LOGICAL_OR": no_requests,
+    "NOT_EQUAL": _COMPARISON_RULE,
+    "SELECT_V2": prepare_rule((0, 1, 2), (0,), _check_select),
 }
 
 
 def _comparison(call: Call) -> LoopCounts:
-    """int8 is brought to a common scale before."""
-    return strict(call, dtype_name(call), **rounded_negatives(call))
+    """Return the loops of a comparison; int8 is rescaled to a common scale first."""
+    return same_shape_loops(call, dtype_name(call), **negative_rounding_loops(call))
 
 
 def _logic(call: Call) -> LoopCounts:
-    return strict(call, "bool")
+    return same_shape_loops(call, "bool")
 
 
-def _not(call: Call) -> LoopCounts:
-    return flat(call, "bool")
+def _logical_not(call: Call) -> LoopCounts:
+    return elementwise_loops(call, "bool")
 
 
 def _select(call: Call) -> LoopCounts:
-    """Without broadcast one loop. With it, a row under one condition is a copy, or a fill where its source is one."""
+    """Return the loops of SELECT_V2: one loop if nothing is broadcast.
+
+    Otherwise a row whose condition is a single element is copied, or filled if its source is a single element too.
+    """
     shapes = [call.required_input(position).shape for position in range(3)]
     result = call.required_output()
     path = result.dtype.name.lower()
     if len(set(shapes)) == 1 or result.element_count == max(map(prod, shapes)) == 1:
-        return flat(call, path)
-    levels = nest(shapes, result.shape)
-    rows, planes, blocks = calls(levels)
-    loops = {**arranged(shapes, result.shape, levels), "row": rows, "plane": planes, "block": blocks}
+        return elementwise_loops(call, path)
+    levels = broadcast_levels(shapes, result.shape)
+    rows, planes, blocks = call_counts(levels)
+    loops = {**broadcast_setup_loops(shapes, result.shape, levels), "row": rows, "plane": planes, "block": blocks}
     return LoopCounts(f"{path} broadcast", {**loops, **_row_loops(levels, result.dtype)})
 
 
 def _row_loops(levels: Sequence[Level], dtype: DType) -> dict[str, int]:
     condition, *sources = levels[0].steps
-    rows = prod(level.turns for level in levels[1:])
+    rows = prod(level.iterations for level in levels[1:])
     if condition:
         kind = "both" if all(sources) else "one" if any(sources) else "none"
-        return {f"element of {kind}": rows * levels[0].turns}
-    shares = (rows // 2, rows - rows // 2)  # each is chosen half the time
-    return together(
-        *(_source_loops(levels[0].turns, dtype, step, share) for step, share in zip(sources, shares, strict=True))
+        return {f"element of {kind}": rows * levels[0].iterations}
+    shares = (rows // 2, rows - rows // 2)  # each source is assumed to be chosen half the time
+    return combined(
+        *(_source_loops(levels[0].iterations, dtype, step, share) for step, share in zip(sources, shares, strict=True))
     )
 
 
 def _source_loops(length: int, dtype: DType, step: int, rows: int) -> Loops:
     size = length * dtype.bits // 8
     if step:
-        return copied_evenly(size, rows, target=(0, size))
-    return repeated(rows, filled(size)) if dtype == DType.INT8 else {"filled element": rows * length}
+        return strided_memcpy_loops(size, rows, target=(0, size))
+    return repeated(rows, memset_loops(size)) if dtype == DType.INT8 else {"filled element": rows * length}
 
 
 LOOPS: dict[str, LoopRule] = {
@@ -146,7 +154,7 @@ LOOPS: dict[str, LoopRule] = {
     "LESS": _comparison,
     "LESS_EQUAL": _comparison,
     "LOGICAL_AND": _logic,
-    "LOGICAL_NOT": _not,
+    "LOGICAL_NOT": _logical_not,
     "LOGICAL_OR": _logic,
     "NOT_EQUAL": _comparison,
     "SELECT_V2": _select,

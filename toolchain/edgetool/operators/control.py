@@ -1,10 +1,10 @@
-"""Control flow and resource variables: MACs, Prepare, loop counts and bounds.
+"""Control flow and resource variables: Prepare and loop counts.
 
 Sources of Prepare: if.cc, while.cc, call_once.cc, var_handle.cc, read_variable.cc, assign_variable.cc,
 micro_resource_variable.cc.
 
 Sources of the loop counts: if.cc, while.cc, call_once.cc, var_handle.cc, read_variable.cc, assign_variable.cc,
-kernel_util.cc, micro_interpreter_graph.cc. The rule of CALL_ONCE is that of every run but the first.
+kernel_util.cc, micro_interpreter_graph.cc. The rule of CALL_ONCE describes every run but the first.
 """
 
 from __future__ import annotations
@@ -20,44 +20,50 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     arena_bytes,
-    demand,
     input_type,
-    integer,
-    looks_at,
-    nothing,
+    int32_words,
+    integer_option,
+    no_requests,
     persistent,
-    words,
+    prepare_rule,
+    require,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import LoopCounts, LoopRule, Loops, copied_evenly, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, repeated, strided_memcpy_loops
 
 
 def _subgraph(call: Call, option: str) -> Graph:
-    index, number = integer(call, option), len(call.model.subgraphs)
-    demand(call, 0 <= index < number, f"calls subgraph {index}, but the model has only {number}")
+    index, count = integer_option(call, option), len(call.model.subgraphs)
+    require(call, 0 <= index < count, f"calls subgraph {index}, but the model has only {count}")
     return call.model.subgraphs[index]
 
 
-def _branches(call: Call) -> None:
-    """The condition is one bool; the first branch takes and gives what the operator has. The second is not asked."""
+def _check_branches(call: Call) -> None:
+    """Require a single bool condition, and a first branch with the operator's numbers of inputs and outputs.
+
+    The kernel does not check the second branch.
+    """
     input_type(0, DType.BOOL)(call)
     elements = call.required_input(0).element_count
-    demand(call, elements == 1, f"requires one condition, not {elements}")
+    require(call, elements == 1, f"requires one condition, not {elements}")
     then = _subgraph(call, "then_subgraph_index")
     _subgraph(call, "else_subgraph_index")
-    given, made = len(call.operator.inputs) - 1, len(call.operator.outputs)
-    for side, number, wanted in (("inputs", len(then.inputs), given), ("outputs", len(then.outputs), made)):
-        demand(call, number == wanted, f"calls a subgraph with the wrong number of {side}: {number}, not {wanted}")
+    input_count, output_count = len(call.operator.inputs) - 1, len(call.operator.outputs)
+    for side, number, expected in (
+        ("inputs", len(then.inputs), input_count),
+        ("outputs", len(then.outputs), output_count),
+    ):
+        require(call, number == expected, f"calls a subgraph with the wrong number of {side}: {number}, not {expected}")
 
 
-def _loop(call: Call) -> Iterable[Request]:
-    """The condition and the body take what the operator has, and the body gives as much."""
-    given, made = len(call.operator.inputs), len(call.operator.outputs)
+def _prepare_while(call: Call) -> Iterable[Request]:
+    """Require the condition and body to have the operator's number of inputs, and the body its number of outputs."""
+    input_count, output_count = len(call.operator.inputs), len(call.operator.outputs)
     condition, body = _subgraph(call, "cond_subgraph_index"), _subgraph(call, "body_subgraph_index")
-    numbers = {given, made, len(condition.inputs), len(body.inputs), len(body.outputs)}
-    demand(call, len(numbers) == 1, "has a different number of inputs or outputs from its subgraphs")
-    # Not asked: the kernel reads the first output all the same.
-    demand(call, len(condition.outputs) > 0, "uses a condition subgraph that has no outputs")
+    counts = {input_count, output_count, len(condition.inputs), len(body.inputs), len(body.outputs)}
+    require(call, len(counts) == 1, "has a different number of inputs or outputs from its subgraphs")
+    # The kernel does not check this, but reads the first output.
+    require(call, len(condition.outputs) > 0, "uses a condition subgraph that has no outputs")
     return ()
 
 
@@ -66,40 +72,49 @@ def _prepare_call_once(call: Call) -> Iterable[Request]:
     return ()
 
 
-def _assign_variable(call: Call) -> Iterator[Request]:
-    """The variable's bytes, when no earlier operator of any subgraph assigned to it."""
+def _prepare_assign_variable(call: Call) -> Iterator[Request]:
+    """Request the variable's bytes if no earlier operator of any subgraph assigned to it."""
     input_type(0, DType.RESOURCE, DType.INT32)(call)
     handle, value = call.required_input(0), call.required_input(1)
-    demand(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
+    require(call, handle.element_count == 1, f"requires one variable, not {handle.element_count}")
     yield from call.temporary_inputs(1)
     assignment = call.assignments[call.graph.index, call.operator.index]
     if assignment.variable is None:
-        return  # The handle is made in another subgraph: only Invoke knows the variable.
-    known = assignment.known
-    demand(
-        call, 0 <= assignment.variable < known, f"assigns to variable {assignment.variable}, but there are only {known}"
+        return  # The handle is created in another subgraph, so only Invoke knows the variable.
+    variable_count = assignment.variable_count
+    require(
+        call,
+        0 <= assignment.variable < variable_count,
+        f"assigns to variable {assignment.variable}, but there are only {variable_count}",
     )
-    _as_large_as_the_variable(call, assignment, value)
+    _check_variable_size(call, assignment, value)
     if assignment.first:
         yield persistent("resource variable", arena_bytes(value))
 
 
-def _read_variable(call: Call) -> Iterator[Request]:
+def _prepare_read_variable(call: Call) -> Iterator[Request]:
     call.required_input(0)
     yield from call.temporary_inputs(0)
     assignment = call.assignments.get((call.graph.index, call.operator.index))
     if assignment is not None:
-        _as_large_as_the_variable(call, assignment, call.required_output())
+        _check_variable_size(call, assignment, call.required_output())
 
 
-def _as_large_as_the_variable(call: Call, assignment: Assignment, tensor: Tensor) -> None:
-    """Only builds for debugging ask; the others copy as much as the variable has, whatever the tensor's size."""
-    variable, found = assignment.size_bytes, arena_bytes(tensor)
-    demand(call, variable in (None, found), f"copies {variable} bytes between a variable and a tensor of {found} bytes")
+def _check_variable_size(call: Call, assignment: Assignment, tensor: Tensor) -> None:
+    """Require the tensor to have the variable's size.
+
+    Only debug builds check it; others copy the variable's size, whatever the tensor's size is.
+    """
+    variable_bytes, tensor_bytes = assignment.size_bytes, arena_bytes(tensor)
+    require(
+        call,
+        variable_bytes in (None, tensor_bytes),
+        f"copies {variable_bytes} bytes between a variable and a tensor of {tensor_bytes} bytes",
+    )
 
 
 def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
-    """The resource variables by (container, shared name), as TFLM numbers them: the firmware makes room for each."""
+    """Return the resource variables by (container, shared name) in TFLM's order; the firmware has room for each."""
     variables = _Variables()
     for graph in model.subgraphs:
         for operator in graph.operators:
@@ -108,39 +123,41 @@ def resource_variables(model: Model) -> tuple[tuple[str | None, str], ...]:
 
 
 def assignments(model: Model) -> dict[tuple[int, int], Assignment]:
-    """What each ASSIGN_VARIABLE and READ_VARIABLE finds, by (subgraph, operator).
+    """Return the assignment of each ASSIGN_VARIABLE and READ_VARIABLE, by (subgraph, operator).
 
     Operators are prepared subgraph by subgraph.
     """
     variables = _Variables()
-    found: dict[tuple[int, int], Assignment] = {}
+    by_operator: dict[tuple[int, int], Assignment] = {}
     for graph in model.subgraphs:
         for operator in graph.operators:
             if operator.code in ("ASSIGN_VARIABLE", "READ_VARIABLE") and operator.inputs and operator.inputs[0] >= 0:
                 variable = variables.of(graph, graph.tensors[operator.inputs[0]])
                 first = operator.code == "ASSIGN_VARIABLE" and variable not in variables.sizes_bytes
-                found[graph.index, operator.index] = Assignment(variable, len(variables.names), first)
+                by_operator[graph.index, operator.index] = Assignment(variable, len(variables.names), first)
             variables.prepare(graph, operator)
     sizes_bytes = variables.sizes_bytes
     return {
-        place: replace(one, size_bytes=sizes_bytes.get(one.variable) if one.variable is not None else None)
-        for place, one in found.items()
+        place: replace(
+            assignment, size_bytes=sizes_bytes.get(assignment.variable) if assignment.variable is not None else None
+        )
+        for place, assignment in by_operator.items()
     }
 
 
 class _Variables:
-    """The resource variables as TFLM numbers them while it prepares operators, and those that have their bytes."""
+    """The resource variables that prepared operators have created, as TFLM numbers them, and their sizes in bytes."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str | None, str]] = []
         self.numbers: dict[tuple[str | None, str], int] = {}
         self.handles: dict[tuple[int, int], int] = {}
-        self.sizes_bytes: dict[int, int | None] = {}  # of those that have their bytes
+        self.sizes_bytes: dict[int, int | None] = {}  # only of assigned variables
 
     def of(self, graph: Graph, handle: Tensor) -> int | None:
-        """The variable that the tensor stands for; None when no operator has said so yet."""
+        """Return the number of the tensor's variable; None if no prepared operator has created the handle."""
         if handle.is_constant:
-            return next(iter(words(handle)), None)
+            return next(iter(int32_words(handle)), None)
         return self.handles.get((graph.index, handle.index))
 
     def prepare(self, graph: Graph, operator: Operator) -> None:
@@ -156,68 +173,71 @@ class _Variables:
         key = (container, shared_name)
         if key not in self.numbers:
             self.numbers[key] = len(self.names)
-            # A handle without a container finds the first variable of that name in any.
+            # A handle without a container refers to the first variable with that name in any container.
             self.numbers.setdefault((None, shared_name), len(self.names))
             self.names.append(key)
         return self.numbers[key]
 
 
 def _variable_name(operator: Operator) -> tuple[str | None, str]:
-    """The container (None where the file has none) and the shared name of a VAR_HANDLE."""
+    """Return the container (None if the file contains none) and the shared name of a VAR_HANDLE."""
     fields = dict(operator.options.fields) if operator.options is not None else {}
     container, shared_name = fields.get("container"), fields.get("shared_name")
     return (container if isinstance(container, str) else None), (shared_name if isinstance(shared_name, str) else "")
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ASSIGN_VARIABLE": _assign_variable,
+    "ASSIGN_VARIABLE": _prepare_assign_variable,
     "CALL_ONCE": _prepare_call_once,
-    "IF": looks_at((0,), (), _branches),
-    "READ_VARIABLE": _read_variable,
-    # Too many variables fail here; the firmware makes room for all.
-    "VAR_HANDLE": nothing,
-    "WHILE": _loop,
+    "IF": prepare_rule((0,), (), _check_branches),
+    "READ_VARIABLE": _prepare_read_variable,
+    # TFLM rejects too many variables here, but the firmware reserves room for all.
+    "VAR_HANDLE": no_requests,
+    "WHILE": _prepare_while,
 }
 
 
-def _handed_over(tensors: Sequence[Tensor | None]) -> Loops:
-    """Each tensor is copied once, from or to a subgraph."""
-    given = [tensor for tensor in tensors if tensor is not None]
-    return together(
-        {"tensor": len(given), "axis": sum(len(tensor.shape) for tensor in given)},
-        *(copied_evenly(arena_bytes(tensor), 1) for tensor in given),
+def _tensor_copies(tensors: Sequence[Tensor | None]) -> Loops:
+    """Return the loops that copy each tensor once to or from a subgraph."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    return combined(
+        {"tensor": len(present), "axis": sum(len(tensor.shape) for tensor in present)},
+        *(strided_memcpy_loops(arena_bytes(tensor), 1) for tensor in present),
     )
 
 
-def _run(graph: Graph) -> Loops:
+def _subgraph_loops(graph: Graph) -> Loops:
     return {"subgraph": 1, "nested operator": len(graph.operators)}
 
 
-def _if(call: Call) -> LoopCounts:
-    """Of the branches, that with more operators."""
-    branches = [call.model.subgraphs[integer(call, f"{name}_subgraph_index")] for name in ("then", "else")]
+def _if_loops(call: Call) -> LoopCounts:
+    """Return the loops of IF with the branch that has more operators."""
+    branches = [call.model.subgraphs[integer_option(call, f"{name}_subgraph_index")] for name in ("then", "else")]
     inputs = [call.input(position) for position in range(1, len(call.operator.inputs))]
     outputs = [call.output(position) for position in range(len(call.operator.outputs))]
     longer = max(branches, key=lambda graph: len(graph.operators))
-    return LoopCounts("branch", together(_handed_over(inputs), _handed_over(outputs), _run(longer)))
+    return LoopCounts("branch", combined(_tensor_copies(inputs), _tensor_copies(outputs), _subgraph_loops(longer)))
 
 
-def _while(call: Call) -> LoopCounts:
-    """Everything is handed to the condition, and to the outputs; each turn to the body, from it, and to the condition.
+def _while_loops(call: Call) -> LoopCounts:
+    """Return the loops of WHILE; one iteration is counted if the file does not determine how many there are.
 
-    One turn is counted where the file does not tell how many there are.
+    All tensors are copied to the condition and to the outputs. Each iteration copies them to the body, from it, and to
+    the condition.
     """
-    condition, body = (call.model.subgraphs[integer(call, f"{name}_subgraph_index")] for name in ("cond", "body"))
+    condition, body = (
+        call.model.subgraphs[integer_option(call, f"{name}_subgraph_index")] for name in ("cond", "body")
+    )
     count = iterations(call.model, call.graph, call.operator)
-    number = 1 if count is None else count
-    handed = _handed_over([call.output(position) for position in range(len(call.operator.outputs))])
+    iteration_count = 1 if count is None else count
+    copies = _tensor_copies([call.output(position) for position in range(len(call.operator.outputs))])
     return LoopCounts(
         "loop",
-        together(
-            {"turn": number},
-            repeated(2 + 3 * number, handed),
-            repeated(number + 1, _run(condition)),
-            repeated(number, _run(body)),
+        combined(
+            {"turn": iteration_count},
+            repeated(2 + 3 * iteration_count, copies),
+            repeated(iteration_count + 1, _subgraph_loops(condition)),
+            repeated(iteration_count, _subgraph_loops(body)),
         ),
     )
 
@@ -226,27 +246,27 @@ def _call_once_loops(_: Call) -> LoopCounts:
     return LoopCounts("again", {})
 
 
-def _handle(_: Call) -> LoopCounts:
+def _var_handle_loops(_: Call) -> LoopCounts:
     return LoopCounts("handle", {})
 
 
-def _read(call: Call) -> LoopCounts:
+def _read_variable_loops(call: Call) -> LoopCounts:
     value = call.required_output()
-    return LoopCounts("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
+    return LoopCounts("copy", combined({"axis": len(value.shape)}, strided_memcpy_loops(arena_bytes(value), 1)))
 
 
-def _assign(call: Call) -> LoopCounts:
+def _assign_variable_loops(call: Call) -> LoopCounts:
     value = call.required_input(1)
-    return LoopCounts("copy", together({"axis": len(value.shape)}, copied_evenly(arena_bytes(value), 1)))
+    return LoopCounts("copy", combined({"axis": len(value.shape)}, strided_memcpy_loops(arena_bytes(value), 1)))
 
 
 LOOPS: dict[str, LoopRule] = {
-    "ASSIGN_VARIABLE": _assign,
+    "ASSIGN_VARIABLE": _assign_variable_loops,
     "CALL_ONCE": _call_once_loops,
-    "IF": _if,
-    "READ_VARIABLE": _read,
-    "VAR_HANDLE": _handle,
-    "WHILE": _while,
+    "IF": _if_loops,
+    "READ_VARIABLE": _read_variable_loops,
+    "VAR_HANDLE": _var_handle_loops,
+    "WHILE": _while_loops,
 }
 
 

@@ -1,14 +1,14 @@
-"""CONV_2D: MACs, Prepare, loop counts and bounds.
+"""CONV_2D and the 3D convolutions: MACs, Prepare, loop counts and constant passes.
 
 Sources of Prepare: conv_common.cc, its counterpart in cmsis_nn/, padding.h and PopulateConvolutionQuantizationParams of
-kernel_util.cc. What follows CONV helps depthwise and transposed convolutions, too.
+kernel_util.cc. Depthwise and transposed convolutions use the public functions, too.
 
 Sources of the loop counts: conv.cc and conv_common.cc; CMSIS-NN's arm_convolve_wrapper_s8.c, _s16.c and _s4.c. int16
-(windows are copied to columns as they are): arm_convolve_s16.c, arm_nn_mat_mult_kernel_s16.c,
+(windows are copied to columns unchanged): arm_convolve_s16.c, arm_nn_mat_mult_kernel_s16.c,
 arm_nn_mat_mult_nt_t_s16.c. int8: arm_convolve_1x1_s8.c, arm_convolve_1x1_s8_fast.c, arm_convolve_1_x_n_s8.c and
 arm_convolve_s8.c. int8 with int4 filters (two weights in a byte): arm_convolve_1x1_s4.c, arm_convolve_s4.c,
 arm_convolve_even_s4.c, arm_convolve_1_x_n_s4.c, arm_nn_mat_mult_nt_t_s4.c, arm_nn_mat_mult_kernel_s4_s16.c. Reference
-kernels (every element of every window is looked at, for every output): conv.h, integer_ops/conv.h,
+kernels (which visit every element of every window, for every output): conv.h, integer_ops/conv.h,
 depthwiseconv_float.h, integer_ops/depthwise_conv.h.
 """
 
@@ -28,28 +28,28 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     check_activation_range,
-    demand,
     input_shapes,
-    integer,
+    integer_option,
     is_quantized,
     output_elements,
     persistent,
+    require,
     scratch,
     zero_point,
 )
 from edgetool.operators.cmsis_nn import (
     Convolution,
     biased_tiles,
-    copied_windows,
-    copies,
-    fills,
-    packed_rows,
-    pointwise,
+    cmsis_copy_loops,
+    cmsis_fill_loops,
+    convolution_path,
+    im2col_loops,
+    packed_row_loops,
+    pointwise_loops,
     product_passes,
     product_s8,
     product_s16,
-    runs_cmsis_nn,
-    way_of,
+    uses_cmsis_nn,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
 from edgetool.operators.loops import (
@@ -58,12 +58,12 @@ from edgetool.operators.loops import (
     LoopRule,
     Loops,
     Windows,
-    named,
+    combined,
+    convolution_windows,
     nested,
-    products,
+    prefixed,
+    product_loops,
     repeated,
-    together,
-    windows,
 )
 from edgetool.target.platform import Platform
 
@@ -75,7 +75,7 @@ TYPES = {
     (DType.INT8, DType.INT8),
     (DType.INT8, DType.INT4),
 }
-# Output pixels for which CMSIS-NN's general convolution reads the filters once: the columns that it collects, by
+# The output pixels for which CMSIS-NN's general convolution reads the filters once: the columns that it collects, by
 # whether the build has the vector extension.
 COLLECTED_COLUMNS = {True: 4, False: 2}
 
@@ -84,7 +84,8 @@ COLLECTED_COLUMNS = {True: 4, False: 2}
 class Operands:
     """The positions of an operator's tensors, and the filter's dimension of output channels.
 
-    clamps_in_cmsis_nn: CMSIS-NN's kernel applies the fused activation; that of transposed convolutions ignores it.
+    clamps_in_cmsis_nn: whether CMSIS-NN's kernel applies the fused activation; that of transposed convolutions ignores
+    it.
     """
 
     source: int
@@ -114,18 +115,18 @@ def _prepare_conv_2d(call: Call) -> Iterator[Request]:
 
 
 def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
-    """The bias is looked for among the outputs, so that none is ever found."""
+    """Yield the requests with CMSIS-NN kernels, which look up the bias among the outputs and so never find one."""
     source, weights, result = operand_tensors(call, CONV)
     yield from request_output_last(call, CONV)
     check_same_type(call, source, result)
     check_type_pair(call, source, weights, TYPES)
     for tensor in (source, weights, result):
         check_rank_4(call, tensor)
-    demand(
+    require(
         call, source.shape[0] == result.shape[0], f"cannot produce a batch of {result.shape[0]} from {source.shape[0]}"
     )
     grouped = weights.shape[3] > 0 and source.shape[3] % weights.shape[3] == 0
-    demand(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
+    require(call, grouped, f"cannot divide {source.shape[3]} channels into groups of {weights.shape[3]}")
     if source.dtype in QUANTIZED_TYPES:
         yield from request_channels(call, weights, CONV)
     yield from request_parameters(call, CONV)
@@ -142,59 +143,62 @@ def _cmsis_conv_2d(call: Call) -> Iterator[Request]:
 
 
 def operand_tensors(call: Call, operands: Operands) -> tuple[Tensor, Tensor, Tensor]:
-    """The input, the filter and the output."""
+    """Return the input, the filter and the output."""
     return call.required_input(operands.source), call.required_input(operands.filter), call.required_output()
 
 
 def request_output_first(call: Call, operands: Operands) -> Iterator[Request]:
-    """Look at the output, then at input and filter."""
+    """Yield the requests of the output, and then those of input and filter."""
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(operands.source, operands.filter)
 
 
 def request_output_last(call: Call, operands: Operands) -> Iterator[Request]:
-    """Look at input and filter, then at the output."""
+    """Yield the requests of input and filter, and then that of the output."""
     yield from call.temporary_inputs(operands.source, operands.filter)
     yield from call.temporary_outputs(0)
 
 
 def request_channels(call: Call, weights: Tensor, operands: Operands) -> Iterator[Request]:
-    """As many as the filter has, not the output."""
+    """Yield the buffers of the channels' multipliers, sized by the filter's channels, not by the output's."""
     axis = operands.channel_axis
-    demand(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
+    require(call, axis < len(weights.shape), f"does not support a filter with {len(weights.shape)} dimensions")
     for what in ("per-channel multipliers", "per-channel shifts"):
         yield persistent(what, INT32_BYTES * weights.shape[axis])
 
 
 def request_parameters(call: Call, operands: Operands) -> Iterator[Request]:
-    """CalculateOpData: every tensor once more, and what multipliers can be made of."""
+    """Yield the requests of CalculateOpData, which uses every tensor once more.
+
+    Raises KernelRefusal if it cannot compute the multipliers.
+    """
     yield from call.temporary_inputs(operands.source, operands.filter, operands.bias)
     yield from call.temporary_outputs(0)
     source, weights, result = operand_tensors(call, operands)
     if source.dtype == DType.FLOAT32:
         return
     for what, tensor in (("input", source), ("filter", weights)):
-        demand(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
+        require(call, is_quantized(tensor), f"requires scales and zero points for its {what}")
     quantization = weights.quantization
     if quantization is not None and quantization.per_channel:
         integer_types = source.dtype in QUANTIZED_TYPES and weights.dtype in (DType.INT8, DType.INT4)
-        demand(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
+        require(call, integer_types, f"does not support a filter of type {_type(weights)} quantized per channel")
         channels, axis = weights.shape[operands.channel_axis], quantization.axis
-        alike = len(quantization.scales) == channels
-        alike = alike and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
-        demand(call, alike, "supports only filters quantized per tensor or per output channel")
+        matching = len(quantization.scales) == channels
+        matching = matching and 0 <= axis < len(weights.shape) and weights.shape[axis] == channels
+        require(call, matching, "supports only filters quantized per tensor or per output channel")
     if source.dtype in ACTIVATION_TYPES:
-        demand(call, result.dtype in ACTIVATION_TYPES, f"cannot produce {_type(result)} from {_type(source)}")
+        require(call, result.dtype in ACTIVATION_TYPES, f"cannot produce {_type(result)} from {_type(source)}")
         if operands.clamps_in_cmsis_nn or not call.platform.cmsis_nn:
             check_activation_range(call)
 
 
 def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None:
-    """Refuse a filter without scales, or with as many as fit nothing."""
-    demand(call, is_quantized(weights), "does not support a filter without scales and zero points")
+    """Reject a filter without scales, or with a number of scales other than 1 or its number of channels."""
+    require(call, is_quantized(weights), "does not support a filter without scales and zero points")
     scales = len(weights.quantization.scales) if weights.quantization is not None else 0
     channels = weights.shape[operands.channel_axis : operands.channel_axis + 1]
-    demand(
+    require(
         call,
         scales == 1 or (scales,) == channels,
         f"does not support a filter of shape {weights.shape} with {scales} scales",
@@ -202,30 +206,33 @@ def check_filter_scales(call: Call, weights: Tensor, operands: Operands) -> None
 
 
 def unpacked_filter(weights: Tensor) -> Request:
-    """The scratch buffer for a filter of int4, a byte for each weight."""
+    """Return the scratch request for an unpacked int4 filter, with one byte per weight."""
     return scratch("filter unpacked from int4", weights.element_count)
 
 
 def check_symmetric(call: Call, *tensors: Tensor) -> None:
-    """Refuse int16 with zero points."""
+    """Reject int16 tensors with zero points other than 0."""
     for tensor in tensors if tensors[0].dtype == DType.INT16 else ():
-        demand(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
+        require(call, zero_point(tensor) == 0, f"supports int16 only with zero points of 0, not {zero_point(tensor)}")
 
 
 def check_same_type(call: Call, source: Tensor, result: Tensor) -> None:
-    """Refuse an output of another type than the input."""
-    demand(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
+    """Reject an output whose type differs from the input's."""
+    require(call, source.dtype == result.dtype, f"cannot produce {_type(result)} from {_type(source)}")
 
 
 def check_type_pair(call: Call, source: Tensor, weights: Tensor, pairs: set[tuple[DType, DType]]) -> None:
-    """Refuse other pairs of types of input and filter."""
-    taken = (source.dtype, weights.dtype) in pairs
-    demand(call, taken, f"does not support {_type(source)} with filters of type {_type(weights)}")
+    """Reject a pair of input and filter types that is not in `pairs`."""
+    supported = (source.dtype, weights.dtype) in pairs
+    require(call, supported, f"does not support {_type(source)} with filters of type {_type(weights)}")
 
 
 def check_rank_4(call: Call, tensor: Tensor) -> None:
-    """Not all kernels check it; those that do not read sizes from beyond the shape."""
-    demand(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
+    """Reject a tensor that does not have 4 dimensions.
+
+    Kernels that do not check the rank read sizes from beyond the shape.
+    """
+    require(call, len(tensor.shape) == 4, f"requires tensors with 4 dimensions, not {len(tensor.shape)}")
 
 
 def _type(tensor: Tensor) -> str:
@@ -233,14 +240,17 @@ def _type(tensor: Tensor) -> str:
 
 
 def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int]) -> Convolution:
-    """What CMSIS-NN is told. An operator without options has strides and dilations of 0, as TFLM parses it.
+    """Return the sizes that TFLM passes to CMSIS-NN.
 
-    channels: those of the input, of the output and of one filter.
+    An operator without options has strides and dilations of 0, as TFLM parses it.
+
+    Args:
+        channels: the channels of the input, of the output and of one filter.
     """
     source, weights, result = operand_tensors(call, operands)
     image, kernel = source.shape[1:3], weights.shape[1:3]
-    strides = integer(call, "stride_h"), integer(call, "stride_w")
-    dilations = integer(call, "dilation_h_factor"), integer(call, "dilation_w_factor")
+    strides = integer_option(call, "stride_h"), integer_option(call, "stride_w")
+    dilations = integer_option(call, "dilation_h_factor"), integer_option(call, "dilation_w_factor")
     pads = _pads(str(call.option("padding", "")), image, kernel, strides, dilations)
     return Convolution(
         batch=min(source.shape[0], result.shape[0]),
@@ -264,7 +274,10 @@ def buffer_sizes(call: Call, operands: Operands, channels: tuple[int, int, int])
 def _pads(
     kind: str, image: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, int]:
-    """ComputePaddingHeightWidth (padding.h): from the input's size alone; no padding where that has no meaning."""
+    """Return the padding above and to the left (ComputePaddingHeightWidth, padding.h).
+
+    It depends on the input's size alone, and is 0 if the operator's padding is not defined.
+    """
     height, width = map(_pad, (kind, kind), image, kernel, strides, dilations)
     return (0, 0) if height is None or width is None else (height, width)
 
@@ -284,32 +297,35 @@ PREPARE: dict[str, PrepareRule] = {"CONV_2D": _prepare_conv_2d}
 
 
 INT16_BYTES = 2
-NARROW_SUMS = 512  # MAX_COL_COUNT: products that an int32 can hold
+NARROW_SUMS = 512  # products whose sum an int32 can hold
 COLUMNS_AT_ONCE = 4
 
 
 def convolve_int16(w: Windows, platform: Platform, bias: Tensor | None) -> LoopCounts:
-    """arm_convolve_s16. A bias of int64 makes the sums beyond 512 products, and the rescaling, 64 bits wide."""
+    """Return the loops of arm_convolve_s16.
+
+    An int64 bias makes the sums beyond 512 products, and the rescaling, 64 bits wide.
+    """
     wide = bias is not None and bias.dtype == DType.INT64
     depth = w.kernel * w.in_channels
     narrow = min(depth, NARROW_SUMS) if wide else depth
-    product = _vectors_int16 if platform.mve else _pairs
-    image = together(
+    product = _vectors_int16 if platform.mve else _column_pairs_int16
+    image = combined(
         {"image": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
-        copied_windows(replace(w, filter_channels=w.in_channels), INT16_BYTES, platform),
+        im2col_loops(replace(w, filter_channels=w.in_channels), INT16_BYTES, platform),
         product(w.positions, w.out_channels, narrow, depth - narrow, platform),
     )
     return LoopCounts("int16" if wide else "int16 with int32 sums", repeated(w.batch, image))
 
 
-def _pairs(columns: int, channels: int, narrow: int, wide: int, platform: Platform) -> Loops:
-    """Two columns by two channels; the last column alone, all of it in 32 bits."""
+def _column_pairs_int16(columns: int, channels: int, narrow: int, wide: int, platform: Platform) -> Loops:
+    """Return the loops of two columns by two channels; a last column alone is summed in 32 bits."""
     depth = narrow + wide
     inner = {"by 4": narrow // 4, "by 1": narrow % 4, "by 1 wide": wide}
     last = {"by 4": depth // 4, "by 1": depth % 4}
     if not platform.dsp:
         inner, last = {"by 1": narrow, "by 1 wide": wide}, {"by 1": depth}
-    return together(
+    return combined(
         {"column pair": columns // 2, "column pair of channels": columns // 2 * (channels > 1)},
         repeated(columns // 2 * (channels // 2), nested("2x2", inner)),
         repeated(columns // 2 * (channels % 2), nested("2x1", inner)),
@@ -319,7 +335,7 @@ def _pairs(columns: int, channels: int, narrow: int, wide: int, platform: Platfo
 
 def _vectors_int16(columns: int, channels: int, narrow: int, wide: int, _: Platform) -> Loops:
     blocks, rest = divmod(columns, COLUMNS_AT_ONCE)
-    return together(
+    return combined(
         {"block": blocks + (rest > 0)},
         repeated(blocks * channels, {"4x1": 1, "4x1 by 8": -(-narrow // 8), "4x1 by 1 wide": wide}),
         repeated(rest * channels, {"1x1": 1, "1x1 by 4": -(-narrow // 4), "1x1 by 1 wide": wide}),
@@ -328,10 +344,10 @@ def _vectors_int16(columns: int, channels: int, narrow: int, wide: int, _: Platf
 
 
 def convolve_int8(w: Windows, platform: Platform) -> LoopCounts:
-    """The matrix product of the image as it is, or of windows copied out of it."""
-    match way_of(w, platform):
+    """Return the loops of a matrix product with the image itself, or with windows copied from it."""
+    match convolution_path(w, platform):
         case "pointwise":
-            return pointwise("int8", product_s8, w, platform)
+            return pointwise_loops("int8", product_s8, w, platform)
         case "one row":
             return _one_row_int8(w, platform)
         case "windows":
@@ -339,77 +355,83 @@ def convolve_int8(w: Windows, platform: Platform) -> LoopCounts:
 
 
 def _one_row_int8(w: Windows, platform: Platform) -> LoopCounts:
-    """A 1xN window on MVE: only those that reach into the padding are copied out."""
+    """Return the loops of a 1xN window on MVE, where only windows that reach into the padding are copied."""
     axis, depth = w.columns, w.columns.kernel * w.in_channels
-    ends = row_ends(axis)
+    ends = padded_row_ends(axis)
     if ends is None:
         return LoopCounts("int8 1xN refused", {}, gives_up=True)
     left, right = ends
     if left + right > axis.outputs:
         return _windows_int8(w, platform)
     parts = (left, axis.outputs - left - right, right)
-    image = together(
+    image = combined(
         {"image": 1},
-        copies(1, depth, platform),
-        copies(1, depth - w.in_channels, platform),
-        fills(2, axis.pad * w.in_channels, platform),
+        cmsis_copy_loops(1, depth, platform),
+        cmsis_copy_loops(1, depth - w.in_channels, platform),
+        cmsis_fill_loops(2, axis.pad * w.in_channels, platform),
         *(product_s8(rows, w.out_channels, depth, platform) for rows in parts),
     )
     return LoopCounts("int8 1xN", repeated(w.batch, image))
 
 
-def row_ends(axis: Axis) -> tuple[int, int] | None:
-    """The windows that arm_convolve_1_x_n_s8 pads left and right; None where it gives up, without a result."""
+def padded_row_ends(axis: Axis) -> tuple[int, int] | None:
+    """Return how many windows arm_convolve_1_x_n_s8 pads on the left and on the right.
+
+    Return None if it gives up and produces no result.
+    """
     total = (axis.outputs - 1) * axis.stride + axis.kernel - axis.size
-    odd = total % 2 if total >= 0 else -(-total % 2)  # the remainder's sign is C's
+    odd = total % 2 if total >= 0 else -(-total % 2)  # the remainder has the sign that it has in C
     if 2 * axis.pad + odd != total:
         return None
-    return _reached(axis.pad, axis.stride), _reached(axis.pad + odd, axis.stride)
+    return _padded_window_count(axis.pad, axis.stride), _padded_window_count(axis.pad + odd, axis.stride)
 
 
-def _reached(pad: int, stride: int) -> int:
+def _padded_window_count(pad: int, stride: int) -> int:
     return max(1, (pad + stride - 1) // stride) if pad else 0
 
 
 def _windows_int8(w: Windows, platform: Platform) -> LoopCounts:
-    """arm_convolve_s8: windows copied to columns, two (four with MVE) columns multiplied at once."""
+    """Return the loops of arm_convolve_s8.
+
+    Windows are copied to columns, of which two (four with MVE) are multiplied at once.
+    """
     groups = w.in_channels // w.filter_channels
     channels, depth = w.out_channels // groups, w.kernel * w.filter_channels
-    group = together(
+    group = combined(
         {"group": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
         columns_product(w.positions, channels, depth, platform),
     )
-    image = together(repeated(groups, group), copied_windows(w, 1, platform))
+    image = combined(repeated(groups, group), im2col_loops(w, 1, platform))
     return LoopCounts("int8 windows" if groups == 1 else "int8 grouped windows", repeated(w.batch, image))
 
 
 def columns_product(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
-    """Copied columns times all channels; widened to int16 first, but for MVE."""
+    """Return the loops of copied columns times all channels; except with MVE, columns are widened to int16 first."""
     if not platform.mve:
-        return together(product_s16(columns, channels, depth, platform), _widened(columns, depth, platform))
+        return combined(product_s16(columns, channels, depth, platform), _widening_loops(columns, depth, platform))
     blocks, rest = divmod(columns, COLUMNS_AT_ONCE)
-    return together(
+    return combined(
         repeated(blocks, {"block": 1, **product_s8(COLUMNS_AT_ONCE, channels, depth, platform)}),
         {"block": int(rest > 0), **product_s8(rest, channels, depth, platform)},
     )
 
 
-def _widened(columns: int, depth: int, platform: Platform) -> Loops:
-    """Columns of int8 to int16."""
+def _widening_loops(columns: int, depth: int, platform: Platform) -> Loops:
+    """Return the loops that widen columns from int8 to int16."""
     if not platform.dsp:
         return {"widened by 1": columns * depth}
     return {"widened by 4": columns * (depth // 4), "widened by 1": columns * (depth % 4)}
 
 
 CHANNELS_AT_ONCE = 4
-WIDE_BLOCKS_BELOW = 3  # rows: fewer are multiplied in blocks of 32
+WIDE_BLOCKS_BELOW = 3  # fewer rows than this are multiplied in blocks of 32
 
 
 def convolve_int4(w: Windows, platform: Platform) -> LoopCounts:
-    """arm_convolve_wrapper_s4."""
-    match way_of(w, platform):
+    """Return the loops of arm_convolve_wrapper_s4."""
+    match convolution_path(w, platform):
         case "pointwise":
-            return pointwise("int4", _product, w, platform)
+            return pointwise_loops("int4", _product_int4, w, platform)
         case "one row":
             return _one_row_int4(w, platform)
         case "windows":
@@ -418,59 +440,67 @@ def convolve_int4(w: Windows, platform: Platform) -> LoopCounts:
 
 
 def _one_row_int4(w: Windows, platform: Platform) -> LoopCounts:
-    """Windows that reach into the padding are multiplied one by one, over what lies inside."""
-    ends, axis = row_ends(w.columns), w.columns
+    """Return the loops of a 1xN window.
+
+    Windows that reach into the padding are multiplied one by one, over the part that is inside the image.
+    """
+    ends, axis = padded_row_ends(w.columns), w.columns
     if ends is None or sum(ends) > axis.outputs:
         return LoopCounts("int4 1xN refused", {}, gives_up=True)
     left, right = ends
     border = (*axis.starts[:left], *axis.starts[axis.outputs - right :])
     inside = [min(start + axis.kernel, axis.size) - max(start, 0) for start in border]
-    image = together(
+    image = combined(
         {"image": 1},
-        _product(axis.outputs - left - right, w.out_channels, axis.kernel * w.in_channels, platform),
-        *(named("border", _product(1, w.out_channels, taps * w.in_channels, platform)) for taps in inside),
+        _product_int4(axis.outputs - left - right, w.out_channels, axis.kernel * w.in_channels, platform),
+        *(prefixed("border", _product_int4(1, w.out_channels, taps * w.in_channels, platform)) for taps in inside),
     )
     return LoopCounts("int4 1xN", repeated(w.batch, image))
 
 
 def _windows_int4(w: Windows, platform: Platform, *, even: bool) -> Loops:
-    moved = _packed_columns(w, platform, even=even) if platform.mve else _wide_columns(w, platform)
-    frame = {"image": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel}
-    return repeated(w.batch, together(frame, moved))
+    columns = _packed_columns(w, platform, even=even) if platform.mve else _wide_columns(w, platform)
+    window_loops = {
+        "image": 1,
+        "output row": w.rows.outputs,
+        "window": w.positions,
+        "window row": w.positions * w.rows.kernel,
+    }
+    return repeated(w.batch, combined(window_loops, columns))
 
 
 def _packed_columns(w: Windows, platform: Platform, *, even: bool) -> Loops:
-    """Four columns of int8 at once; those of an even depth with their elements taken apart into even and odd ones."""
+    """Return the loops of four int8 columns at once; with an even depth, even and odd elements are separated first."""
     depth = w.kernel * w.in_channels
     blocks, rest = divmod(w.positions, COLUMNS_AT_ONCE)
-    return together(
-        copies(w.inside, w.in_channels, platform),
-        fills(w.taps - w.inside, w.in_channels, platform),
-        repeated(blocks, {"block": 1, **_product(COLUMNS_AT_ONCE, w.out_channels, depth, platform, even=even)}),
-        {"block": int(rest > 0), **_product(rest, w.out_channels, depth, platform, even=even)},
+    return combined(
+        cmsis_copy_loops(w.inside, w.in_channels, platform),
+        cmsis_fill_loops(w.taps - w.inside, w.in_channels, platform),
+        repeated(blocks, {"block": 1, **_product_int4(COLUMNS_AT_ONCE, w.out_channels, depth, platform, even=even)}),
+        {"block": int(rest > 0), **_product_int4(rest, w.out_channels, depth, platform, even=even)},
         {"taken apart by 32": w.positions * (depth // 32) if even else 0},
     )
 
 
 def _wide_columns(w: Windows, platform: Platform) -> Loops:
-    """Two columns of int16 at once."""
+    """Return the loops of two int16 columns at once."""
     four, rest = divmod(w.in_channels, 4) if platform.dsp else (0, w.in_channels)
-    return together(
+    return combined(
         repeated(w.inside, {"widened": 1, "widened by 4": four, "widened by 1": rest}),
-        fills(w.taps - w.inside, w.in_channels * INT16_BYTES, platform),
-        _kernel(w.positions, w.out_channels, w.kernel * w.in_channels, platform),
+        cmsis_fill_loops(w.taps - w.inside, w.in_channels * INT16_BYTES, platform),
+        _wide_product_int4(w.positions, w.out_channels, w.kernel * w.in_channels, platform),
     )
 
 
-def _product(rows: int, channels: int, depth: int, platform: Platform, *, even: bool = False) -> Loops:
-    """arm_nn_mat_mult_nt_t_s4, and with MVE its variant for even depths."""
+def _product_int4(rows: int, channels: int, depth: int, platform: Platform, *, even: bool = False) -> Loops:
+    """Return the loops of arm_nn_mat_mult_nt_t_s4 or, with MVE, of its variant for even depths."""
     if platform.mve:
         return _vectors_int4(rows, channels, depth, even=even)
     inner = {"by 2": depth // 2, "odd": depth % 2}
     if platform.dsp:
         inner = {"by 16": depth // 16, "by 4": depth % 16 // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
     fours, rest = divmod(channels, CHANNELS_AT_ONCE)
-    return together(
+    return combined(
         {"4 channels": fours, "last channel": rest},
         repeated(fours * (rows // 2), nested("2x4", inner)),
         repeated(fours * (rows % 2), nested("1x4", inner)),
@@ -480,29 +510,29 @@ def _product(rows: int, channels: int, depth: int, platform: Platform, *, even: 
 
 
 def _vectors_int4(rows: int, channels: int, depth: int, *, even: bool) -> Loops:
-    """Four rows at once, then those left over. Every other channel may begin in the middle of a byte."""
+    """Return the loops of four rows at a time, and of the rest. Every other channel may begin within a byte."""
     blocks, rest = divmod(rows, 4)
     tiles: list[Loops] = [{"4 rows": blocks, "last rows": int(rest > 0)}]
-    for size, turns in ((4, blocks), (rest, 1)):
+    for size, count in ((4, blocks), (rest, 1)):
         if size:
-            first, second = packed_rows(depth, wide=even or size < WIDE_BLOCKS_BELOW)
-            tile = together(
+            first, second = packed_row_loops(depth, wide=even or size < WIDE_BLOCKS_BELOW)
+            tile = combined(
                 repeated((channels + 1) // 2, nested(f"{size}x1", first)),
                 repeated(channels // 2, nested(f"{size}x1", second)),
             )
-            tiles.append(repeated(turns, tile))
+            tiles.append(repeated(count, tile))
     written = {"4 channels written": channels // 4, "last channel written": channels % 4} if rest == 1 else {}
-    return together(*tiles, written)
+    return combined(*tiles, written)
 
 
-def _kernel(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
-    """arm_nn_mat_mult_kernel_s4_s16: two columns by four channels; the last column alone."""
+def _wide_product_int4(columns: int, channels: int, depth: int, platform: Platform) -> Loops:
+    """Return the loops of arm_nn_mat_mult_kernel_s4_s16: two columns by four channels; a last column alone."""
     inner = {"by 2": depth // 2, "odd": depth % 2}
     if platform.dsp:
         inner = {"by 4": depth // 4, "by 2": depth % 4 // 2, "odd": depth % 2}
     fours, rest = divmod(channels, CHANNELS_AT_ONCE)
     pairs = columns // 2
-    return together(
+    return combined(
         {"column pair": pairs},
         repeated(pairs * fours, nested("2x4", inner)),
         repeated(pairs * rest, nested("2x1", inner)),
@@ -511,7 +541,7 @@ def _kernel(columns: int, channels: int, depth: int, platform: Platform) -> Loop
 
 
 def reference_convolution(call: Call, w: Windows) -> LoopCounts:
-    """One multiplication for each channel of each element inside the image."""
+    """Return the loops of the reference kernel: one multiplication per channel of each element inside the image."""
     outputs = w.batch * w.out_channels
     loops = {
         "output row": w.batch * w.rows.outputs,
@@ -520,14 +550,14 @@ def reference_convolution(call: Call, w: Windows) -> LoopCounts:
         "biased output": outputs * w.positions * (call.input(2) is not None),
         "window row": outputs * w.positions * w.rows.kernel,
         "element": outputs * w.inside,
-        **products(call, outputs * w.inside * w.filter_channels),
-        **repeated(outputs, outside(w)),
+        **product_loops(call, outputs * w.inside * w.filter_channels),
+        **repeated(outputs, padding_loops(w)),
     }
-    return LoopCounts(reference_path(call), loops | _unpacked(call))
+    return LoopCounts(reference_path(call), loops | _unpacking_loops(call))
 
 
 def reference_depthwise(call: Call, w: Windows) -> LoopCounts:
-    """As many outputs per channel as the depth multiplier."""
+    """Return the loops of the depthwise reference kernel, whose outputs per channel are the depth multiplier."""
     outputs = w.batch * w.out_channels
     loops = {
         "output row": w.batch * w.rows.outputs,
@@ -536,14 +566,14 @@ def reference_depthwise(call: Call, w: Windows) -> LoopCounts:
         "output": outputs * w.positions,
         "biased output": outputs * w.positions * (call.input(2) is not None),
         "window row": outputs * w.positions * w.rows.kernel,
-        **products(call, outputs * w.inside),
-        **repeated(outputs, outside(w)),
+        **product_loops(call, outputs * w.inside),
+        **repeated(outputs, padding_loops(w)),
     }
-    return LoopCounts(reference_path(call), loops | _unpacked(call))
+    return LoopCounts(reference_path(call), loops | _unpacking_loops(call))
 
 
-def outside(w: Windows) -> Loops:
-    """Elements in the padding, by the first of the four comparisons that tells."""
+def padding_loops(w: Windows) -> Loops:
+    """Return the elements in the padding, by the first of the four comparisons that detects them."""
     rows, columns = w.rows, w.columns
     return {
         "element left": rows.taps * columns.before,
@@ -554,7 +584,10 @@ def outside(w: Windows) -> Loops:
 
 
 def reference_path(call: Call) -> str:
-    """The type of the activations, with the accumulator's where that is the bias's; and of packed weights."""
+    """Return the path of a reference kernel: the type of the activations, and whether the weights are int4.
+
+    int16 with an int32 bias has a path of its own, since the accumulator has the type of the bias.
+    """
     source, weights, bias = call.required_input(0), call.required_input(1), call.input(2)
     if source.dtype == DType.INT16 and bias is not None and bias.dtype == DType.INT32:
         return "reference int16 with int32 sums"
@@ -562,8 +595,8 @@ def reference_path(call: Call) -> str:
     return f"reference {source.dtype.name.lower()}{packed}"
 
 
-def _unpacked(call: Call) -> dict[str, int]:
-    """int4 weights, two at a time, before each run."""
+def _unpacking_loops(call: Call) -> dict[str, int]:
+    """Return the loops that unpack int4 weights, two at a time, before each run."""
     weights = call.required_input(1)
     return {"unpacked pair": (weights.element_count + 1) // 2} if weights.dtype == DType.INT4 else {}
 
@@ -573,13 +606,13 @@ Kernel = Callable[[Windows, Platform, Tensor | None], LoopCounts]
 
 def _conv_2d_loops(call: Call) -> LoopCounts:
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
-    w = windows(call, source, weights, result)
+    w = convolution_windows(call, source, weights, result)
     kernel = CMSIS_KERNELS.get((source.dtype, weights.dtype)) if call.platform.cmsis_nn else None
     if kernel is None:
         return reference_convolution(call, w)
-    work = kernel(w, call.platform, call.input(2))
-    loops = together(work.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
-    return LoopCounts(work.path, loops, work.gives_up)
+    counts = kernel(w, call.platform, call.input(2))
+    loops = combined(counts.loops, biased_tiles(call, w.batch * w.positions, w.out_channels))
+    return LoopCounts(counts.path, loops, counts.gives_up)
 
 
 CMSIS_KERNELS: dict[tuple[DType, DType], Kernel] = {
@@ -592,19 +625,19 @@ LOOPS: dict[str, LoopRule] = {"CONV_2D": _conv_2d_loops}
 
 
 def _conv_2d_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x window x input channels of a group. CONV_2D filters are [out, h, w, in / groups]."""
+    """Return outputs x window x input channels of a group. CONV_2D filters are [out, h, w, in / groups]."""
     shapes = input_shapes(operator, graph, 1)
     return output_elements(operator, graph) * prod(shapes[0][1:]) if shapes else 0
 
 
 def _conv_3d_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x window x input channels. CONV_3D filters are [d, h, w, in, out]."""
+    """Return outputs x window x input channels. CONV_3D filters are [d, h, w, in, out]."""
     shapes = input_shapes(operator, graph, 1)
     return output_elements(operator, graph) * prod(shapes[0][:-1]) if shapes else 0
 
 
 def _conv_3d_transpose_macs(operator: Operator, graph: Graph) -> int:
-    """Inputs x window x output channels. CONV_3D_TRANSPOSE filters are [d, h, w, out, in]."""
+    """Return inputs x window x output channels. CONV_3D_TRANSPOSE filters are [d, h, w, out, in]."""
     shapes = input_shapes(operator, graph, 1, 2)
     return prod(shapes[1]) * prod(shapes[0][:-1]) if shapes else 0
 
@@ -617,13 +650,13 @@ MACS: dict[str, MacRule] = {
 
 
 def _conv_2d_passes(call: Call) -> int:
-    """Once for each pixel, or for the columns or rows of pixels that CMSIS-NN takes together."""
+    """Return one pass per pixel, or with CMSIS-NN, per group of columns or rows of pixels processed together."""
     source, filters, output = call.input(0), call.input(1), call.output()
     if source is None or filters is None or output is None or len(filters.shape) != 4 or len(output.shape) != 4:
         return 1
     batch, rows, columns, _ = output.shape
     pixels = batch * rows * columns
-    if not runs_cmsis_nn(call):
+    if not uses_cmsis_nn(call):
         return pixels
     if filters.shape[1] == filters.shape[2] == 1 and source.dtype is DType.INT8:
         return product_passes(call, pixels) if _stride(call) == 1 else batch * rows * product_passes(call, columns)

@@ -1,4 +1,4 @@
-"""What each operator of a model computes and touches."""
+"""The cost of each operator of a model: multiply-accumulates, and bytes read or written."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ PRECISIONS: dict[DType, Precision] = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """One operator's work: multiply-accumulates, and bytes of constants and of other tensors it touches.
+    """One operator's multiply-accumulates, and the bytes of its constants and of its other tensors.
 
-    precision is that of its arithmetic, by its first input that is no constant.
-
-    known is False for an operator without an entry: its bytes are right, its macs are 0.
+    precision: the precision of its arithmetic, determined by the first operand that is not constant. known: False for
+    an operator without an entry, whose byte counts are correct but whose macs is 0.
     """
 
     subgraph: int
@@ -39,14 +38,15 @@ class OperatorCost:
 
     @property
     def memory_bytes(self) -> int:
-        """All bytes it touches, each tensor once."""
+        """The bytes of all tensors that the operator uses, each counted once."""
         return self.parameter_bytes + self.activation_bytes
 
 
 def operator_costs(model: Model, custom: Mapping[str, OperatorEntry] | None = None) -> tuple[OperatorCost, ...]:
-    """One cost per operator, subgraph by subgraph, each as if run once.
+    """Return one cost per operator, subgraph by subgraph, as if each operator ran once.
 
-    custom: entries of operators that the user describes, by custom code.
+    Args:
+        custom: the entries of operators that the user describes, by custom code.
     """
     costs = []
     for graph in model.subgraphs:
@@ -83,9 +83,9 @@ def _precision(operator: Operator, graph: Graph) -> Precision:
 
 
 def parameter_count(model: Model) -> int:
-    """Elements of trained constants: those of float type, or with a scale; index and shape constants apart.
+    """Return the number of elements of trained constants: those of float type or with a scale, not indices or shapes.
 
-    A payload that several tensors share counts once.
+    A payload that several tensors share is counted once.
     """
     sizes: dict[int, int] = {}
     for graph in model.subgraphs:

@@ -1,11 +1,11 @@
-"""Custom operators that TFLM itself brings, by custom code: MACs, Prepare, loop counts and bounds.
+"""Custom operators that TFLM itself includes, by custom code: Prepare, loop counts and bounds.
 
 Sources of Prepare: basic_classifier.cc, circular_buffer_common.cc, detection_postprocess.cc, decode.cc,
 decode_state_*.cc. Those of signal processing are in signal.py.
 
 Sources of the loop counts: basic_classifier.cc, circular_buffer.cc, detection_postprocess.cc, decode.cc,
-decode_state_*.cc. How many boxes overlap depends on the data: as many boxes as may be found are compared with all
-others.
+decode_state_*.cc. How many boxes overlap depends on the data: the maximum number of detections are compared with all
+other boxes.
 
 basic_classifier.cc is as of TFLM commit 0cc6f98: it is newer than the snapshots in targets/runtimes/.
 """
@@ -22,59 +22,60 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
-    demand,
     flex_options,
     input_rank,
     input_type,
     integers,
     is_quantized,
-    looks_at,
     named_size,
-    output_alike,
+    operand_counts,
     output_rank,
     output_type,
     persistent,
+    prepare_rule,
+    require,
+    same_output_type,
     scratch,
     temporary_buffer,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import LoopCounts, LoopRule, copied_evenly, moved, together
+from edgetool.operators.loops import LoopCounts, LoopRule, combined, memmove_loops, strided_memcpy_loops
 
 FLOAT_BYTES = 4
 
-# Decode types (decode_state.h): the state's name and its size in pointers, the bytes and flags at its end rounded up.
+# Decode types (decode_state.h): the state's name, and its size in pointers.
+# The bytes and flags at the end of the state are rounded up.
 TABLE, HUFFMAN, PRUNE = 0, 1, 2
 DECODE_STATES = {TABLE: ("table decoder", 9), HUFFMAN: ("Huffman decoder", 7), PRUNE: ("pruning decoder", 10)}
 DECODE_HEADER_BYTES = 16
 INT32_LIMIT = 2**31
 BOX_COORDINATES = IMAGE_RANK = 4
-DETECTIONS_PER_CLASS = 100  # of an operator that does not say (kNumDetectionsPerClass, detection_postprocess.cc)
-WIDEST_CODE_BITS = 7
+DETECTIONS_PER_CLASS = 100  # if an operator does not specify it (kNumDetectionsPerClass, detection_postprocess.cc)
+MAX_CODE_BITS = 7
 
 
-# The class scores, the classes to detect, and their thresholds; whether each is detected, and its score.
+# Inputs: the class scores, the classes to detect, and their thresholds. Outputs: whether each is detected, its score.
 SCORES, TARGETS, THRESHOLDS = range(3)
 DETECTED, TARGET_SCORES = range(2)
 
 
-def _targets_fit(call: Call) -> None:
-    """One threshold, one flag and one score for each target (basic_classifier.cc, lines 63 to 66)."""
+def _check_targets(call: Call) -> None:
+    """Require one threshold, one flag and one score for each target (basic_classifier.cc, lines 63 to 66)."""
     targets, thresholds = call.required_input(TARGETS), call.required_input(THRESHOLDS)
     for tensor in (thresholds, call.required_output(DETECTED), call.required_output(TARGET_SCORES)):
         fits = tensor.shape == targets.shape
-        demand(call, fits, f"requires a tensor of shape {targets.shape} for its targets, not {tensor.shape}")
+        require(call, fits, f"requires a tensor of shape {targets.shape} for its targets, not {tensor.shape}")
 
 
-def _one_more_slice(call: Call) -> None:
+def _check_slice_shape(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     fits = source[:1] == result[:1] and source[1:2] == (1,) and source[2:4] == result[2:4]
-    demand(call, fits, f"cannot add {source} to {result}")
+    require(call, fits, f"cannot add {source} to {result}")
 
 
-def _detection_postprocess(call: Call) -> Iterator[Request]:
-    """The outputs are not looked at, and no condition is set on types."""
-    counts(3, 4)(call)
+def _prepare_detection_postprocess(call: Call) -> Iterator[Request]:
+    """Yield the requests of TFLite_Detection_PostProcess, which uses no outputs and checks no types."""
+    operand_counts(3, 4)(call)
     boxes = call.required_input(0)
     yield from call.temporary_inputs(0, 1, 2)
     for position, rank in enumerate((3, 3, 2)):
@@ -97,27 +98,27 @@ def _detection_postprocess(call: Call) -> Iterator[Request]:
 
 def _prepare_decode(call: Call) -> Iterator[Request]:
     outputs = len(call.operator.outputs)
-    demand(call, outputs > 0, "has no output")
-    counts(2 * outputs, outputs)(call)
+    require(call, outputs > 0, "has no output")
+    operand_counts(2 * outputs, outputs)(call)
     yield persistent("states' pointers", outputs * call.platform.abi.pointer_bytes)
     for position in range(outputs):
         ancillary, result = call.required_input(2 * position + 1), call.required_output(position)
         yield from call.temporary_inputs(2 * position, 2 * position + 1)
         yield from call.temporary_outputs(position)
-        # Its axis and zero points are read after the persistent buffers are made, which must not lie over them.
+        # The axis and zero points are read after the persistent buffers are allocated, which must not overwrite them.
         yield temporary_buffer("quantization that is read later", 0, 1)
         constant_input(2 * position, "codes")(call)
         constant_input(2 * position + 1, "tables")(call)
         header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
-        kind, version, own_version, parameters = header[0], header[1], header[4], header[5]
-        demand(call, version == 1, f"supports version 1, not {version}")
-        demand(call, kind in DECODE_STATES, f"has no decoder for type {kind}")
+        kind, version, table_version, parameters = header[0], header[1], header[4], header[5]
+        require(call, version == 1, f"supports version 1, not {version}")
+        require(call, kind in DECODE_STATES, f"has no decoder for type {kind}")
         state, pointers = DECODE_STATES[kind]
         yield persistent(state, pointers * call.platform.abi.pointer_bytes)
-        demand(call, own_version == 1, f"supports tables of version 1, not {own_version}")
+        require(call, table_version == 1, f"supports tables of version 1, not {table_version}")
         if kind == HUFFMAN:
             int8 = parameters & 1 != 0 or result.dtype == DType.INT8
-            demand(call, int8, "decodes only to int8 with 16-bit tables")
+            require(call, int8, "decodes only to int8 with 16-bit tables")
         else:
             _check_axis(call, result)
         if kind == PRUNE:
@@ -128,85 +129,88 @@ def _check_axis(call: Call, result: Tensor) -> None:
     if result.quantization is None or not is_quantized(result):
         return
     axis, last = result.quantization.axis, len(result.shape) - 1
-    known = axis == 0 or (axis == last and result.quantization.per_channel)
-    demand(call, known, f"decodes only to tensors quantized along the first or last axis, not {axis}")
+    supported = axis == 0 or (axis == last and result.quantization.per_channel)
+    require(call, supported, f"decodes only to tensors quantized along the first or last axis, not {axis}")
 
 
 def _zero_points(call: Call, result: Tensor) -> Iterator[Request]:
-    """A copy of them when they differ from 0 along an axis."""
+    """Yield the request for a copy of the zero points if they differ from 0 along an axis."""
     if result.quantization is None or not is_quantized(result):
         return
     shifted = any(result.quantization.zero_points)
-    demand(call, not shifted or result.dtype == DType.INT8, "supports zero points other than 0 only for int8")
+    require(call, not shifted or result.dtype == DType.INT8, "supports zero points other than 0 only for int8")
     if shifted and result.quantization.per_channel:
         yield persistent("zero points", len(result.quantization.scales))
 
 
 PREPARE: dict[str, PrepareRule] = {
     # basic_classifier.cc, lines 34 to 80; it has no Init.
-    "BasicClassifier": looks_at(
+    "BasicClassifier": prepare_rule(
         (SCORES, TARGETS, THRESHOLDS),
         (DETECTED, TARGET_SCORES),
-        counts(3, 2),
+        operand_counts(3, 2),
         input_rank(SCORES, 1, 2),
         *(input_rank(position, 1) for position in (TARGETS, THRESHOLDS)),
         *(output_rank(position, 1) for position in (DETECTED, TARGET_SCORES)),
-        _targets_fit,
+        _check_targets,
         *(input_type(position, DType.INT32) for position in (SCORES, TARGETS, THRESHOLDS)),
         output_type(DETECTED, DType.BOOL),
         output_type(TARGET_SCORES, DType.INT32),
     ),
-    "CIRCULAR_BUFFER": looks_at((0,), (0,), _one_more_slice, output_alike, input_type(0, DType.INT8)),
+    "CIRCULAR_BUFFER": prepare_rule((0,), (0,), _check_slice_shape, same_output_type, input_type(0, DType.INT8)),
     "TFLM_DECODE": _prepare_decode,
-    "TFLite_Detection_PostProcess": _detection_postprocess,
+    "TFLite_Detection_PostProcess": _prepare_detection_postprocess,
 }
 
 
-# Elements of int8 that a table decoder makes at once, by the bits of an index.
-AT_ONCE = {2: 16, 3: 32, 4: 16}
+# int8 elements that a table decoder produces at once, by the bits of an index.
+BLOCK_ELEMENTS = {2: 16, 3: 32, 4: 16}
 TABLE_BITS = 0b111
 
 
-def _classifier(call: Call) -> LoopCounts:
-    """One comparison for each target."""
+def _classifier_loops(call: Call) -> LoopCounts:
+    """Return the loops of BasicClassifier: one comparison for each target."""
     return LoopCounts("int32", {"target": call.required_output(DETECTED).element_count})
 
 
-def _circular_buffer(call: Call) -> LoopCounts:
-    """All slots but the first are moved to the front, and the new one is put behind them."""
+def _circular_buffer_loops(call: Call) -> LoopCounts:
+    """Return the loops of CIRCULAR_BUFFER: all slots but the first are moved forward, and the new one is appended."""
     result = call.required_output()
     slots, depth = result.shape[1], result.shape[2] * result.shape[3]
     size = (slots - 1) * depth
-    return LoopCounts("int8", together(moved(size, 0, depth), copied_evenly(depth, 1, (size, 0))))
+    return LoopCounts("int8", combined(memmove_loops(size, 0, depth), strided_memcpy_loops(depth, 1, (size, 0))))
 
 
-def _detection(call: Call) -> LoopCounts:
+def _detection_loops(call: Call) -> LoopCounts:
     boxes, classes = call.required_input(0).shape[1], named_size(call, "num_classes")
-    found = min(named_size(call, "max_detections"), boxes)
-    regular = bool(named_size(call, "use_regular_nms"))
-    rounds = classes if regular else 1
+    detections = min(named_size(call, "max_detections"), boxes)
+    is_regular = bool(named_size(call, "use_regular_nms"))
+    rounds = classes if is_regular else 1
     return LoopCounts(
-        "regular" if regular else "fast",
+        "regular" if is_regular else "fast",
         {
             "box": boxes,
             "score": boxes * classes,
             "sorted box": rounds * boxes * max(boxes.bit_length() - 1, 1),
             "round": rounds,
-            "detection": rounds * found,
-            "compared boxes": rounds * sum(boxes - 1 - place for place in range(found)),
+            "detection": rounds * detections,
+            "compared boxes": rounds * sum(boxes - 1 - place for place in range(detections)),
         },
     )
 
 
 def _decode_loops(call: Call) -> LoopCounts:
-    """One loop over each output, of the decoder that its tables name. Huffman's was not counted."""
+    """Return the loops of TFLM_DECODE: one loop over each output, of the decoder that its tables select.
+
+    The instructions of Huffman decoding have not been counted.
+    """
     outputs = len(call.operator.outputs)
-    parts = [_decoded(call.required_input(2 * at + 1), call.required_output(at)) for at in range(outputs)]
+    parts = [_decoder_loops(call.required_input(2 * at + 1), call.required_output(at)) for at in range(outputs)]
     kinds = sorted({part.path for part in parts})
-    return LoopCounts(" and ".join(kinds), together({"output": outputs}, *(part.loops for part in parts)))
+    return LoopCounts(" and ".join(kinds), combined({"output": outputs}, *(part.loops for part in parts)))
 
 
-def _decoded(ancillary: Tensor, result: Tensor) -> LoopCounts:
+def _decoder_loops(ancillary: Tensor, result: Tensor) -> LoopCounts:
     header = (ancillary.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
     quantization, last_axis = result.quantization, len(result.shape) - 1
     scales = max(len(quantization.scales), 1) if quantization is not None else 1
@@ -218,10 +222,10 @@ def _decoded(ancillary: Tensor, result: Tensor) -> LoopCounts:
         shifted = quantization is not None and scales > 1 and any(quantization.zero_points)
         return LoopCounts(f"pruned {'channels of ' if shifted else ''}{name}", {"channel": scales, "element": elements})
     bits = header[5] & TABLE_BITS
-    if result.dtype != DType.INT8 or bits not in AT_ONCE or last:
+    if result.dtype != DType.INT8 or bits not in BLOCK_ELEMENTS or last:
         return LoopCounts(f"table of {bits} bits {name}", {"channel": scales, "element": elements})
-    channel, step = elements // scales, AT_ONCE[bits]
-    # Blocks begin at multiples of their length, counted from the first channel on.
+    channel, step = elements // scales, BLOCK_ELEMENTS[bits]
+    # Blocks begin at multiples of their length, counted from the first channel.
     heads = [min(-at * channel % step, channel) for at in range(scales)]
     blocks = sum((channel - head) // step for head in heads)
     return LoopCounts(
@@ -230,73 +234,86 @@ def _decoded(ancillary: Tensor, result: Tensor) -> LoopCounts:
 
 
 LOOPS: dict[str, LoopRule] = {
-    "BasicClassifier": _classifier,
-    "CIRCULAR_BUFFER": _circular_buffer,
+    "BasicClassifier": _classifier_loops,
+    "CIRCULAR_BUFFER": _circular_buffer_loops,
     "TFLM_DECODE": _decode_loops,
-    "TFLite_Detection_PostProcess": _detection,
+    "TFLite_Detection_PostProcess": _detection_loops,
 }
 
 
 def _classifier_bounds(call: Call) -> None:
-    """BasicClassifier: each target is a class. The kernel's first version (85be6df) reads beyond the scores otherwise.
+    """Require each target of BasicClassifier to be a class.
 
-    Later versions let Invoke fail (basic_classifier.cc, line 112).
+    The kernel's first version (85be6df) reads beyond the scores otherwise. Later versions let Invoke fail
+    (basic_classifier.cc, line 112).
     """
     classes, targets = call.required_input(SCORES).element_count, call.required_input(TARGETS)
     for target in integers(targets) if targets.is_constant else ():
-        demand(call, 0 <= target < classes, f"cannot detect class {target}: there are only {classes}")
+        require(call, 0 <= target < classes, f"cannot detect class {target}: there are only {classes}")
 
 
 def _circular_buffer_bounds(call: Call) -> None:
-    """CIRCULAR_BUFFER moves all slots but one, of the dimensions 1 to 3."""
+    """Require 4 dimensions of CIRCULAR_BUFFER, which moves all slots but one, of the dimensions 1 to 3."""
     source, result = call.required_input(0).shape, call.required_output().shape
-    demand(
+    require(
         call, len(source) == len(result) == IMAGE_RANK, f"requires 4 dimensions, not the shapes {source} and {result}"
     )
-    demand(call, result[1] > 0, "does not support an output whose dimension 1 is 0")
+    require(call, result[1] > 0, "does not support an output whose dimension 1 is 0")
 
 
 def _detection_bounds(call: Call) -> None:
-    """TFLite_Detection_PostProcess: a quick or a regular choice of boxes, all as float32."""
+    """Require TFLite_Detection_PostProcess to have room for a fast or regular selection of boxes, all in float32."""
     boxes, scores, anchors = (call.required_input(position) for position in range(3))
-    number, options = boxes.shape[1], flex_options(call)
-    classes, most = named_size(call, "num_classes"), named_size(call, "max_detections")
-    demand(call, classes > 0 and most > 0, f"does not support {classes} classes with {most} detections")
-    demand(call, max(classes, most) * number * 4 < INT32_LIMIT, f"does not have room for {most} of {number} boxes")
-    demand(call, anchors.element_count >= BOX_COORDINATES * number, f"requires {number} anchors of 4 numbers")
+    box_count, options = boxes.shape[1], flex_options(call)
+    classes, max_detections = named_size(call, "num_classes"), named_size(call, "max_detections")
+    require(
+        call, classes > 0 and max_detections > 0, f"does not support {classes} classes with {max_detections} detections"
+    )
+    require(
+        call,
+        max(classes, max_detections) * box_count * 4 < INT32_LIMIT,
+        f"does not have room for {max_detections} of {box_count} boxes",
+    )
+    require(call, anchors.element_count >= BOX_COORDINATES * box_count, f"requires {box_count} anchors of 4 numbers")
     for tensor in (boxes, scores, anchors, *(call.required_output(position) for position in range(4))):
-        demand(call, tensor.dtype == DType.FLOAT32, f"requires float32, not {tensor.dtype.name.lower()}")
-    written = most
+        require(call, tensor.dtype == DType.FLOAT32, f"requires float32, not {tensor.dtype.name.lower()}")
+    written = max_detections
     if options.integer("use_regular_nms"):
-        chosen = min(number, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
-        room = most * number
-        demand(
+        candidates = min(box_count, options.integer("detections_per_class") or DETECTIONS_PER_CLASS)
+        max_boxes = max_detections * box_count
+        require(
             call,
-            (0 if classes == 1 else most) + chosen <= room,
-            f"can merge at most {room} boxes from two classes",
+            (0 if classes == 1 else max_detections) + candidates <= max_boxes,
+            f"can merge at most {max_boxes} boxes from two classes",
         )
     else:
-        each = min(options.integer("max_classes_per_detection"), classes)
-        written = min(most, number) * each * each  # as the kernel counts them
+        classes_per_detection = min(options.integer("max_classes_per_detection"), classes)
+        # This is how the kernel counts them.
+        written = min(max_detections, box_count) * classes_per_detection * classes_per_detection
     for position, width in enumerate((BOX_COORDINATES, 1, 1)):
-        held = call.required_output(position).element_count
-        demand(
-            call, written * width <= held, f"writes {written * width} elements to output {position}, which has {held}"
+        capacity = call.required_output(position).element_count
+        require(
+            call,
+            written * width <= capacity,
+            f"writes {written * width} elements to output {position}, which has {capacity}",
         )
-    demand(call, call.required_output(3).element_count > 0, "does not support an empty output 3")
+    require(call, call.required_output(3).element_count > 0, "does not support an empty output 3")
 
 
 def _decode_bounds(call: Call) -> None:
-    """TFLM_DECODE: codes for all elements, and tables with what they stand for. Of Huffman's codes nothing is known."""
+    """Require codes for all elements, and tables with all values of TFLM_DECODE.
+
+    Huffman codes are not checked.
+    """
     for position in range(len(call.operator.outputs)):
         codes, tables = call.required_input(2 * position), call.required_input(2 * position + 1)
         result = call.required_output(position)
         header = (tables.data or b"").ljust(DECODE_HEADER_BYTES, b"\0")
-        held, element_bytes = len(codes.data or b"") * 8, max(result.dtype.bits // 8, 1)
-        room = (len(tables.data or b"") - DECODE_HEADER_BYTES) // element_bytes
+        code_bits, element_bytes = len(codes.data or b"") * 8, max(result.dtype.bits // 8, 1)
+        capacity = (len(tables.data or b"") - DECODE_HEADER_BYTES) // element_bytes
         if header[0] == TABLE:
             bits, stride = header[5] & 7, header[6]
-            demand(call, 0 < bits <= WIDEST_CODE_BITS, f"does not support codes of {bits} bits")
+            require(call, 0 < bits <= MAX_CODE_BITS, f"does not support codes of {bits} bits")
             needed = result.element_count * bits
             channels = len(result.quantization.scales) if result.quantization is not None else 1
             values = (max(channels, 1) - 1) * stride + 1
@@ -305,8 +322,8 @@ def _decode_bounds(call: Call) -> None:
             values = sum(byte.bit_count() for byte in codes.data or b"")
         else:
             continue
-        demand(call, needed <= held, f"requires {needed} bits of codes, not {held}")
-        demand(call, values <= room, f"requires a table of {values} values, not {room}")
+        require(call, needed <= code_bits, f"requires {needed} bits of codes, not {code_bits}")
+        require(call, values <= capacity, f"requires a table of {values} values, not {capacity}")
 
 
 BOUNDS: dict[str, Condition] = {

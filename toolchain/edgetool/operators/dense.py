@@ -1,4 +1,4 @@
-"""Matrix products: MACs, Prepare, loop counts and bounds.
+"""Matrix products: MACs, Prepare, loop counts and constant passes.
 
 Sources of Prepare: fully_connected.cc, fully_connected_common.cc, batch_matmul.cc, batch_matmul_common.cc, their
 counterparts in cmsis_nn/, and kernel_util.cc.
@@ -23,17 +23,17 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     check_activation_range,
-    check_product,
-    demand,
-    dims_copy,
+    check_scale_product,
+    dimensions_copy,
     input_rank,
     input_shapes,
     input_type,
-    inputs_alike,
     is_per_channel,
-    output_alike,
     output_elements,
     persistent,
+    require,
+    same_input_types,
+    same_output_type,
     scale,
     scratch,
     symmetric_int16,
@@ -42,54 +42,55 @@ from edgetool.operators.call import (
 )
 from edgetool.operators.cmsis_nn import (
     biased_tiles,
+    grouped_units,
     product_passes,
     product_s8,
-    runs_cmsis_nn,
-    units_at_once,
+    uses_cmsis_nn,
     vector_product_s4,
     vector_product_s8,
     vector_product_s16,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
-from edgetool.operators.loops import LoopCounts, LoopRule, Loops, named, products, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, product_loops, repeated
 from edgetool.target.platform import Platform
 
-# Weights that each type of input takes; the reference kernel lets inputs of other types pass to the next check.
-WEIGHTS = {
+# The weight types of each input type; the reference kernel passes inputs of other types on to the next check.
+WEIGHT_TYPES = {
     DType.FLOAT32: (DType.FLOAT32,),
     DType.INT8: (DType.INT8, DType.INT4),
     DType.INT16: (DType.INT8,),
 }
-MULTIPLIED = (DType.FLOAT32, DType.INT8, DType.INT16)
-RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # of BATCH_MATMUL's operands
+PRODUCT_TYPES = (DType.FLOAT32, DType.INT8, DType.INT16)
+RANKS, CMSIS_RANKS = (2, 5), (2, 4)  # minimum and maximum of BATCH_MATMUL's operands
 
 
 def _prepare_fully_connected(call: Call) -> Iterator[Request]:
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     yield from call.temporary_inputs(0, 1, 2)
     yield from call.temporary_outputs(0)
-    output_alike(call)
-    taken = weights.dtype in WEIGHTS.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
+    same_output_type(call)
+    supported = weights.dtype in WEIGHT_TYPES.get(source.dtype, () if call.platform.cmsis_nn else (weights.dtype,))
     names = f"{source.dtype.name.lower()} with weights of {weights.dtype.name.lower()}"
-    demand(call, taken, f"does not support {names}")
+    require(call, supported, f"does not support {names}")
     if weights.dtype == DType.INT4 and not call.platform.cmsis_nn:
         yield scratch("weights unpacked from int4", weights.element_count)
     yield from weight_multipliers(call, source, weights, call.input(2), scale(result))
     if source.dtype != DType.FLOAT32:
-        demand(call, result.dtype in ACTIVATION_TYPES, f"does not support {result.dtype.name.lower()}")
+        require(call, result.dtype in ACTIVATION_TYPES, f"does not support {result.dtype.name.lower()}")
         check_activation_range(call)
     if call.platform.cmsis_nn:
         yield from _prepare_cmsis_fully_connected(call, source, weights, result)
 
 
 def _prepare_cmsis_fully_connected(call: Call, source: Tensor, weights: Tensor, result: Tensor) -> Iterator[Request]:
-    """An output of more than two dimensions runs as a 1x1 convolution, where the depth is a multiple of 4.
+    """Yield the requests that only the CMSIS-NN kernel makes.
 
-    Sums over constant weights are made once and kept, in builds optimized for speed (the default).
+    An output of more than two dimensions is computed as a 1x1 convolution if the depth is a multiple of 4. Sums over
+    constant weights are computed once and kept, in builds optimized for speed (the default).
     """
     per_channel = source.dtype != DType.FLOAT32 and is_per_channel(weights)
-    taken = not per_channel or source.dtype == DType.INT8
-    demand(call, taken, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
+    supported = not per_channel or source.dtype == DType.INT8
+    require(call, supported, "with CMSIS-NN kernels does not support int16 with weights quantized per channel")
     symmetric_int16(1)(call)
     if source.dtype != DType.INT8 or weights.dtype == DType.INT4:
         return
@@ -110,7 +111,7 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     ranks = CMSIS_RANKS if call.platform.cmsis_nn else RANKS
     yield from call.temporary_inputs(0, 1)
     yield from call.temporary_outputs(0)
-    for condition in (inputs_alike, output_alike, input_type(0, *MULTIPLIED), input_rank(0, *ranks)):
+    for condition in (same_input_types, same_output_type, input_type(0, *PRODUCT_TYPES), input_rank(0, *ranks)):
         condition(call)
     input_rank(1, *ranks)(call)
     shape = _product_shape(call, left, right)
@@ -119,18 +120,18 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
     if quantized and not call.platform.cmsis_nn:
         yield parameters
     if call.option("adj_x", False):
-        yield from _transposed(call, "left", left)
-    # A right operand that the model gives transposed lies as the kernel wants it.
+        yield from _transpose_requests(call, "left", left)
+    # A right operand that is already transposed in the model has the layout that the kernel requires.
     if not call.option("adj_y", False):
-        yield from _transposed(call, "right", right)
-    demand(call, len(shape) <= len(result.shape), f"cannot produce an output with {len(result.shape)} dimensions")
-    yield dims_copy(result)
-    demand(call, prod(shape) == result.element_count, f"produces an output of shape {shape}, not {result.shape}")
+        yield from _transpose_requests(call, "right", right)
+    require(call, len(shape) <= len(result.shape), f"cannot produce an output with {len(result.shape)} dimensions")
+    yield dimensions_copy(result)
+    require(call, prod(shape) == result.element_count, f"produces an output of shape {shape}, not {result.shape}")
     if not quantized:
         return
     if call.platform.cmsis_nn:
         yield parameters
-    check_product(call, left, right)
+    check_scale_product(call, left, right)
     symmetric_int16(2)(call)
     if call.platform.cmsis_nn and left.dtype == DType.INT8:
         size = cmsis_nn.fully_connected_s8(shape[-1], mve=call.platform.mve)
@@ -138,22 +139,25 @@ def _prepare_batch_matmul(call: Call) -> Iterator[Request]:
             yield scratch("sums of weights", size)
 
 
-def _transposed(call: Call, side: str, tensor: Tensor) -> Iterator[Request]:
-    """A whole copy, constant or not."""
+def _transpose_requests(call: Call, side: str, tensor: Tensor) -> Iterator[Request]:
+    """Yield the requests for a transposed copy of the whole operand, whether it is constant or not."""
     yield persistent(f"tensor of the transposed {side} operand", call.platform.size_of("TfLiteEvalTensor"))
     yield persistent(f"dimensions of the transposed {side} operand", INT32_BYTES * (1 + len(tensor.shape)))
     yield persistent(f"transposed {side} operand", tensor.size_bytes)
 
 
 def _product_shape(call: Call, left: Tensor, right: Tensor) -> tuple[int, ...]:
-    """The output's shape: batch dimensions broadcast, then rows and columns. Raises KernelRefusal where they differ."""
+    """Return the output's shape: broadcast batch dimensions, then rows and columns.
+
+    Raises KernelRefusal if the operands' shapes do not match.
+    """
     rank = max(len(left.shape), len(right.shape))
     first, second = ((1,) * (rank - len(tensor.shape)) + tensor.shape for tensor in (left, right))
     rows, depth = first[:-3:-1] if call.option("adj_x", False) else first[-2:]
     other, columns = second[:-3:-1] if call.option("adj_y", False) else second[-2:]
     batches = list(zip(first[:-2], second[:-2], strict=True))
     fits = depth == other and all(a == b or 1 in (a, b) for a, b in batches)
-    demand(call, fits, f"cannot multiply the shapes {left.shape} and {right.shape}")
+    require(call, fits, f"cannot multiply the shapes {left.shape} and {right.shape}")
     return (*(b if a == 1 else a for a, b in batches), rows, columns)
 
 
@@ -168,7 +172,7 @@ LANES = 16
 
 
 def is_pointwise(call: Call) -> bool:
-    """Whether CMSIS-NN runs the dense layer as a 1x1 convolution (fully_connected.cc)."""
+    """Return whether CMSIS-NN runs the dense layer as a 1x1 convolution (fully_connected.cc)."""
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
     return source.dtype == weights.dtype == DType.INT8 and len(result.shape) > 2 and weights.shape[-1] % 4 == 0
 
@@ -180,8 +184,8 @@ def _fully_connected_loops(call: Call) -> LoopCounts:
     if call.platform.cmsis_nn and source.dtype != DType.FLOAT32:
         return _cmsis_fully_connected_loops(call, rows, units, depth)
     bias = call.input(2)
-    loops = {"row": rows, "unit": rows * units, **products(call, rows * units * depth)}
-    loops |= _biased(rows * units, bias)
+    loops = {"row": rows, "unit": rows * units, **product_loops(call, rows * units * depth)}
+    loops |= _bias_loops(rows * units, bias)
     path = f"reference {source.dtype.name.lower()}"
     if source.dtype == DType.INT16:
         path += " with int32 sums" if bias is not None and bias.dtype == DType.INT32 else ""
@@ -193,31 +197,31 @@ def _fully_connected_loops(call: Call) -> LoopCounts:
 def _cmsis_fully_connected_loops(call: Call, rows: int, units: int, depth: int) -> LoopCounts:
     source, weights = call.required_input(0), call.required_input(1)
     platform, bias = call.platform, call.input(2)
-    biased = _biased(rows * units, bias)
+    biased = _bias_loops(rows * units, bias)
     if source.dtype == DType.INT16:
         return LoopCounts(
-            "int16", together(biased, repeated(rows, {"row": 1, **vector_product_s16(units, depth, platform)}))
+            "int16", combined(biased, repeated(rows, {"row": 1, **vector_product_s16(units, depth, platform)}))
         )
     if weights.dtype == DType.INT4:
         return LoopCounts(
-            "int4", together(biased, repeated(rows, {"row": 1, **vector_product_s4(units, depth, platform)}))
+            "int4", combined(biased, repeated(rows, {"row": 1, **vector_product_s4(units, depth, platform)}))
         )
     per_channel = _per_channel(source, weights)
     if is_pointwise(call):
-        # The multipliers are written out for each channel first.
+        # The multipliers are first copied for each channel.
         written = {"unit": 0 if per_channel else units}
         return LoopCounts(
-            "int8 1x1", together(written, product_s8(rows, units, depth, platform), biased_tiles(call, rows, units))
+            "int8 1x1", combined(written, product_s8(rows, units, depth, platform), biased_tiles(call, rows, units))
         )
     path = "int8 per channel" if per_channel else "int8"
     path += " asymmetric" if zero_point(weights) != 0 else ""
-    loops = together(biased, repeated(rows, {"row": 1, **vector_product_s8(units, depth, platform)}))
+    loops = combined(biased, repeated(rows, {"row": 1, **vector_product_s8(units, depth, platform)}))
     if platform.mve and not (weights.is_constant and (bias is None or bias.is_constant)):
-        return LoopCounts(f"{path} with moving weights", together(loops, _sums(units, depth, platform)))
+        return LoopCounts(f"{path} with moving weights", combined(loops, _weight_sum_loops(units, depth, platform)))
     return LoopCounts(path, loops)
 
 
-def _biased(outputs: int, bias: Tensor | None) -> Loops:
+def _bias_loops(outputs: int, bias: Tensor | None) -> Loops:
     return {"bias": 1, "biased unit": outputs} if bias is not None else {}
 
 
@@ -225,41 +229,44 @@ def _per_channel(source: Tensor, weights: Tensor) -> bool:
     return source.dtype != DType.FLOAT32 and is_per_channel(weights)
 
 
-def _sums(units: int, depth: int, platform: Platform) -> Loops:
-    """The sum of each row of weights (arm_vector_sum_s8 with MVE)."""
+def _weight_sum_loops(units: int, depth: int, platform: Platform) -> Loops:
+    """Return the loops that sum each row of weights (arm_vector_sum_s8 with MVE)."""
     inner = {"by 16": -(-depth // LANES)}
-    return named("sum of", units_at_once(units, ROWS_SUMMED_AT_ONCE, inner)) if platform.mve else {}
+    return prefixed("sum of", grouped_units(units, ROWS_SUMMED_AT_ONCE, inner)) if platform.mve else {}
 
 
 def _batch_matmul_loops(call: Call) -> LoopCounts:
-    """Operands lie as the kernel wants them, or are turned first: a constant right one in the first run only."""
+    """Return the loops of BATCH_MATMUL.
+
+    An operand without the required layout is transposed first; a constant right operand in the first run only.
+    """
     left, right, result = call.required_input(0), call.required_input(1), call.required_output()
-    turned = together(
-        _turned("left", left) if call.option("adj_x", False) else {},
-        {} if call.option("adj_y", False) or right.is_constant else _turned("right", right),
+    transposes = combined(
+        _transpose_loops("left", left) if call.option("adj_x", False) else {},
+        {} if call.option("adj_y", False) or right.is_constant else _transpose_loops("right", right),
     )
     rows, columns = result.shape[-2:]
     depth = left.shape[-2] if call.option("adj_x", False) else left.shape[-1]
     batches = prod(result.shape[:-2])
     dtype = left.dtype.name.lower()
     if len(left.shape) > 2 < len(right.shape) and right.shape[-3] == 1:
-        # One right operand for several left ones: their rows follow each other.
+        # One right operand serves several left ones, whose rows are contiguous.
         rows, batches = rows * result.shape[-3], batches // result.shape[-3]
-        turned = together(turned, {"flattened": 1})
+        transposes = combined(transposes, {"flattened": 1})
     if not call.platform.cmsis_nn or left.dtype == DType.FLOAT32:
         outputs = batches * rows * columns
         loops = {"batch": batches, "row": batches * rows, "output": outputs, "product": outputs * depth}
-        return LoopCounts(f"reference {dtype}", together(turned, loops))
+        return LoopCounts(f"reference {dtype}", combined(transposes, loops))
     product = vector_product_s8 if left.dtype == DType.INT8 else _vector_product_s16_s16
-    sums = _sums(columns, depth, call.platform) if left.dtype == DType.INT8 else {}
+    sums = _weight_sum_loops(columns, depth, call.platform) if left.dtype == DType.INT8 else {}
     row = {"row": 1, **product(columns, depth, call.platform)}
-    loops = repeated(batches, together({"batch": 1}, sums, repeated(rows, row)))
+    loops = repeated(batches, combined({"batch": 1}, sums, repeated(rows, row)))
     asymmetric = left.dtype == DType.INT8 and zero_point(right) != 0
-    return LoopCounts(f"{dtype} asymmetric" if asymmetric else dtype, together(turned, loops))
+    return LoopCounts(f"{dtype} asymmetric" if asymmetric else dtype, combined(transposes, loops))
 
 
-def _turned(side: str, tensor: Tensor) -> Loops:
-    """The last two dimensions exchanged (transpose.h): one call for each row that it makes."""
+def _transpose_loops(side: str, tensor: Tensor) -> Loops:
+    """Return the loops that exchange the last two dimensions (transpose.h), with one call per resulting row."""
     matrices = prod(tensor.shape[:-2])
     return {
         f"turned {side}": 1,
@@ -271,9 +278,9 @@ def _turned(side: str, tensor: Tensor) -> Loops:
 
 def _vector_product_s16_s16(units: int, depth: int, platform: Platform) -> Loops:
     if platform.mve:
-        return units_at_once(units, 4, {"by 8": -(-depth // 8)})
+        return grouped_units(units, 4, {"by 8": -(-depth // 8)})
     if platform.dsp:
-        return units_at_once(units, 2, {"by 4": depth // 4, "by 1": depth % 4})
+        return grouped_units(units, 2, {"by 4": depth // 4, "by 1": depth % 4})
     return {"unit": units, "unit by 1": units * depth}
 
 
@@ -284,13 +291,13 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _fully_connected_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x depth. Filters are [out, depth]."""
+    """Return outputs x depth. Filters are [out, depth]."""
     shapes = input_shapes(operator, graph, 1)
     return output_elements(operator, graph) * (shapes[0][-1] if shapes[0] else 1) if shapes else 0
 
 
 def _batch_matmul_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x the contracted dimension of the left operand."""
+    """Return outputs x the contracted dimension of the left operand."""
     shapes = input_shapes(operator, graph, 0)
     if not shapes or len(shapes[0]) < 2:
         return 0
@@ -302,12 +309,12 @@ MACS: dict[str, MacRule] = {"BATCH_MATMUL": _batch_matmul_macs, "FULLY_CONNECTED
 
 
 def _fully_connected_passes(call: Call) -> int:
-    """Once for each row of the input, unless it runs as a convolution."""
+    """Return one pass per row of the input, unless the layer runs as a convolution."""
     source, weights, output = call.input(0), call.input(1), call.output()
     if source is None or weights is None or output is None or not weights.shape or not all(output.shape[-1:]):
         return 1
     rows = output.element_count // (output.shape[-1] if output.shape else 1)
-    return product_passes(call, rows) if runs_cmsis_nn(call) and is_pointwise(call) else rows
+    return product_passes(call, rows) if uses_cmsis_nn(call) and is_pointwise(call) else rows
 
 
 PASSES: dict[str, PassesRule] = {"FULLY_CONNECTED": _fully_connected_passes}

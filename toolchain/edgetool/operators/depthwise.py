@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D: MACs, Prepare, loop counts and bounds.
+"""DEPTHWISE_CONV_2D: MACs, Prepare and loop counts.
 
 Sources of Prepare: depthwise_conv.cc and depthwise_conv_common.cc, and cmsis_nn/depthwise_conv.cc.
 
@@ -19,13 +19,13 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    demand,
     input_shapes,
-    integer,
+    integer_option,
     output_elements,
+    require,
     scratch,
 )
-from edgetool.operators.cmsis_nn import copies, fills
+from edgetool.operators.cmsis_nn import cmsis_copy_loops, cmsis_fill_loops
 from edgetool.operators.convolution import (
     TYPES,
     Operands,
@@ -45,7 +45,17 @@ from edgetool.operators.convolution import (
     unpacked_filter,
 )
 from edgetool.operators.entry import MacRule, entries
-from edgetool.operators.loops import LoopCounts, LoopRule, Loops, Windows, named, nested, repeated, together, windows
+from edgetool.operators.loops import (
+    LoopCounts,
+    LoopRule,
+    Loops,
+    Windows,
+    combined,
+    convolution_windows,
+    nested,
+    prefixed,
+    repeated,
+)
 from edgetool.target.platform import Platform
 
 DEPTHWISE = Operands(0, 1, 2, 3)
@@ -90,8 +100,11 @@ def _cmsis_depthwise_conv_2d(call: Call) -> Iterator[Request]:
 
 
 def _depthwise_parameters(call: Call) -> Iterator[Request]:
-    """A third input that is left out is given back all the same, as a null pointer."""
-    demand(
+    """Yield the requests of CalculateOpData.
+
+    The kernel releases a third input even if it is omitted, and so passes a null pointer.
+    """
+    require(
         call,
         tuple(call.operator.inputs[2:]) != (-1,),
         "crashes if the bias is omitted by setting its input index to -1",
@@ -110,44 +123,47 @@ Kernel = Callable[[Windows, int, Platform], LoopCounts]
 
 
 def _depthwise_conv_2d_loops(call: Call) -> LoopCounts:
-    """DEPTHWISE_CONV_2D."""
+    """Return the loops of DEPTHWISE_CONV_2D."""
     source, weights, result = call.required_input(0), call.required_input(1), call.required_output()
-    w = replace(windows(call, source, weights, result), filter_channels=1)
-    multiplier = integer(call, "depth_multiplier", 1)
+    w = replace(convolution_windows(call, source, weights, result), filter_channels=1)
+    multiplier = integer_option(call, "depth_multiplier", 1)
     kernel = CMSIS_KERNELS.get((source.dtype, weights.dtype)) if call.platform.cmsis_nn else None
     if kernel is None:
         return reference_depthwise(call, w)
-    work = kernel(w, multiplier, call.platform)
+    counts = kernel(w, multiplier, call.platform)
     biased = w.batch * w.positions * w.out_channels * (call.input(2) is not None)
-    return LoopCounts(work.path, together(work.loops, {"biased output": biased}))
+    return LoopCounts(counts.path, combined(counts.loops, {"biased output": biased}))
 
 
 def _int8(w: Windows, multiplier: int, platform: Platform) -> LoopCounts:
-    """arm_depthwise_conv_wrapper_s8."""
+    """Return the loops of arm_depthwise_conv_wrapper_s8."""
     if platform.mve and w.in_channels == 1 and w.out_channels > 1:
         return _as_convolution(w, platform)
-    if not _plain(w, multiplier):
-        return _general(w, multiplier)
+    if not _is_optimized(w, multiplier):
+        return _general_int8(w, multiplier)
     if platform.mve:
         return LoopCounts("int8 blocks", _blocks(w, platform))
     if w.rows.kernel == w.columns.kernel == 3 and w.rows.pad <= 1 and w.columns.pad <= 1:
         return LoopCounts("int8 3x3", _three_by_three(w))
-    return LoopCounts("int8 columns", _columns(w, platform)) if platform.dsp else _general(w, multiplier)
+    return LoopCounts("int8 columns", _columns(w, platform)) if platform.dsp else _general_int8(w, multiplier)
 
 
-def _plain(w: Windows, multiplier: int) -> bool:
+def _is_optimized(w: Windows, multiplier: int) -> bool:
     return multiplier == 1 and w.batch == 1 and not w.dilated
 
 
 def _as_convolution(w: Windows, platform: Platform) -> LoopCounts:
-    """One channel into several is a convolution whose filters are turned around first."""
-    same = convolve_int8(w, platform)
-    turned = {"turned": w.out_channels * w.kernel, "turned row": w.kernel, "turned column": w.rows.kernel}
-    return LoopCounts(f"{same.path} turned", together(same.loops, turned))
+    """Return the loops of one channel into several: a convolution whose filters are reversed first."""
+    convolution = convolve_int8(w, platform)
+    reversal = {"turned": w.out_channels * w.kernel, "turned row": w.kernel, "turned column": w.rows.kernel}
+    return LoopCounts(f"{convolution.path} turned", combined(convolution.loops, reversal))
 
 
 def _three_by_three(w: Windows) -> Loops:
-    """Four channels at once. The middle column is taken to lie inside the image always."""
+    """Return the loops of a 3x3 window, four channels at once.
+
+    The kernel assumes that the middle column is always inside the image.
+    """
     rows, columns = w.rows.inside, w.columns
     inner = {
         "by row": rows * columns.outputs,
@@ -155,10 +171,10 @@ def _three_by_three(w: Windows) -> Loops:
         "by right": rows * sum(start + columns.kernel <= columns.size for start in columns.starts),
     }
     four, rest = divmod(w.in_channels, 4)
-    return together(
+    return combined(
         {"output row": w.rows.outputs, "window": w.positions},
-        repeated(four, {"4 channels": w.positions, **named("4 channels", inner)}),
-        repeated(rest, {"last channel": w.positions, **named("last channel", inner)}),
+        repeated(four, {"4 channels": w.positions, **prefixed("4 channels", inner)}),
+        repeated(rest, {"last channel": w.positions, **prefixed("last channel", inner)}),
         {
             "window of 4": w.positions * (four > 0),
             "window of last": w.positions * (rest > 0),
@@ -168,45 +184,54 @@ def _three_by_three(w: Windows) -> Loops:
 
 
 def _columns(w: Windows, platform: Platform) -> Loops:
-    """Windows widened to int16, four channels at once and two elements at once (arm_depthwise_conv_s8_opt with DSP)."""
+    """Return the loops of windows widened to int16 (arm_depthwise_conv_s8_opt with DSP).
+
+    Four channels and two elements are processed at once.
+    """
     channels, rows = w.in_channels, w.rows
     four, rest = divmod(channels, 4)
-    return together(
+    return combined(
         {"output row": rows.outputs, "window": w.positions, "window row": rows.inside * w.columns.outputs},
-        _filled_strips(w, platform),
-        _filled_beside(w, platform),
+        _padded_row_loops(w, platform),
+        _padded_column_loops(w, platform),
         repeated(w.inside, nested("widened", {"by 4": four, "by 1": rest})),
         repeated(four * w.positions, nested("4 channels", {"by 2": w.kernel // 2, "by 1": w.kernel % 2})),
         repeated(rest * w.positions, nested("last channel", {"by 1": w.kernel})),
     )
 
 
-def _filled_strips(w: Windows, platform: Platform) -> Loops:
-    """Rows of windows above and below the image, each filled at once."""
+def _padded_row_loops(w: Windows, platform: Platform) -> Loops:
+    """Return the fills of window rows above and below the image, which are filled together."""
     row = w.columns.kernel * w.in_channels * INT16_BYTES
     above = (max(0, -start) for start in w.rows.starts)
     below = (max(0, start + w.rows.kernel - w.rows.size) for start in w.rows.starts)
-    return together(
-        *(fills(w.columns.outputs, row * rows, platform) for rows in above if rows),
-        *(fills(w.columns.outputs, row * rows, platform, (w.rows.kernel - rows) * row) for rows in below if rows),
+    return combined(
+        *(cmsis_fill_loops(w.columns.outputs, row * rows, platform) for rows in above if rows),
+        *(
+            cmsis_fill_loops(w.columns.outputs, row * rows, platform, (w.rows.kernel - rows) * row)
+            for rows in below
+            if rows
+        ),
     )
 
 
-def _filled_beside(w: Windows, platform: Platform) -> Loops:
-    """Elements of windows left and right of the image."""
+def _padded_column_loops(w: Windows, platform: Platform) -> Loops:
+    """Return the fills of window elements to the left and right of the image."""
     size, columns = w.in_channels * INT16_BYTES, w.columns
     rows = [tap for start in w.rows.starts for tap in range(w.rows.kernel) if 0 <= start + tap < w.rows.size]
     taps = [x for start in columns.starts for x in range(columns.kernel) if not 0 <= start + x < columns.size]
     odd_rows = sum(tap * columns.kernel % 2 for tap in rows)
     odd_taps = sum(tap % 2 for tap in taps)
     odd = odd_rows * (len(taps) - odd_taps) + (len(rows) - odd_rows) * odd_taps
-    return together(fills(len(rows) * len(taps) - odd, size, platform), fills(odd, size, platform, size))
+    return combined(
+        cmsis_fill_loops(len(rows) * len(taps) - odd, size, platform), cmsis_fill_loops(odd, size, platform, size)
+    )
 
 
 def _blocks(w: Windows, platform: Platform) -> Loops:
-    """Up to 124 channels of four windows at once (arm_depthwise_conv_s8_opt with MVE)."""
+    """Return the loops of up to 124 channels of four windows at once (arm_depthwise_conv_s8_opt with MVE)."""
     full, last = divmod(w.in_channels, CHANNELS_AT_ONCE)
-    return together(
+    return combined(
         repeated(full, _block(w, CHANNELS_AT_ONCE, platform)),
         _block(w, last, platform) if last else {},
     )
@@ -215,17 +240,17 @@ def _blocks(w: Windows, platform: Platform) -> Loops:
 def _block(w: Windows, channels: int, platform: Platform) -> Loops:
     four, rest = divmod(w.positions, COLUMNS_AT_ONCE)
     vectors = -(-channels // 4)
-    return together(
+    return combined(
         {"block": 1, "output row": w.rows.outputs, "window": w.positions, "window row": w.positions * w.rows.kernel},
-        copies(w.inside, channels, platform),
-        fills(w.taps - w.inside, channels, platform),
+        cmsis_copy_loops(w.inside, channels, platform),
+        cmsis_fill_loops(w.taps - w.inside, channels, platform),
         repeated(four, {"4 windows": 1, "4x4": vectors, "4x4 by 1": vectors * w.kernel}),
         repeated(rest, {"last window": 1, "1x4": vectors, "1x4 by 1": vectors * w.kernel}),
     )
 
 
-def _general(w: Windows, multiplier: int) -> LoopCounts:
-    """arm_depthwise_conv_s8: four outputs of a channel at once, or each alone."""
+def _general_int8(w: Windows, multiplier: int) -> LoopCounts:
+    """Return the loops of arm_depthwise_conv_s8: four outputs of a channel at once, or each output alone."""
     if multiplier % 4 or w.batch > 1 or w.dilated:
         return _one_by_one("int8 one by one", w)
     fours = w.out_channels // 4
@@ -241,7 +266,7 @@ def _general(w: Windows, multiplier: int) -> LoopCounts:
 
 
 def _one_by_one(path: str, w: Windows) -> LoopCounts:
-    """Each output alone, over what of its window lies inside the image."""
+    """Return the loops of each output alone, over the part of its window that is inside the image."""
     outputs = w.positions * w.out_channels
     image = {
         "output row": w.rows.outputs,
@@ -257,14 +282,17 @@ def _one_by_one(path: str, w: Windows) -> LoopCounts:
 
 
 def _int16(w: Windows, _: int, __: Platform) -> LoopCounts:
-    """arm_depthwise_conv_s16: one output at a time."""
+    """Return the loops of arm_depthwise_conv_s16: one output at a time."""
     return _one_by_one("int16 one by one", w)
 
 
 def _int4(w: Windows, multiplier: int, platform: Platform) -> LoopCounts:
-    """arm_depthwise_conv_wrapper_s4: two outputs that share bytes at once, where it is known that they do."""
+    """Return the loops of arm_depthwise_conv_wrapper_s4.
+
+    Two outputs are computed at once if they are known to share bytes.
+    """
     odd = " odd" if w.out_channels % 2 else ""
-    if _plain(w, multiplier):
+    if _is_optimized(w, multiplier):
         name, loops = ("blocks", _blocks) if platform.mve else ("columns", _columns)
         return LoopCounts(f"int4 {name}{odd}", loops(w, platform))
     if w.in_channels % 2 or (multiplier % 2 and multiplier > 1):
@@ -283,7 +311,7 @@ LOOPS: dict[str, LoopRule] = {"DEPTHWISE_CONV_2D": _depthwise_conv_2d_loops}
 
 
 def _depthwise_conv_2d_macs(operator: Operator, graph: Graph) -> int:
-    """Outputs x window. DEPTHWISE_CONV_2D filters are [1, h, w, out]."""
+    """Return outputs x window. DEPTHWISE_CONV_2D filters are [1, h, w, out]."""
     shapes = input_shapes(operator, graph, 1)
     return output_elements(operator, graph) * prod(shapes[0][1:-1]) if shapes else 0
 

@@ -10,9 +10,9 @@
     temporary_inputs = [0, 1]    # positions of AllocateTempInputTensor in Prepare, each call
     temporary_outputs = [0]      # of AllocateTempOutputTensor
 
-Only the name is required. An operator with one of the last five keys is described in full: what is left out it does
-not do, so `persistent = []` alone says that it allocates nothing. With none of them its allocations are unknown, and
-an arena with it is a lower bound.
+Only the name is required. An operator with one of the last five keys is described in full: it does nothing that the
+table does not contain, so `persistent = []` alone means that it allocates nothing. Without any of them, its allocations
+are unknown, and an arena with it is a lower bound.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from edgetool.operators.entry import OperatorEntry
 from edgetool.structure import StructureError, TomlTable, shown, structured
 from edgetool.target.toml import MAX_TABLES, MAX_TEXT
 
-# Beyond these a figure is a slip of the pen: no device has so much.
+# Larger values are typing errors: no device has that much memory.
 MAX_BUFFER_BYTES = 2**30
 MAX_BYTES_PER_ELEMENT = 2**16
 MAX_MACS_PER_OUTPUT = 1e9
@@ -50,9 +50,9 @@ Method = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_length=M
 
 
 class SizeOfTensor(TomlTable):
-    """A size in bytes: so many for each element of an input or output, and `plus` besides."""
+    """A size in bytes: bytes_per_element for each element of an input or output, plus `plus`."""
 
-    bytes_per_element: Annotated[int, Meta(ge=1, le=MAX_BYTES_PER_ELEMENT)] = 0  # if it is missing
+    bytes_per_element: Annotated[int, Meta(ge=1, le=MAX_BYTES_PER_ELEMENT)] = 0  # 0 if it is missing
     input: Position | None = None
     output: Position | None = None
     plus: Bytes = 0
@@ -72,7 +72,7 @@ Size = Annotated[Bytes | SizeOfTensor, Meta(description=SIZE)]
 
 
 class DescribedOperator(TomlTable):
-    """One [[operator]] table."""
+    """One [[operator]] table of the file."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description=TEXT)]
     resolver_method: Method | None = None
@@ -89,15 +89,15 @@ class DescribedOperator(TomlTable):
 
 
 class Descriptions(TomlTable):
-    """The document."""
+    """The whole document."""
 
     operator: Annotated[tuple[DescribedOperator, ...], Meta(max_length=MAX_TABLES, description=TABLES)]
 
 
 def describe_operators(document: Mapping[str, Any]) -> tuple[dict[str, OperatorEntry], list[Problem]]:
-    """The entries of a parsed TOML file by custom code, and all that is wrong with it.
+    """Return the entries of a parsed TOML file, by custom code, and all its problems.
 
-    The entries must not be used when there are problems.
+    The entries must not be used if there are problems.
     """
     if document.get("operator", []) == []:
         return {}, [Problem("operator", "is missing", "describe each custom operator in an [[operator]] table")]
@@ -116,11 +116,11 @@ def describe_operators(document: Mapping[str, Any]) -> tuple[dict[str, OperatorE
 
 def _entry(described: DescribedOperator) -> OperatorEntry:
     macs = described.macs_per_output
-    is_known = any(getattr(described, key) is not None for key in ALLOCATION_KEYS)
+    describes_allocations = any(getattr(described, key) is not None for key in ALLOCATION_KEYS)
     return OperatorEntry(
         code=described.name,
         macs=None if macs is None else partial(_macs, macs),
-        prepare=partial(_prepare, described) if is_known else None,
+        prepare=partial(_prepare, described) if describes_allocations else None,
         init=partial(_init, described.init or ()),
         resolver_method=described.resolver_method,
     )
@@ -137,7 +137,10 @@ def _macs(per_output: float, operator: Operator, graph: Graph) -> int:
 
 
 def _prepare(described: DescribedOperator, call: Call) -> Iterator[Request]:
-    """Temporaries last, so that none is taken to lie under a persistent buffer: what the kernel reads is not known."""
+    """Yield the requests of Prepare, temporary tensors last.
+
+    What the kernel reads is unknown, so no temporary tensor may be assumed to be below a persistent buffer.
+    """
     for number, size in enumerate(described.persistent or ()):
         yield persistent(f"persistent buffer {number}", _bytes(size, call))
     for number, size in enumerate(described.scratch or ()):
@@ -147,7 +150,7 @@ def _prepare(described: DescribedOperator, call: Call) -> Iterator[Request]:
 
 
 def _bytes(size: int | SizeOfTensor, call: Call) -> int:
-    """The bytes for one operator. Raises KernelRefusal when it has no such input or output."""
+    """Return the size in bytes for one operator. Raises KernelRefusal if it does not have the input or output."""
     if isinstance(size, int):
         return size
     if size.input is not None:

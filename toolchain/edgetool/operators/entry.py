@@ -1,4 +1,4 @@
-"""The form of an operator's entry: everything that edgetool knows about it.
+"""The form of an operator's entry, which contains everything that edgetool knows about the operator.
 
 Entries contain no operand counts: the reader has checked those (`model/rules.py`).
 """
@@ -11,33 +11,33 @@ from types import MappingProxyType
 from typing import Any
 
 from edgetool.model.types import Graph, Operator
-from edgetool.operators.call import Call, Condition, PrepareRule, nothing
+from edgetool.operators.call import Call, Condition, PrepareRule, no_requests
 from edgetool.operators.loops import LoopRule
 
 MacRule = Callable[[Operator, Graph], int]
 PassesRule = Callable[[Call], int]
-NONE: Mapping[str, Any] = MappingProxyType({})
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """Everything known about one operator.
+    """Everything known about one operator. Sources: the kernels of the same names.
 
-    macs: the multiply-accumulates of one run, from shapes alone (padding counts as data, as is customary); None if it
-    has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is unknown, so that
-    the arena of a model with the operator is a lower bound. init: what Init requests besides the OpData that the
-    runtime's profile describes. loops: how often the loops of its kernel run; None if latency cannot be estimated.
-    bounds: what keeps the kernel within its tensors, if neither Prepare nor the reader checks it: otherwise, Eval reads
-    or writes beyond a tensor, divides by 0 or never ends. Only values in the file are checked; a value that decides
-    what the kernel reads must be in the file. Sources: the kernels of the same names. passes: how often the kernel
-    reads its constants from one end to the other; None for once. resolver_method: the method that registers it, if no
+    macs: the multiply-accumulates of one run, computed from shapes alone (padding counts as data, as is customary);
+    None if it has none. prepare: what its Prepare requests from the arena, and what it rejects; None if that is
+    unknown, so that the arena of a model with the operator is a lower bound. init: what Init requests besides the
+    OpData that the runtime's profile describes. loops: how many times each loop of its kernel runs; None if its latency
+    cannot be estimated. bounds: conditions that keep the kernel within its tensors, if neither Prepare nor the reader
+    checks them. If they do not hold, Eval reads or writes beyond a tensor, divides by 0 or never ends. Only values in
+    the file are checked; a value that decides what the kernel reads must be in the file. passes: how many times the
+    kernel reads all its constants; None means once. resolver_method: the method that registers the operator, if no
     runtime's profile contains it.
     """
 
     code: str
     macs: MacRule | None = None
     prepare: PrepareRule | None = None
-    init: PrepareRule = nothing
+    init: PrepareRule = no_requests
     loops: LoopRule | None = None
     bounds: Condition | None = None
     passes: PassesRule | None = None
@@ -48,18 +48,21 @@ def entries(
     *,
     prepare: Mapping[str, PrepareRule],
     loops: Mapping[str, LoopRule],
-    macs: Mapping[str, MacRule] = NONE,
-    init: Mapping[str, PrepareRule] = NONE,
-    bounds: Mapping[str, Condition] = NONE,
-    passes: Mapping[str, PassesRule] = NONE,
+    macs: Mapping[str, MacRule] = EMPTY,
+    init: Mapping[str, PrepareRule] = EMPTY,
+    bounds: Mapping[str, Condition] = EMPTY,
+    passes: Mapping[str, PassesRule] = EMPTY,
 ) -> tuple[OperatorEntry, ...]:
-    """Return the entries of a family, sorted, from its tables by operator (by custom code for custom operators)."""
+    """Return the entries of a family, sorted by operator.
+
+    The tables are indexed by operator code, or by custom code for custom operators.
+    """
     return tuple(
         OperatorEntry(
             code,
             macs.get(code),
             prepare.get(code),
-            init.get(code, nothing),
+            init.get(code, no_requests),
             loops.get(code),
             bounds.get(code),
             passes.get(code),

@@ -1,7 +1,7 @@
-"""Whether the kernels of a runtime accept the operators of a model, and if not, why.
+"""Checks whether the kernels of a runtime accept the operators of a model, and gives the reason if they do not.
 
-Combines three sources: the runtime's profile (which operators it registers, their types and limits), the Prepare rules
-and the bounds of each operator's family. The reader has already checked that the file is well-formed
+It combines three sources: the runtime's profile (the operators that it registers, their types and limits), and the
+Prepare rules and the bounds of each operator's family. The reader has already checked that the file is well-formed
 (`model/rules.py`), except for operators whose sizes are known only at run time, which no kernel accepts.
 """
 
@@ -23,16 +23,16 @@ from edgetool.target.types import Kernels, Runtime
 
 UnsupportedKind = Literal["missing", "type", "limit", "scales"]
 KERNEL_SETS: tuple[Kernels, ...] = get_args(Kernels)
-CONTROL = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # their Prepare looks at other subgraphs
+CONTROL_FLOW = ("ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE")  # operators whose Prepare reads other subgraphs
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedOperator:
     """An operator that the runtime does not run as the model requires.
 
-    kind: "missing" from the resolver; a "type" that its kernel does not accept; a "limit", or any other reason for
-    which Prepare fails; "scales" that its kernel assumes to be equal. why: a clause such as "EXP supports float32, not
-    int8".
+    kind: "missing" if the resolver lacks it; "type" if its kernel does not accept a type; "limit" if Prepare fails
+    because of a limit or for any other reason; "scales" if its kernel assumes equal scales. why: a clause such as "EXP
+    supports float32, not int8".
     """
 
     subgraph: int
@@ -42,17 +42,20 @@ class UnsupportedOperator:
 
 
 class HasTensors(Protocol):
-    """A graph, or the draft of one."""
+    """A graph, or a draft of one."""
 
     @property
     def tensors(self) -> Sequence[Tensor]:
-        """The tensors to which operators refer by index."""
+        """The tensors that operators refer to by index."""
 
 
 def supports(operator: Operator, graph: HasTensors, runtime: Runtime, *, kernels: Kernels | None = None) -> bool:
-    """Return whether the runtime runs the operator as the graph requires, with these kernels or (None) with every set.
+    """Return whether the runtime runs the operator as the graph requires.
 
-    Conditions of control flow and variables on other subgraphs are left to unsupported_operators.
+    Conditions of control flow and variables on other subgraphs are checked only by unsupported_operators.
+
+    Args:
+        kernels: the kernel set; None requires support by every set.
     """
     alone = Graph(0, "", tuple(graph.tensors), (operator,), (), ())
     site = _Site(Model(3, "", (), (alone,), ()), alone, {})
@@ -71,7 +74,7 @@ def unsupported_operators(
     Versions of operators and of the file are ignored, as TFLM ignores them.
 
     Args:
-        custom: operators that the user describes, by custom code; they are supported.
+        custom: the entries of operators that the user describes, by custom code; they count as supported.
         kernels: the kernel set; None requires support by every set.
     """
     unsupported = []
@@ -87,7 +90,7 @@ def unsupported_operators(
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """Where an operator is. whole: the model contains the other subgraphs to which the operator may refer."""
+    """The place of an operator. whole: whether the model contains the other subgraphs that it may refer to."""
 
     model: Model
     graph: Graph
@@ -108,7 +111,7 @@ def _reasons(
     if operator.code == "CUSTOM" and operator.custom_code in (custom or {}):
         return
     tables = _tables(runtime)
-    if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.known:
+    if (operator.custom_code not in tables.custom) if operator.code == "CUSTOM" else operator.code not in tables.codes:
         yield "missing", f"{runtime.name} does not support {operator.label}"
         return
     if operator.unsettled:
@@ -122,7 +125,7 @@ def _reasons(
         if accepted is not None and (why := _type_reason(accepted, inputs, outputs, kernel_set)):
             yield "type", why
         yield from _limit_reasons(operator, inputs, outputs, runtime, kernel_set)
-        if why := _refusal(operator, site, _platform(runtime, kernel_set)):
+        if why := _rejection_reason(operator, site, _platform(runtime, kernel_set)):
             yield "limit", why
     if accepted is not None and (why := _scale_reason(accepted, inputs, outputs)):
         yield "scales", why
@@ -130,9 +133,9 @@ def _reasons(
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """A runtime's tables by name, which rewrites consult for every operator."""
+    """A runtime's tables, indexed by name, because rewrites consult them for every operator."""
 
-    known: frozenset[str]
+    codes: frozenset[str]
     custom: frozenset[str]
     kernel_types: Mapping[str, KernelTypes]
 
@@ -145,14 +148,14 @@ def _tables(runtime: Runtime) -> _Tables:
 
 @cache
 def _platform(runtime: Runtime, kernels: Kernels) -> Platform:
-    """A build for any processor: what a kernel rejects does not depend on it."""
+    """Return a build for the runtime's first ABI: what a kernel rejects does not depend on the processor."""
     return make_platform(runtime, runtime.abis[0].name, kernels)
 
 
-def _refusal(operator: Operator, site: _Site, platform: Platform) -> str | None:
-    """Return why Prepare of the operator fails or its Eval must not run; None if nothing is known against it."""
+def _rejection_reason(operator: Operator, site: _Site, platform: Platform) -> str | None:
+    """Return why Prepare of the operator fails or its Eval must not run; None if no reason is known."""
     entry = entry_of(operator)
-    if entry is None or entry.prepare is None or (operator.code in CONTROL and not site.whole):
+    if entry is None or entry.prepare is None or (operator.code in CONTROL_FLOW and not site.whole):
         return None
     call = Call(site.model, site.graph, operator, platform, site.assignments)
     try:
@@ -168,7 +171,7 @@ Operands = tuple[Tensor | None, ...]
 
 
 def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, kernels: Kernels) -> str | None:
-    """Of the signatures that do not match, those that match furthest give the reason."""
+    """Return why no signature accepts the types, according to the signatures whose first mismatch comes last."""
     signatures = accepted.cmsis_nn if kernels == "cmsis-nn" else accepted.reference
     input_types, output_types = _types(inputs), _types(outputs)
     mismatches = [(signature.first_mismatch(input_types, output_types), signature) for signature in signatures]
@@ -184,9 +187,9 @@ def _type_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands, ker
         if position == furthest
         for name in _accepted_names(signature, furthest, input_types)
     )
-    which = "" if furthest == 0 else f" as {_operand(furthest, len(input_types), len(output_types))}"
+    suffix = "" if furthest == 0 else f" as {_operand_name(furthest, len(input_types), len(output_types))}"
     library = "CMSIS-NN's " if kernels == "cmsis-nn" and accepted.cmsis_nn != accepted.reference else ""
-    return f"{library}{accepted.operator} supports {_listed(list(names))}{which}, not {_name(dtype)}"
+    return f"{library}{accepted.operator} supports {_join_names(list(names))}{suffix}, not {_type_name(dtype)}"
 
 
 def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[DType | None, ...]) -> list[str]:
@@ -195,11 +198,13 @@ def _accepted_names(signature: TypeSignature, position: int, input_types: tuple[
     operand: OperandTypes = side[min(place, len(side) - 1)]
     if operand.same_as is not None:
         other = operand.same_as
-        return [_name(input_types[other]) if other < len(input_types) else f"the type of its missing input {other}"]
-    return [_name(dtype) for dtype in operand.types]
+        return [
+            _type_name(input_types[other]) if other < len(input_types) else f"the type of its missing input {other}"
+        ]
+    return [_type_name(dtype) for dtype in operand.types]
 
 
-def _operand(position: int, inputs: int, outputs: int) -> str:
+def _operand_name(position: int, inputs: int, outputs: int) -> str:
     if position < inputs:
         return f"input {position}"
     return "output" if outputs == 1 else f"output {position - inputs}"
@@ -227,20 +232,20 @@ def _scale_reason(accepted: KernelTypes, inputs: Operands, outputs: Operands) ->
     if result is None:
         return None
     for rule in accepted.equal_scales:
-        if result.dtype in rule.types and not _equal(rule, result, (*inputs, *outputs)):
+        if result.dtype in rule.types and not _has_equal_scales(rule, result, (*inputs, *outputs)):
             consequence = "and fails if they differ" if rule.refuses else "but does not check that they are equal"
             return f"{accepted.operator} requires the same scale and zero point for inputs and output, {consequence}"
     for fixed in accepted.fixed_scales:
         quantization = result.per_tensor
         if result.dtype == fixed.dtype and quantization is not None and quantization != (fixed.scale, fixed.zero_point):
             return (
-                f"{accepted.operator} writes {_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
+                f"{accepted.operator} writes {_type_name(fixed.dtype)} with scale {fixed.scale:g} and zero point "
                 f"{fixed.zero_point}, not {quantization[0]:g} and {quantization[1]}"
             )
     return None
 
 
-def _equal(rule: EqualScales, result: Tensor, operands: Operands) -> bool:
+def _has_equal_scales(rule: EqualScales, result: Tensor, operands: Operands) -> bool:
     expected = result.per_tensor
     if expected is None:
         return True
@@ -256,10 +261,10 @@ def _types(operands: Operands) -> tuple[DType | None, ...]:
     return tuple(None if tensor is None else tensor.dtype for tensor in operands)
 
 
-def _name(dtype: DType | None) -> str:
+def _type_name(dtype: DType | None) -> str:
     return "nothing" if dtype is None else dtype.name.lower()
 
 
-def _listed(names: list[str]) -> str:
-    """Return the names as in "int8, int16 and float32"."""
+def _join_names(names: list[str]) -> str:
+    """Return the names as an enumeration such as "int8, int16 and float32"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,31 +1,22 @@
-"""What a kernel repeats while it runs one operator: the loops whose executed instructions are counted.
+"""Loop counts: how many times a kernel repeats the loops whose executed instructions are counted.
 
-The words for a kernel's work.
+The module contains what the loop rules of the families share:
 
-Loops within loops: how their turns multiply and add up.
-
-How often the loops of the C library's memcpy, memset and memmove turn, by the alignment of their addresses.
-
-They follow newlib's for Cortex-M. memcpy on ARMv7-M and ARMv8-M goes through 64, 16 and 4 bytes at a time, at any
-alignment; on ARMv6-M byte by byte where an address is not aligned or less than 16 bytes are copied. One list of loops
-serves both: those that a core does not have fit to nothing
-("wide copies" and "copied bytes" are ARMv6-M's). Tensors begin at multiples of 16, so that an address is as
-well aligned as its offset in the tensor.
-
-The loops of TFLM's broadcast: as many, one in the other, as the shapes cannot do without.
-
-Source: broadcast_loop.h and select.h, which go through the dimensions from the last one and join a dimension to the
-loop before it where every operand goes on in the same step.
-
-Loops over elements, as nearly all kernels of single elements have them.
-
-What values a tensor holds, where a kernel's instructions depend on them: expectations, since nobody knows.
-
-A kernel may round a negative number with other instructions than a positive one, or leave out what is saturated. A
-constant is taken as it is. Another quantized tensor is taken to be normal around zero, with a standard deviation of a
-sixth of its type's range; one that cannot be negative, as the positive half of that.
-
-The windows of a convolution: where they stand, and how many of their elements lie inside the image.
+- LoopCounts, and functions that multiply and add the counts of nested loops.
+- The loops of the C library's memcpy, memset and memmove, by the alignment of their addresses. They follow newlib's
+  implementations for Cortex-M. memcpy on ARMv7-M and ARMv8-M copies 64, 16 and 4 bytes at a time, at any alignment; on
+  ARMv6-M it copies byte by byte if an address is not aligned or if fewer than 16 bytes are copied. One list of loops
+  serves both; the loops that a core does not have get no instructions ("wide copies" and "copied bytes" are those of
+  ARMv6-M). Tensors begin at multiples of 16, so an address is as well aligned as its offset in the tensor.
+- The loops of TFLM's broadcast: as many nested loops as the shapes require. Source: broadcast_loop.h and select.h,
+  which go through the dimensions from the last one, and join a dimension to the previous loop if every operand
+  continues with the same step.
+- Loops over elements, which nearly all elementwise kernels have.
+- Expectations about the values of a tensor, which are unknown, for kernels whose instructions depend on them. A kernel
+  may round negative numbers with other instructions than positive ones, or skip saturated values. A constant is
+  evaluated. Another quantized tensor is assumed to be normally distributed around zero, with a standard deviation of a
+  sixth of its type's range; one that cannot be negative, like the positive half of that.
+- The windows of a convolution: where they start, and how many of their elements are inside the image.
 """
 
 from __future__ import annotations
@@ -39,33 +30,34 @@ from struct import iter_unpack
 from typing import TYPE_CHECKING
 
 from edgetool.model.types import DType, Graph, Tensor
-from edgetool.operators.call import Call, demand, integer, scale, zero_point
+from edgetool.operators.call import Call, integer_option, require, scale, zero_point
 
 if TYPE_CHECKING:
     from statistics import NormalDist
 
-# Rules walk along the sides of images and the windows on them. More steps than these are more than any of these devices
-# takes, and would keep us busy for as long as a file likes.
-MOST_STEPS = 2**18
+# Rules iterate along the sides of images and the windows on them. No device supports as many steps as this, and a
+# larger number would let a file keep edgetool busy for any length of time.
+MAX_STEPS = 2**18
 
 
 class TooLongError(Exception):
-    """The work of an operator would take too many steps to count."""
+    """Counting the loops of an operator would take too many steps."""
 
 
-def walk(steps: int) -> None:
-    """To be called before a walk of so many steps. Raises TooLongError."""
-    if steps > MOST_STEPS:
+def check_steps(steps: int) -> None:
+    """Raise TooLongError if an iteration over this many steps would take too long; call it before the iteration."""
+    if steps > MAX_STEPS:
         raise TooLongError
 
 
 @dataclass(frozen=True, slots=True)
 class LoopCounts:
-    """One run of one operator's kernel, in numbers that its executed instructions are linear in.
+    """The loop counts of one run of one operator's kernel; its executed instructions are linear in them.
 
-    path names the code that runs ("int8 1x1"); loops says how often each of its loops turns. The instructions that one
-    turn takes are data, per core and kernel set, by operator, path and loop; each path also has a "call" that turns
-    once. gives_up: the kernel returns an error that a release build of TFLM does not look at, and no result.
+    path: the name of the code that runs ("int8 1x1"). loops: how many times each of its loops iterates. The
+    instructions per iteration are data, by core, kernel set, operator, path and loop; each path also has a "call",
+    which is counted once. gives_up: the kernel returns an error that a release build of TFLM ignores, and produces no
+    result.
     """
 
     path: str
@@ -79,73 +71,92 @@ LoopRule = Callable[[Call], LoopCounts]
 Loops = Mapping[str, int]
 
 
-def repeated(turns: int, loops: Loops) -> dict[str, int]:
-    """The loops inside a loop that turns so often."""
-    return {name: turns * inner for name, inner in loops.items()}
+def repeated(times: int, loops: Loops) -> dict[str, int]:
+    """Return the counts of loops that are inside a loop with this many iterations."""
+    return {name: times * inner for name, inner in loops.items()}
 
 
-def together(*parts: Loops) -> dict[str, int]:
-    """The loops of one piece of code after the other; those of one name are the same code."""
+def combined(*parts: Loops) -> dict[str, int]:
+    """Return the sum of loop counts. Loops with the same name are the same code."""
     total: dict[str, int] = {}
     for part in parts:
-        for name, turns in part.items():
-            total[name] = total.get(name, 0) + turns
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
     return total
 
 
-def named(prefix: str, loops: Loops) -> dict[str, int]:
-    """The loops with a word before their names: the same code compiled a second time."""
-    return {f"{prefix} {name}": turns for name, turns in loops.items()}
+def prefixed(prefix: str, loops: Loops) -> dict[str, int]:
+    """Return the loops with a prefix to their names, for a second compiled copy of the same code."""
+    return {f"{prefix} {name}": count for name, count in loops.items()}
 
 
 def nested(name: str, inner: Loops) -> dict[str, int]:
-    """A loop that turns once and those inside; going into one at all costs, as well as each turn."""
-    entered = {f"{loop} entered": int(turns > 0) for loop, turns in inner.items()}
-    return {name: 1, **named(name, inner), **named(name, entered)}
+    """Return a loop that iterates once and its inner loops; entering an inner loop costs, as does each iteration."""
+    entered = {f"{loop} entered": int(count > 0) for loop, count in inner.items()}
+    return {name: 1, **prefixed(name, inner), **prefixed(name, entered)}
 
 
 WORD, SHORT, BLOCK, LARGE_BLOCK = 4, 8, 16, 64
 
 
-Places = Sequence[tuple[int, int]]
+Offsets = Sequence[tuple[int, int]]
 
 
-def copied(size: int, *axes: Places) -> Loops:
-    """memcpy of as many bytes from places on a grid: the sums of one pair of offsets (target, source) of each axis."""
-    kinds = Counter({(0, 0): 1})
+def memcpy_loops(size: int, *axes: Offsets) -> Loops:
+    """Return the loops of memcpy calls of `size` bytes each, whose offsets form a grid.
+
+    Args:
+        axes: the (target, source) offsets along each axis; each copy is at the sum of one pair of offsets of every
+            axis.
+    """
+    alignments = Counter({(0, 0): 1})
     for axis in axes:
         steps = Counter((target % WORD, source % WORD) for target, source in axis)
         sums: Counter[tuple[int, int]] = Counter()
-        for (target, source), times in kinds.items():
-            for (further, later), number in steps.items():
-                sums[(target + further) % WORD, (source + later) % WORD] += times * number
-        kinds = sums
-    return together(*(repeated(times, _copy(size, *kind)) for kind, times in kinds.items()))
+        for (target, source), times in alignments.items():
+            for (target_step, source_step), step_count in steps.items():
+                sums[(target + target_step) % WORD, (source + source_step) % WORD] += times * step_count
+        alignments = sums
+    return combined(
+        *(repeated(times, _aligned_memcpy_loops(size, *alignment)) for alignment, times in alignments.items())
+    )
 
 
-def copied_evenly(size: int, times: int, target: tuple[int, int] = (0, 0), source: tuple[int, int] = (0, 0)) -> Loops:
-    """So many copies of `size` bytes; target and source begin at the first offset and go on in steps of the second."""
-    return together(
+def strided_memcpy_loops(
+    size: int, times: int, target: tuple[int, int] = (0, 0), source: tuple[int, int] = (0, 0)
+) -> Loops:
+    """Return the loops of `times` memcpy calls of `size` bytes each.
+
+    Args:
+        target: the first offset in the target, and the step from one copy to the next.
+        source: the same for the source.
+    """
+    return combined(
         *(
-            repeated(share, _copy(size, (target[0] + turn * target[1]) % WORD, (source[0] + turn * source[1]) % WORD))
-            for turn, share in repeating(times)
+            repeated(
+                share,
+                _aligned_memcpy_loops(
+                    size, (target[0] + step * target[1]) % WORD, (source[0] + step * source[1]) % WORD
+                ),
+            )
+            for step, share in alignment_period(times)
         )
     )
 
 
-def dimensions(rank: int) -> Loops:
-    """What a kernel does with the axes of a shape; to take it as a RuntimeShape it copies a word of each."""
+def dimension_loops(rank: int) -> Loops:
+    """Return the loops over the axes of a shape; making a RuntimeShape of it copies one word per axis."""
     return {"axis": rank, "axis of few": rank if rank * WORD < BLOCK else 0}
 
 
-def repeating(times: int) -> Iterator[tuple[int, int]]:
-    """Of so many even steps those before alignments repeat, after as many as a word has bytes; and how often each."""
-    for turn in range(min(times, WORD)):
-        yield turn, len(range(turn, times, WORD))
+def alignment_period(times: int) -> Iterator[tuple[int, int]]:
+    """Yield the first `times` steps until alignments repeat, each with the number of steps of its alignment."""
+    for step in range(min(times, WORD)):
+        yield step, len(range(step, times, WORD))
 
 
-def filled(size: int, offset: int = 0) -> Loops:
-    """memset of as many bytes from an offset."""
+def memset_loops(size: int, offset: int = 0) -> Loops:
+    """Return the loops of a memset of `size` bytes at an offset."""
     head = min(-offset % WORD, size)
     rest = size - head
     return {
@@ -158,8 +169,8 @@ def filled(size: int, offset: int = 0) -> Loops:
     }
 
 
-def moved(size: int, target: int = 0, source: int = 0) -> Loops:
-    """memmove of as many bytes to a lower address."""
+def memmove_loops(size: int, target: int = 0, source: int = 0) -> Loops:
+    """Return the loops of a memmove of `size` bytes to a lower address."""
     if size < BLOCK or (target | source) % WORD:
         return {"moves": 1, "moved bytes": size}
     return {
@@ -170,166 +181,169 @@ def moved(size: int, target: int = 0, source: int = 0) -> Loops:
     }
 
 
-def _copy(size: int, target: int, source: int) -> Loops:
-    uneven = bool(target or source)
-    if uneven and size < SHORT:
+def _aligned_memcpy_loops(size: int, target: int, source: int) -> Loops:
+    unaligned = bool(target or source)
+    if unaligned and size < SHORT:
         return {
             "short uneven copies": 1,
             "copied one by one": max(size - WORD + 1, 0),
-            **_tail(size if size < WORD else 0),
+            **_tail_loops(size if size < WORD else 0),
             "copied bytes": size,
         }
     head = -target % WORD if target and source else 0
     rest = size - head
     return {
         "copies": 1,
-        "uneven copies": int(uneven),
+        "uneven copies": int(unaligned),
         "copied heads": int(head > 0),
         "copied 64 bytes": rest // LARGE_BLOCK,
         "copied 16 bytes": rest % LARGE_BLOCK // BLOCK,
         "copied words": rest % BLOCK // WORD,
-        **_tail(rest % WORD),
-        "wide copies": int(not uneven and size >= BLOCK),
-        "copied bytes": size if uneven or size < BLOCK else 0,
+        **_tail_loops(rest % WORD),
+        "wide copies": int(not unaligned and size >= BLOCK),
+        "copied bytes": size if unaligned or size < BLOCK else 0,
     }
 
 
-def _tail(size: int) -> Loops:
+def _tail_loops(size: int) -> Loops:
     return {"copied tails": int(size > 0), "copied halfwords": size // 2}
 
 
 Shape = tuple[int, ...]
-AT_ONCE = 4  # numbers that memcpy copies in a turn
+MEMCPY_UNROLL = 4  # numbers that memcpy copies per iteration
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop: its turns, and by how many elements each operand goes on in a turn; 0 for one that stands still."""
+    """One loop of a broadcast.
 
-    turns: int
+    iterations: how many times it iterates. steps: each operand's step per iteration in elements; 0 if it is repeated.
+    """
+
+    iterations: int
     steps: tuple[int, ...]
 
 
-def nest(operands: Sequence[Shape], result: Shape) -> tuple[Level, ...]:
-    """The loops, innermost first."""
+def broadcast_levels(operands: Sequence[Shape], result: Shape) -> tuple[Level, ...]:
+    """Return the nested loops of a broadcast, innermost first."""
     levels: list[Level] = []
-    passed = [1] * len(operands)
-    for made, *sizes in zip_longest(reversed(result), *(reversed(shape) for shape in operands), fillvalue=1):
-        steps = tuple(0 if size == 1 != made else step for size, step in zip(sizes, passed, strict=True))
-        if levels and (made == 1 or _goes_on(levels[-1], steps, passed)):
-            levels[-1] = Level(levels[-1].turns * made, levels[-1].steps)
+    strides = [1] * len(operands)
+    for result_size, *sizes in zip_longest(reversed(result), *(reversed(shape) for shape in operands), fillvalue=1):
+        steps = tuple(0 if size == 1 != result_size else step for size, step in zip(sizes, strides, strict=True))
+        if levels and (result_size == 1 or _continues(levels[-1], steps, strides)):
+            levels[-1] = Level(levels[-1].iterations * result_size, levels[-1].steps)
         else:
-            levels.append(Level(made, steps))
-        passed = [step * size for step, size in zip(passed, sizes, strict=True)]
+            levels.append(Level(result_size, steps))
+        strides = [step * size for step, size in zip(strides, sizes, strict=True)]
     return tuple(levels)
 
 
-def _goes_on(inner: Level, steps: Sequence[int], passed: Sequence[int]) -> bool:
+def _continues(inner: Level, steps: Sequence[int], strides: Sequence[int]) -> bool:
     return all(
-        step == (0 if before == 0 else expected)
-        for before, step, expected in zip(inner.steps, steps, passed, strict=True)
+        step == (0 if inner_step == 0 else expected)
+        for inner_step, step, expected in zip(inner.steps, steps, strides, strict=True)
     )
 
 
-def calls(levels: Sequence[Level]) -> tuple[int, int, int]:
-    """How often the function that runs a loop is called: for the innermost, for that around it, for those further out.
+def call_counts(levels: Sequence[Level]) -> tuple[int, int, int]:
+    """Return the calls of the function that runs a loop: for the innermost loop, the one around it, and all others.
 
-    It calls itself for the loop inside.
+    The function calls itself for the inner loop.
     """
-    deeper = [prod(level.turns for level in levels[depth:]) for depth in range(1, len(levels) + 1)]
-    return (deeper[0] if deeper else 1), sum(deeper[1:2]), sum(deeper[2:])
+    counts = [prod(level.iterations for level in levels[depth:]) for depth in range(1, len(levels) + 1)]
+    return (counts[0] if counts else 1), sum(counts[1:2]), sum(counts[2:])
 
 
-def copied_shapes(*shapes: Shape) -> dict[str, int]:
-    """The dimensions of shapes that are copied: those of few are copied one by one, four at once."""
+def shape_copy_loops(*shapes: Shape) -> dict[str, int]:
+    """Return the loops that copy shapes: short ones one dimension at a time, longer ones four at a time."""
     return {
         "own dimension": sum(map(len, shapes)),
-        "short dimension": sum(len(shape) for shape in shapes if len(shape) < AT_ONCE),
+        "short dimension": sum(len(shape) for shape in shapes if len(shape) < MEMCPY_UNROLL),
     }
 
 
-def arranged(shapes: Sequence[Shape], result: Shape, levels: Sequence[Level]) -> dict[str, int]:
-    """The loops that arrange the others: shapes are copied and filled up with ones, then gone through.
+def broadcast_setup_loops(shapes: Sequence[Shape], result: Shape, levels: Sequence[Level]) -> dict[str, int]:
+    """Return the loops that set up a broadcast: shapes are copied, extended with ones, and then traversed.
 
-    A dimension of one is joined to another loop without a look at the operands.
+    A dimension of size 1 is joined to another loop without reading the operands.
     """
     return {
         "dimension": max(map(len, (*shapes, result))),
-        **copied_shapes(*shapes, result),
+        **shape_copy_loops(*shapes, result),
         "level": len(levels),
         "joined": max(sum(size != 1 for size in result) - len(levels), 0),
     }
 
 
 def binary_loops(first: Shape, second: Shape, result: Shape) -> dict[str, int]:
-    """The loops of a function of two operands that broadcast.
+    """Return the loops of a function of two operands that broadcasts.
 
-    The innermost is another one where an operand stands still: there that operand is looked at once a row.
+    The innermost loop is a different one if an operand is repeated in it: that operand is then read once per row.
     """
-    levels = nest((first, second), result)
-    rows, planes, blocks = calls(levels)
-    kind = _kind(levels)
+    levels = broadcast_levels((first, second), result)
+    rows, planes, blocks = call_counts(levels)
+    kind = _innermost_kind(levels)
     return {
-        **arranged((first, second), result, levels),
+        **broadcast_setup_loops((first, second), result, levels),
         "block": blocks,
         "plane": planes,
         f"row of {kind}": rows,
-        f"element of {kind}": prod(level.turns for level in levels),
+        f"element of {kind}": prod(level.iterations for level in levels),
     }
 
 
-def _kind(levels: Sequence[Level]) -> str:
+def _innermost_kind(levels: Sequence[Level]) -> str:
     if not levels or all(levels[0].steps):
         return "both"
     return "the second" if levels[0].steps[0] == 0 else "the first"
 
 
-def extended(shape: Shape, rank: int) -> Shape:
-    """The shape with ones in front up to a rank."""
+def extend_shape(shape: Shape, rank: int) -> Shape:
+    """Return the shape with leading ones up to a rank."""
     return (1,) * (rank - len(shape)) + shape
 
 
-def alike(first: Shape, second: Shape) -> bool:
-    """Whether shapes are the same but for ones in front: no broadcast for ProcessBroadcastShapes."""
+def equal_but_for_leading_ones(first: Shape, second: Shape) -> bool:
+    """Return whether two shapes differ only in leading ones, so that ProcessBroadcastShapes finds no broadcast."""
     rank = max(len(first), len(second))
-    return extended(first, rank) == extended(second, rank)
+    return extend_shape(first, rank) == extend_shape(second, rank)
 
 
 def dtype_name(call: Call) -> str:
-    """The type of the first input, as paths are named."""
+    """Return the name of the first input's type, as used in paths."""
     return call.required_input(0).dtype.name.lower()
 
 
-def flat(call: Call, path: str, **loops: int) -> LoopCounts:
-    """One loop over the elements of the result; the shapes are copied and walked before."""
+def elementwise_loops(call: Call, path: str, **loops: int) -> LoopCounts:
+    """Return one loop over the elements of the result, after the shapes have been copied and traversed."""
     result = call.required_output()
     tensors = (*(call.input(position) for position in range(len(call.operator.inputs))), result)
     shapes = [tensor.shape for tensor in tensors if tensor is not None]
-    return LoopCounts(path, {**copied_shapes(*shapes), "element": result.element_count, **loops})
+    return LoopCounts(path, {**shape_copy_loops(*shapes), "element": result.element_count, **loops})
 
 
-def strict(call: Call, path: str, **loops: int) -> LoopCounts:
-    """A function of two operands that takes only equal shapes for no broadcast."""
+def same_shape_loops(call: Call, path: str, **loops: int) -> LoopCounts:
+    """Return the loops of a function of two operands that broadcasts unless the shapes are equal."""
     same = call.required_input(0).shape == call.required_input(1).shape
-    return flat(call, path, **loops) if same else broadcast(call, path, **loops)
+    return elementwise_loops(call, path, **loops) if same else broadcast_loops(call, path, **loops)
 
 
-def lenient(call: Call, path: str, **loops: int) -> LoopCounts:
-    """A function of two operands that takes shapes for equal up to ones in front."""
-    same = alike(call.required_input(0).shape, call.required_input(1).shape)
-    return flat(call, path, **loops) if same else broadcast(call, path, **loops)
+def similar_shape_loops(call: Call, path: str, **loops: int) -> LoopCounts:
+    """Return the loops of a function of two operands that broadcasts unless the shapes differ only in leading ones."""
+    same = equal_but_for_leading_ones(call.required_input(0).shape, call.required_input(1).shape)
+    return elementwise_loops(call, path, **loops) if same else broadcast_loops(call, path, **loops)
 
 
-def broadcast(call: Call, path: str, **loops: int) -> LoopCounts:
-    """The broadcast of a function of two operands."""
+def broadcast_loops(call: Call, path: str, **loops: int) -> LoopCounts:
+    """Return the loops of a function of two operands that broadcasts them."""
     first, second, result = call.required_input(0), call.required_input(1), call.required_output()
     return LoopCounts(f"{path} broadcast", {**binary_loops(first.shape, second.shape, result.shape), **loops})
 
 
-LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.INT16: -(2**15), DType.INT32: -(2**31)}
-CODES = {DType.INT8: "b", DType.INT16: "h"}  # of constants that are looked into
-# Operators whose result holds the values of their first input, and little else.
-MOVING = (
+MIN_VALUES = {DType.INT8: -128, DType.UINT8: 0, DType.INT16: -(2**15), DType.INT32: -(2**31)}
+STRUCT_CODES = {DType.INT8: "b", DType.INT16: "h"}  # struct codes of the constants whose values are read
+# Operators whose result consists of the values of their first input, and few others.
+MOVEMENT_OPERATORS = (
     "BATCH_TO_SPACE_ND",
     "CONCATENATION",
     "DEPTH_TO_SPACE",
@@ -348,63 +362,70 @@ MOVING = (
     "STRIDED_SLICE",
     "TRANSPOSE",
 )
-CLAMPING = ("RELU", "RELU6")  # what makes 0 of a negative number
+ZERO_CLAMPS = ("RELU", "RELU6")  # activations that replace negative numbers by 0
 DEVIATIONS_IN_RANGE = 6
-DEVIATIONS = {dtype: 2**dtype.bits / DEVIATIONS_IN_RANGE for dtype in CODES}
-NEVER_NEGATIVE = ("ABS", "LOGISTIC", "RELU", "RELU6", "SOFTMAX", "SQUARED_DIFFERENCE")  # operators and fused functions
+DEVIATIONS = {dtype: 2**dtype.bits / DEVIATIONS_IN_RANGE for dtype in STRUCT_CODES}
+# Operators and fused activations.
+NEVER_NEGATIVE = ("ABS", "LOGISTIC", "RELU", "RELU6", "SOFTMAX", "SQUARED_DIFFERENCE")
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The values of a tensor: the share below zero, and mean and deviation of the numbers that they stand for."""
+class Distribution:
+    """The share of a tensor's values below zero, and mean and standard deviation of their real numbers."""
 
     negative: float
     mean: float
     deviation: float
 
 
-def spread(graph: Graph, tensor: Tensor) -> Spread:
-    """The values of a tensor of the graph."""
-    own, zero = scale(tensor) or 1.0, zero_point(tensor)
-    if (contents := _dense(tensor)) and tensor.dtype in CODES:
+def value_distribution(graph: Graph, tensor: Tensor) -> Distribution:
+    """Return the distribution of the values of a tensor of the graph."""
+    step, tensor_zero_point = scale(tensor) or 1.0, zero_point(tensor)
+    if (contents := _dense_data(tensor)) and tensor.dtype in STRUCT_CODES:
         from statistics import fmean, pstdev  # imported on use: it is slow to import
 
-        values = [value - zero for (value,) in iter_unpack(f"<{CODES[tensor.dtype]}", contents)]
+        values = [value - tensor_zero_point for (value,) in iter_unpack(f"<{STRUCT_CODES[tensor.dtype]}", contents)]
         negative = sum(value < 0 for value in values) / len(values)
-        return Spread(negative, own * fmean(values), own * pstdev(values))
-    deviation = own * 2**tensor.dtype.bits / DEVIATIONS_IN_RANGE
-    # The zero point does not tell of every type.
-    if zero == LOWEST.get(tensor.dtype) or _is_made_by(graph, tensor, NEVER_NEGATIVE):
-        return Spread(0.0, deviation * sqrt(2 / pi), deviation * sqrt(1 - 2 / pi))
-    return Spread(0.5, 0.0, deviation)
+        return Distribution(negative, step * fmean(values), step * pstdev(values))
+    deviation = step * 2**tensor.dtype.bits / DEVIATIONS_IN_RANGE
+    # Not for every type does the zero point show that there are no negative values.
+    if tensor_zero_point == MIN_VALUES.get(tensor.dtype) or _is_produced_by(graph, tensor, NEVER_NEGATIVE):
+        return Distribution(0.0, deviation * sqrt(2 / pi), deviation * sqrt(1 - 2 / pi))
+    return Distribution(0.5, 0.0, deviation)
 
 
-def _dense(tensor: Tensor) -> bytes | None:
-    """A constant's elements; None for a sparse one, of which the file has but some."""
+def _dense_data(tensor: Tensor) -> bytes | None:
+    """Return a constant's elements; None if it is sparse, since the file then contains only some of them."""
     return tensor.data if tensor.data and len(tensor.data) == tensor.size_bytes else None
 
 
-def _is_made_by(graph: Graph, tensor: Tensor, functions: tuple[str, ...]) -> bool:
-    """Whether the operator that makes it is one of these, or ends with one of these; what only moves values aside."""
+def _is_produced_by(graph: Graph, tensor: Tensor, functions: tuple[str, ...]) -> bool:
+    """Return whether one of these operators or fused activations produces the tensor.
+
+    Operators that only move values are skipped.
+    """
     for _ in graph.operators:
-        maker = next((operator for operator in graph.operators if tensor.index in operator.outputs), None)
-        if maker is None:
+        producer = next((operator for operator in graph.operators if tensor.index in operator.outputs), None)
+        if producer is None:
             break
-        if maker.code not in MOVING or not maker.inputs or maker.inputs[0] < 0:
-            fields = dict(maker.options.fields) if maker.options else {}
-            return maker.code in functions or fields.get("fused_activation_function") in functions
-        tensor = graph.tensors[maker.inputs[0]]
+        if producer.code not in MOVEMENT_OPERATORS or not producer.inputs or producer.inputs[0] < 0:
+            fields = dict(producer.options.fields) if producer.options else {}
+            return producer.code in functions or fields.get("fused_activation_function") in functions
+        tensor = graph.tensors[producer.inputs[0]]
     return False
 
 
-def zeros(graph: Graph, tensor: Tensor) -> float:
-    """The share of float numbers that are 0: half of them behind a RELU. Software multiplies by 0 in fewer steps."""
+def zero_share(graph: Graph, tensor: Tensor) -> float:
+    """Return the share of float values that are 0, by which software multiplies in fewer steps.
+
+    After a RELU, half of the values are assumed to be 0.
+    """
     if tensor.dtype != DType.FLOAT32:
         return 0.0
-    if contents := _dense(tensor):
-        numbers = [number for (number,) in iter_unpack("<f", contents)]
-        return numbers.count(0.0) / len(numbers)
-    return 0.5 if _is_made_by(graph, tensor, CLAMPING) else 0.0
+    if contents := _dense_data(tensor):
+        values = [value for (value,) in iter_unpack("<f", contents)]
+        return values.count(0.0) / len(values)
+    return 0.5 if _is_produced_by(graph, tensor, ZERO_CLAMPS) else 0.0
 
 
 def _normal(mean: float, deviation: float) -> NormalDist:
@@ -413,53 +434,56 @@ def _normal(mean: float, deviation: float) -> NormalDist:
     return NormalDist(mean, deviation)
 
 
-def negative_sum(first: Spread, second: Spread) -> float:
-    """The expected share of sums below zero."""
+def negative_sum_share(first: Distribution, second: Distribution) -> float:
+    """Return the expected share of sums below zero."""
     if not first.negative and not second.negative:
         return 0.0
     mean, deviation = first.mean + second.mean, sqrt(first.deviation**2 + second.deviation**2)
     return _normal(mean, deviation).cdf(0) if deviation else float(mean < 0)
 
 
-def opposite(values: Spread) -> Spread:
-    """The same with the other sign."""
-    return Spread(1 - values.negative, -values.mean, values.deviation)
+def negated(values: Distribution) -> Distribution:
+    """Return the distribution of the negated values."""
+    return Distribution(1 - values.negative, -values.mean, values.deviation)
 
 
-def negatives(call: Call, position: int = 0) -> int:
-    """How many values of an input are expected below zero."""
+def negative_count(call: Call, position: int = 0) -> int:
+    """Return how many values of an input are expected to be below zero."""
     tensor = call.required_input(position)
-    return round(tensor.element_count * spread(call.graph, tensor).negative)
+    return round(tensor.element_count * value_distribution(call.graph, tensor).negative)
 
 
-def within(radius: float, deviation: float = DEVIATIONS[DType.INT8]) -> float:
-    """The expected share of values closer to zero than a radius, in steps of quantization as the deviation is."""
+def share_within(radius: float, deviation: float = DEVIATIONS[DType.INT8]) -> float:
+    """Return the expected share of values closer to zero than a radius.
+
+    Radius and deviation are in quantization steps.
+    """
     return 2 * _normal(0, deviation).cdf(radius) - 1
 
 
-def near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DType.INT8]) -> float:
-    """How many of so many values are expected at most `radius` steps below their largest, itself among them.
+def count_near_largest(count: int, radius: int, deviation: float = DEVIATIONS[DType.INT8]) -> float:
+    """Return how many of `count` values are expected to be at most `radius` steps below the largest, which is included.
 
-    The largest is taken where it is expected (Blom's approximation).
+    The largest value is assumed to be at its expectation (Blom's approximation).
     """
     if count < 1:
         return 0.0
     values = _normal(0, deviation)
     largest = values.inv_cdf((count - 0.375) / (count + 0.25))
     below = values.cdf(largest)
-    # The share first: it is at most 1, so that rounding cannot make it more than all of them.
+    # Compute the share first: it is at most 1, so that rounding cannot make it more than all of them.
     return 1 + (count - 1) * (1 - values.cdf(largest - radius - 0.5) / below)
 
 
-def products(call: Call, count: int, position: int = 0) -> Loops:
-    """Multiplications with an input, those with 0 apart."""
-    empty = round(count * zeros(call.graph, call.required_input(position)))
-    return {"product": count - empty, "product of 0": empty}
+def product_loops(call: Call, count: int, position: int = 0) -> Loops:
+    """Return the multiplications with an input, those with 0 separately."""
+    zero_products = round(count * zero_share(call.graph, call.required_input(position)))
+    return {"product": count - zero_products, "product of 0": zero_products}
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of an image, in elements; `pad` lies in front of the first one."""
+    """One axis of an image, in elements; `pad` is the padding before the first one."""
 
     size: int
     kernel: int
@@ -470,27 +494,27 @@ class Axis:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Where the windows start; below 0 in the padding, and all alike when the file has no stride."""
+        """Where the windows start: negative in the padding, and all equal if the file has no stride."""
         return tuple(at * self.stride - self.pad for at in range(self.outputs))
 
     @property
     def taps(self) -> int:
-        """The elements of all windows."""
+        """The number of elements of all windows."""
         return self.outputs * self.kernel
 
     @property
     def inside(self) -> int:
-        """The elements of all windows that lie inside the image."""
+        """The number of elements of all windows that are inside the image."""
         return sum(map(self._inside, self.starts))
 
     @property
     def reached(self) -> int:
-        """The windows of which any element lies inside the image: all, but for some dilated ones."""
+        """The number of windows with any element inside the image: all windows, except for some dilated ones."""
         return sum(self._inside(start) > 0 for start in self.starts)
 
     @property
     def before(self) -> int:
-        """The elements of all windows in front of the image; those neither there nor inside lie behind it."""
+        """The number of elements of all windows that are before the image; the rest is inside or after it."""
         return sum(map(self._before, self.starts))
 
     def _before(self, start: int) -> int:
@@ -500,7 +524,7 @@ class Axis:
         return self._reaching(self.size - start) - self._before(start)
 
     def _reaching(self, distance: int) -> int:
-        """The elements of a window less than a distance from its first."""
+        """Return the number of elements of a window that are closer than `distance` to its first one."""
         if distance <= 0:
             return 0
         return min(self.kernel, -(-distance // self.dilation)) if self.dilation > 0 else self.kernel
@@ -508,7 +532,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of a convolution over one image, and the channels around it."""
+    """The windows of a convolution over one image, and its numbers of channels."""
 
     batch: int
     rows: Axis
@@ -519,53 +543,60 @@ class Windows:
 
     @property
     def positions(self) -> int:
-        """The windows of one image."""
+        """The number of windows of one image."""
         return self.rows.outputs * self.columns.outputs
 
     @property
     def kernel(self) -> int:
-        """The elements of a window."""
+        """The number of elements of a window."""
         return self.rows.kernel * self.columns.kernel
 
     @property
     def taps(self) -> int:
-        """The elements of all windows of one image."""
+        """The number of elements of all windows of one image."""
         return self.rows.taps * self.columns.taps
 
     @property
     def inside(self) -> int:
-        """Those that do not lie in the padding."""
+        """The number of elements of all windows of one image that are not in the padding."""
         return self.rows.inside * self.columns.inside
 
     @property
     def padded(self) -> bool:
-        """Whether there is padding in front."""
+        """Whether there is padding before the image."""
         return self.rows.pad != 0 or self.columns.pad != 0
 
     @property
     def dilated(self) -> bool:
-        """Whether the window's elements do not lie side by side."""
+        """Whether the elements of a window are not adjacent."""
         return self.rows.dilation != 1 or self.columns.dilation != 1
 
 
-def windows(call: Call, source: Tensor, weights: Tensor, result: Tensor) -> Windows:
-    """The windows of a convolution from `source` to `result`. Raises KernelRefusal for other than images."""
+def convolution_windows(call: Call, source: Tensor, weights: Tensor, result: Tensor) -> Windows:
+    """Return the windows of a convolution from `source` to `result`. Raises KernelRefusal if they are not images."""
     images = all(len(tensor.shape) == 4 for tensor in (source, weights, result))
-    demand(call, images and weights.shape[3] > 0, "requires images and filters with 4 dimensions")
+    require(call, images and weights.shape[3] > 0, "requires images and filters with 4 dimensions")
     names = (("stride_h", "dilation_h_factor"), ("stride_w", "dilation_w_factor"))
     rows, columns = (
-        axis(source.shape[i], weights.shape[i], integer(call, stride), integer(call, dilation, 1), result.shape[i])
+        window_axis(
+            source.shape[i],
+            weights.shape[i],
+            integer_option(call, stride),
+            integer_option(call, dilation, 1),
+            result.shape[i],
+        )
         for i, (stride, dilation) in enumerate(names, start=1)
     )
     return Windows(result.shape[0], rows, columns, source.shape[3], result.shape[3], weights.shape[3])
 
 
-def axis(size: int, kernel: int, stride: int, dilation: int, outputs: int) -> Axis:
-    """An axis with what padding its outputs need: less in front than behind (ComputePaddingWithOffset, padding.h).
+def window_axis(size: int, kernel: int, stride: int, dilation: int, outputs: int) -> Axis:
+    """Return an axis with the padding that its outputs need: less before than after.
 
-    An operator without options has strides of 0, with which no kernel gets far.
+    Source: ComputePaddingWithOffset (padding.h). An operator without options has strides of 0, which no kernel
+    supports; they are counted as 1.
     """
-    walk(outputs * kernel)
+    check_steps(outputs * kernel)
     stride = max(stride, 1)
     window = (kernel - 1) * dilation + 1
     pad = max((outputs - 1) * stride + window - size, 0) // 2

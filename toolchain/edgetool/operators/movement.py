@@ -1,4 +1,4 @@
-"""Operators that join, split and rearrange tensors: MACs, Prepare, loop counts and bounds.
+"""Operators that join, split and rearrange tensors: Prepare, loop counts and bounds.
 
 Sources of Prepare: concatenation.cc, split.cc, split_v.cc, transpose_common.cc, reverse.cc, space_to_depth.cc,
 depth_to_space.cc, space_to_batch_nd.cc, batch_to_space_nd.cc, resize_bilinear.cc, resize_nearest_neighbor.cc.
@@ -26,19 +26,19 @@ from edgetool.operators.call import (
     Request,
     all_of,
     constant_input,
-    demand,
-    dims_copy,
+    dimensions_copy,
     float32,
     input_rank,
     input_type,
-    integer,
+    int32_words,
+    integer_option,
     integers,
-    looks_at,
-    nothing,
-    output_alike,
+    no_requests,
     output_rank,
+    prepare_rule,
+    require,
+    same_output_type,
     scale,
-    words,
     zero_point,
 )
 from edgetool.operators.entry import entries
@@ -47,33 +47,35 @@ from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
     Loops,
-    Places,
-    copied,
-    copied_evenly,
-    dimensions,
-    filled,
-    named,
+    Offsets,
+    alignment_period,
+    check_steps,
+    combined,
+    dimension_loops,
+    memcpy_loops,
+    memset_loops,
+    prefixed,
     repeated,
-    repeating,
-    together,
-    walk,
+    strided_memcpy_loops,
 )
 
-CONCATENATION_INPUTS = 10
+MAX_CONCATENATION_INPUTS = 10
 IMAGE_RANK = 4
 
 
 def _prepare_concatenation(call: Call) -> Iterator[Request]:
-    """The first input is looked at twice."""
+    """Yield the requests of CONCATENATION, which requests the first input twice."""
     first, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
     activation = call.option("fused_activation_function", "NONE")
-    demand(call, activation == "NONE", f"does not support the fused activation {activation!r}")
+    require(call, activation == "NONE", f"does not support the fused activation {activation!r}")
     input_type(0, DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL)(call)
-    output_alike(call)
+    same_output_type(call)
     inputs = len(call.operator.inputs)
-    demand(call, inputs <= CONCATENATION_INPUTS, f"supports at most {CONCATENATION_INPUTS} inputs, not {inputs}")
+    require(
+        call, inputs <= MAX_CONCATENATION_INPUTS, f"supports at most {MAX_CONCATENATION_INPUTS} inputs, not {inputs}"
+    )
     for position in range(inputs):
         tensor = call.required_input(position)
         yield from call.temporary_inputs(position)
@@ -81,94 +83,94 @@ def _prepare_concatenation(call: Call) -> Iterator[Request]:
         input_rank(position, 0, MAX_SMALL_RANK)(call)
         if first.dtype == DType.INT8:
             same = (scale(tensor), zero_point(tensor)) == (scale(result), zero_point(result))
-            demand(call, same, "supports int8 only if all inputs are quantized like the output")
+            require(call, same, "supports int8 only if all inputs are quantized like the output")
         if first.dtype == DType.INT16:
-            demand(call, zero_point(tensor) == 0, "supports int16 only with zero points of 0")
+            require(call, zero_point(tensor) == 0, "supports int16 only with zero points of 0")
     if first.dtype == DType.INT16:
-        demand(call, zero_point(result) == 0, "supports int16 only with zero points of 0")
+        require(call, zero_point(result) == 0, "supports int16 only with zero points of 0")
 
 
-def _permutation(call: Call) -> None:
+def _check_permutation(call: Call) -> None:
     rank, permutation = len(call.required_input(0).shape), call.required_input(1)
-    demand(call, permutation.shape == (rank,), f"requires {rank} axes for {rank} dimensions, not {permutation.shape}")
-    # The type is not checked: an int64 list is read as twice as many words.
-    for axis in words(permutation)[:rank]:
-        demand(call, 0 <= axis < rank, f"supports axes from 0 to {rank - 1}, not {axis}")
+    require(call, permutation.shape == (rank,), f"requires {rank} axes for {rank} dimensions, not {permutation.shape}")
+    # The kernel does not check the type: it reads an int64 list as twice as many words.
+    for axis in int32_words(permutation)[:rank]:
+        require(call, 0 <= axis < rank, f"supports axes from 0 to {rank - 1}, not {axis}")
 
 
-def _reversed_axes(call: Call) -> None:
+def _check_reversed_axes(call: Call) -> None:
     rank, axes = len(call.required_input(0).shape), call.required_input(1).element_count
-    demand(call, axes <= rank, f"supports at most as many axes as dimensions, not {axes} axes for {rank} dimensions")
+    require(call, axes <= rank, f"supports at most as many axes as dimensions, not {axes} axes for {rank} dimensions")
 
 
-def _space_to_depth(call: Call) -> Iterator[Request]:
-    yield from _BLOCKS(call)
+def _prepare_space_to_depth(call: Call) -> Iterator[Request]:
+    yield from _BLOCK_RULE(call)
     _, height, width, _ = call.required_input(0).shape
-    block = integer(call, "block_size")
-    demand(call, block != 0, "does not support a block size of 0")
-    demand(call, height % block == width % block == 0, f"cannot divide {height} x {width} into blocks of {block}")
-    yield dims_copy(call.required_output())
+    block = integer_option(call, "block_size")
+    require(call, block != 0, "does not support a block size of 0")
+    require(call, height % block == width % block == 0, f"cannot divide {height} x {width} into blocks of {block}")
+    yield dimensions_copy(call.required_output())
 
 
-def _depth_to_space(call: Call) -> Iterator[Request]:
-    yield from _BLOCKS(call)
+def _prepare_depth_to_space(call: Call) -> Iterator[Request]:
+    yield from _BLOCK_RULE(call)
     channels = call.required_input(0).shape[3]
-    block = integer(call, "block_size")
-    demand(call, block > 0, f"does not support a block size of {block}")
-    demand(call, channels % (block * block) == 0, f"cannot divide {channels} channels into blocks of {block}")
-    yield dims_copy(call.required_output())
+    block = integer_option(call, "block_size")
+    require(call, block > 0, f"does not support a block size of {block}")
+    require(call, channels % (block * block) == 0, f"cannot divide {channels} channels into blocks of {block}")
+    yield dimensions_copy(call.required_output())
 
 
-def _pixel_centers(call: Call) -> None:
+def _check_pixel_centers(call: Call) -> None:
     if call.option("half_pixel_centers", False) and call.option("align_corners", False):
         raise KernelRefusal(f"{call.operator.label} does not support half-pixel centers together with aligned corners")
 
 
-def _two_sizes(call: Call) -> None:
+def _check_size_shape(call: Call) -> None:
     size = call.required_input(1).shape
-    demand(call, size == (2,), f"requires a height and a width, not a tensor of shape {size}")
+    require(call, size == (2,), f"requires a height and a width, not a tensor of shape {size}")
 
 
-_BLOCKS = looks_at(
-    (0,), (0,), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), output_alike
+_BLOCK_RULE = prepare_rule(
+    (0,), (0,), input_rank(0, 4), input_type(0, DType.FLOAT32, DType.INT8), same_output_type
 )  # fmt: skip
-_BATCHES = looks_at((0,), (0,), input_rank(0, 3, 4), output_rank(0, 3, 4), output_alike)
-_RESIZED = (input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
-_REVERSIBLE = (DType.INT32, DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT64, DType.BOOL)
+_BATCH_RULE = prepare_rule((0,), (0,), input_rank(0, 3, 4), output_rank(0, 3, 4), same_output_type)
+_RESIZE_CONDITIONS = (input_rank(0, 4), input_rank(1, 1), input_type(1, DType.INT32), constant_input(1, "size"))
+_REVERSIBLE_TYPES = (DType.INT32, DType.FLOAT32, DType.UINT8, DType.INT8, DType.INT16, DType.INT64, DType.BOOL)
 
 PREPARE: dict[str, PrepareRule] = {
-    "BATCH_TO_SPACE_ND": _BATCHES,
+    "BATCH_TO_SPACE_ND": _BATCH_RULE,
     "CONCATENATION": _prepare_concatenation,
-    "DEPTH_TO_SPACE": _depth_to_space,
-    "PACK": nothing,
-    "RESIZE_BILINEAR": looks_at((0, 1), (0,), *_RESIZED, _pixel_centers),
-    "RESIZE_NEAREST_NEIGHBOR": looks_at((0, 1), (0,), *_RESIZED, _two_sizes),
-    "REVERSE_V2": looks_at(
+    "DEPTH_TO_SPACE": _prepare_depth_to_space,
+    "PACK": no_requests,
+    "RESIZE_BILINEAR": prepare_rule((0, 1), (0,), *_RESIZE_CONDITIONS, _check_pixel_centers),
+    "RESIZE_NEAREST_NEIGHBOR": prepare_rule((0, 1), (0,), *_RESIZE_CONDITIONS, _check_size_shape),
+    "REVERSE_V2": prepare_rule(
         (0, 1),
         (0,),
         input_rank(1, 1),
         input_rank(0, 0, MAX_SMALL_RANK),
-        _reversed_axes,
-        input_type(0, *_REVERSIBLE),
+        _check_reversed_axes,
+        input_type(0, *_REVERSIBLE_TYPES),
         input_type(1, DType.INT32),
-        output_alike,
+        same_output_type,
     ),
-    "SPACE_TO_BATCH_ND": _BATCHES,
-    "SPACE_TO_DEPTH": _space_to_depth,
-    # The outputs and the tensor that is split are not looked at.
-    "SPLIT": looks_at((0,), (), constant_input(0, "axis")),
-    "SPLIT_V": looks_at((2,), (), constant_input(2, "axis")),
-    "TRANSPOSE": looks_at(
-        (0, 1), (0,), input_rank(0, 0, 5), output_alike, constant_input(1, "permutation"), _permutation
+    "SPACE_TO_BATCH_ND": _BATCH_RULE,
+    "SPACE_TO_DEPTH": _prepare_space_to_depth,
+    # Prepare requests neither the outputs nor the tensor that is split.
+    "SPLIT": prepare_rule((0,), (), constant_input(0, "axis")),
+    "SPLIT_V": prepare_rule((2,), (), constant_input(2, "axis")),
+    "TRANSPOSE": prepare_rule(
+        (0, 1), (0,), input_rank(0, 0, 5), same_output_type, constant_input(1, "permutation"), _check_permutation
     ),
-    "UNPACK": nothing,
+    "UNPACK": no_requests,
 }
 
 
-LANES = 8  # of the vectors in which CMSIS-NN transposes bytes
+LANES = 8  # elements per vector when CMSIS-NN transposes bytes
 
 
-def _type(tensor: Tensor) -> str:
+def _type_name(tensor: Tensor) -> str:
     return tensor.dtype.name.lower()
 
 
@@ -182,37 +184,43 @@ def _constants(call: Call, position: int) -> tuple[int, ...]:
 
 
 def _concatenation_loops(call: Call) -> LoopCounts:
-    """Along the axis, one piece of each input after the other."""
+    """Return the loops of CONCATENATION, which copies one part of each input in turn, along the axis."""
     output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
-    axis = integer(call, "axis") % len(result.shape)
+    axis = integer_option(call, "axis") % len(result.shape)
     outer = prod(result.shape[:axis])
-    whole, start = prod(result.shape[axis:]) * _element_bytes(result), 0
+    stride, start = prod(result.shape[axis:]) * _element_bytes(result), 0
     inputs, rank = len(call.operator.inputs), len(result.shape)
     parts: list[Loops] = [
-        dimensions(rank),
+        dimension_loops(rank),
         {"input": inputs, "turn": outer},
-        named("input's", repeated(inputs, dimensions(rank))),
+        prefixed("input's", repeated(inputs, dimension_loops(rank))),
     ]
     for position in range(inputs):
         size = prod(call.required_input(position).shape[axis:]) * _element_bytes(result)
-        parts.append(copied_evenly(size, outer, (start, whole), (0, size)))
+        parts.append(strided_memcpy_loops(size, outer, (start, stride), (0, size)))
         start += size
-    return LoopCounts(_type(result), together(*parts))
+    return LoopCounts(_type_name(result), combined(*parts))
 
 
-def _pieces(call: Call, axis: int, tensor: Tensor, pieces: int) -> LoopCounts:
+def _part_loops(call: Call, axis: int, tensor: Tensor, part_count: int) -> LoopCounts:
     outer = prod(tensor.shape[:axis])
-    loops = {"axis": len(tensor.shape), "outer axis": axis, "tensor": pieces, "turn": outer, "piece": outer * pieces}
-    return LoopCounts(_type(tensor), loops | {"element": tensor.element_count})
+    loops = {
+        "axis": len(tensor.shape),
+        "outer axis": axis,
+        "tensor": part_count,
+        "turn": outer,
+        "piece": outer * part_count,
+    }
+    return LoopCounts(_type_name(tensor), loops | {"element": tensor.element_count})
 
 
-def _split(axis_at: int, source_at: int) -> LoopRule:
+def _split_rule(axis_at: int, source_at: int) -> LoopRule:
     def rule(call: Call) -> LoopCounts:
         input_rank(source_at, 1, MAX_SMALL_RANK)(call)
         source = call.required_input(source_at)
         axis = (*_constants(call, axis_at), 0)[0] % len(source.shape)
-        return _pieces(call, axis, source, len(call.operator.outputs))
+        return _part_loops(call, axis, source, len(call.operator.outputs))
 
     return rule
 
@@ -220,31 +228,31 @@ def _split(axis_at: int, source_at: int) -> LoopRule:
 def _pack(call: Call) -> LoopCounts:
     output_rank(0, 1, MAX_SMALL_RANK)(call)
     result = call.required_output()
-    return _pieces(call, integer(call, "axis") % len(result.shape), result, len(call.operator.inputs))
+    return _part_loops(call, integer_option(call, "axis") % len(result.shape), result, len(call.operator.inputs))
 
 
 def _unpack(call: Call) -> LoopCounts:
     input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
-    return _pieces(call, integer(call, "axis") % len(source.shape), source, len(call.operator.outputs))
+    return _part_loops(call, integer_option(call, "axis") % len(source.shape), source, len(call.operator.outputs))
 
 
 def _transpose(call: Call) -> LoopCounts:
     source, result = call.required_input(0), call.required_output()
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
         return _cmsis_transpose(call, source)
-    # One call of a function per step of each axis but the last.
+    # The kernel calls a function for each step of every axis but the last.
     rank = len(result.shape)
-    calls = sum(prod(result.shape[:axis]) for axis in range(1, rank))
-    loops = {"step": calls, "row": prod(result.shape[:-1]), "element": result.element_count}
-    return LoopCounts(_type(source), {**dimensions(rank), **loops})
+    call_count = sum(prod(result.shape[:axis]) for axis in range(1, rank))
+    loops = {"step": call_count, "row": prod(result.shape[:-1]), "element": result.element_count}
+    return LoopCounts(_type_name(source), {**dimension_loops(rank), **loops})
 
 
 def _cmsis_transpose(call: Call, source: Tensor) -> LoopCounts:
-    """Matrices, and with vectors the two last axes, have a code of their own."""
+    """Return the loops of CMSIS-NN, which has separate code for matrices and, with MVE, for the last two axes."""
     shape, rank = source.shape, len(source.shape)
     if rank == 1:
-        return LoopCounts("int8 CMSIS-NN vector", copied_evenly(source.size_bytes, 1))
+        return LoopCounts("int8 CMSIS-NN vector", strided_memcpy_loops(source.size_bytes, 1))
     last_two = rank == 2 or (rank == 4 and call.platform.mve and _constants(call, 1)[:2] == (0, 1))
     if not last_two:
         loops = {"plane": prod(shape[:-2]), "row": prod(shape[:-1]), "element": prod(shape)}
@@ -257,53 +265,59 @@ def _cmsis_transpose(call: Call, source: Tensor) -> LoopCounts:
 
 
 def _reverse(call: Call) -> LoopCounts:
-    """Elements from behind, or where axes lie behind the reversed ones, pieces."""
+    """Return the loops of REVERSE_V2.
+
+    Elements are copied in reverse order; if axes follow the reversed ones, contiguous parts are copied instead.
+    """
     input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     rank = len(source.shape)
     axes = sorted(axis % rank for axis in _constants(call, 1)) or [0]
     inner = prod(source.shape[axes[-1] + 1 :])
     if len(axes) == rank:
-        return LoopCounts(f"{_type(source)} whole", {**dimensions(rank), "element": source.element_count})
+        return LoopCounts(f"{_type_name(source)} whole", {**dimension_loops(rank), "element": source.element_count})
     outer = prod(source.shape[: axes[0]])
-    loops = {**dimensions(rank), "reversed axis": len(axes), "row": outer}
+    loops = {**dimension_loops(rank), "reversed axis": len(axes), "row": outer}
     if inner == 1:
-        return LoopCounts(_type(source), loops | {"element": source.element_count})
-    places = []
+        return LoopCounts(_type_name(source), loops | {"element": source.element_count})
+    axis_offsets = []
     for axis in range(axes[-1] + 1):
         stride = prod(source.shape[axis + 1 :]) * _element_bytes(source)
-        found = [turn * stride for turn in range(source.shape[axis])]
-        places.append(list(zip(reversed(found) if axis in axes else found, found, strict=True)))
-    return LoopCounts("pieces", together(loops, copied(inner * _element_bytes(source), *places)))
+        offsets = [position * stride for position in range(source.shape[axis])]
+        axis_offsets.append(list(zip(reversed(offsets) if axis in axes else offsets, offsets, strict=True)))
+    return LoopCounts("pieces", combined(loops, memcpy_loops(inner * _element_bytes(source), *axis_offsets)))
 
 
-def _images(call: Call) -> None:
-    """Raises KernelRefusal for other tensors, of which the kernel would read on behind."""
+def _check_images(call: Call) -> None:
+    """Require non-empty images. Raises KernelRefusal for other tensors, beyond which the kernel would read."""
     input_rank(0, 4)(call)
     output_rank(0, 4)(call)
-    demand(call, 0 not in call.required_output().shape, "cannot produce an empty image")
+    require(call, 0 not in call.required_output().shape, "cannot produce an empty image")
 
 
-def _mode(call: Call) -> str:
-    """Which points of the pixels are laid over each other: a code of its own each."""
+def _coordinate_mode(call: Call) -> str:
+    """Return which points of input and output pixels are aligned; the kernel has separate code for each mode."""
     if call.option("align_corners"):
         return "corners"
     return "centers" if call.option("half_pixel_centers") else "edges"
 
 
 def _resize_bilinear(call: Call) -> LoopCounts:
-    _images(call)
+    _check_images(call)
     source, result = call.required_input(0), call.required_output()
     batches, height, width, channels = result.shape
     rows = batches * height
-    down, across = _between(call, source.shape[1], height), _between(call, source.shape[2], width)
+    down, across = (
+        _interpolated_points(call, source.shape[1], height),
+        _interpolated_points(call, source.shape[2], width),
+    )
     return LoopCounts(
-        f"{_type(source)} {_mode(call)}",
+        f"{_type_name(source)} {_coordinate_mode(call)}",
         {
             "row": rows,
             "pixel": rows * width,
             "element": rows * width * channels,
-            # Without a floating-point unit, products with 0 are made sooner.
+            # Without a floating-point unit, products with 0 take fewer instructions.
             "element between rows": batches * down * width * channels,
             "element between columns": rows * across * channels,
             "element between both": batches * down * across * channels,
@@ -311,177 +325,197 @@ def _resize_bilinear(call: Call) -> LoopCounts:
     )
 
 
-def _between(call: Call, size: int, made: int) -> int:
-    """Along a side, the points that lie on no row or column of the input."""
-    scale, centers = _scale(call, size, made), bool(call.option("half_pixel_centers"))
+def _interpolated_points(call: Call, size: int, output_size: int) -> int:
+    """Return how many points along a side are not on a row or column of the input."""
+    scale, centers = _scale(call, size, output_size), bool(call.option("half_pixel_centers"))
     shift = 0.5 if centers else 0.0
-    return sum(not float32(float32((at + shift) * scale) - shift).is_integer() for at in range(made))
+    return sum(not float32(float32((position + shift) * scale) - shift).is_integer() for position in range(output_size))
 
 
 def _resize_nearest(call: Call) -> LoopCounts:
-    _images(call)
+    _check_images(call)
     source, result = call.required_input(0), call.required_output()
     size = source.shape[3] * _element_bytes(source)
     rows = result.shape[0] * result.shape[1]
     loops: Loops = {
         "row": rows,
         "pixel": rows * result.shape[2],
-        # Each row and pixel divides the sides anew: without a floating-point unit, digit by digit up to the last.
-        "digit of a row": rows * _digits(_scale(call, source.shape[1], result.shape[1])),
-        "digit of a pixel": rows * result.shape[2] * _digits(_scale(call, source.shape[2], result.shape[2])),
+        # Each row and pixel divides the sides again; without an FPU, one binary digit at a time up to the last.
+        "digit of a row": rows * _significant_bits(_scale(call, source.shape[1], result.shape[1])),
+        "digit of a pixel": rows * result.shape[2] * _significant_bits(_scale(call, source.shape[2], result.shape[2])),
     }
-    return LoopCounts(f"{_type(source)} {_mode(call)}", together(loops, copied(size, *_nearest(call, size))))
-
-
-def _nearest(call: Call, size: int) -> tuple[Places, Places, Places]:
-    """The offsets of the pixels of the output, and of the nearest pixel of the input: images, rows, columns."""
-    (batches, height, width, _), (_, high, wide, _) = call.required_input(0).shape, call.required_output().shape
-    return (
-        [(at * high * wide * size, at * height * width * size) for at in range(batches)],
-        [(at * wide * size, row * width * size) for at, row in enumerate(_neighbours(call, height, high))],
-        [(at * size, column * size) for at, column in enumerate(_neighbours(call, width, wide))],
+    return LoopCounts(
+        f"{_type_name(source)} {_coordinate_mode(call)}",
+        combined(loops, memcpy_loops(size, *_nearest_offsets(call, size))),
     )
 
 
-def _scale(call: Call, size: int, made: int) -> float:
-    return float32((size - 1) / (made - 1) if call.option("align_corners") and made > 1 else size / made)
+def _nearest_offsets(call: Call, size: int) -> tuple[Offsets, Offsets, Offsets]:
+    """Return the offsets of the output's pixels and of the nearest input pixels, for images, rows and columns."""
+    (batches, height, width, _), (_, high, wide, _) = call.required_input(0).shape, call.required_output().shape
+    return (
+        [(at * high * wide * size, at * height * width * size) for at in range(batches)],
+        [(at * wide * size, row * width * size) for at, row in enumerate(_nearest_indices(call, height, high))],
+        [(at * size, column * size) for at, column in enumerate(_nearest_indices(call, width, wide))],
+    )
 
 
-def _digits(number: float) -> int:
-    """The binary digits of a number from the first that is set to the last."""
+def _scale(call: Call, size: int, output_size: int) -> float:
+    return float32(
+        (size - 1) / (output_size - 1) if call.option("align_corners") and output_size > 1 else size / output_size
+    )
+
+
+def _significant_bits(number: float) -> int:
+    """Return the number of binary digits of a number from the first to the last that is set."""
     top, _ = number.as_integer_ratio()
     return (top // (top & -top)).bit_length() if top else 0
 
 
-def _neighbours(call: Call, size: int, made: int) -> list[int]:
-    scale = _scale(call, size, made)
+def _nearest_indices(call: Call, size: int, output_size: int) -> list[int]:
+    scale = _scale(call, size, output_size)
     offset = 0.5 if call.option("half_pixel_centers") else 0.0
     rounding = 0.5 if call.option("align_corners") else 0.0
-    return [min(floor((position + offset) * scale + rounding), size - 1) for position in range(made)]
+    return [min(floor((position + offset) * scale + rounding), size - 1) for position in range(output_size)]
 
 
-def _blocks_of_depth(call: Call) -> LoopCounts:
-    """The side that has height and width is walked through: the larger one."""
-    _images(call)
+def _depth_block_loops(call: Call) -> LoopCounts:
+    """Return the loops over the larger of the two images, which is the one that the kernel iterates over."""
+    _check_images(call)
     source, result = call.required_input(0), call.required_output()
     wide = max(source.shape, result.shape, key=lambda shape: shape[1] * shape[2])
-    return LoopCounts(_type(source), {"row": prod(wide[:2]), "pixel": prod(wide[:3]), "element": prod(wide)})
+    return LoopCounts(_type_name(source), {"row": prod(wide[:2]), "pixel": prod(wide[:3]), "element": prod(wide)})
 
 
-def _image(tensor: Tensor) -> tuple[int, int, int, int]:
-    """Batches, height, width and channels; a tensor of three dimensions has no width."""
+def _image_shape(tensor: Tensor) -> tuple[int, int, int, int]:
+    """Return batches, height, width and channels; the width is 1 if the tensor has only three dimensions."""
     batches, height, *width, channels = tensor.shape
     return batches, height, width[0] if width else 1, channels
 
 
-def _block(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The block's height and width, and what lies above and left of the image."""
-    block, around = _constants(call, 1), _constants(call, 2)
-    wide = len(call.required_input(0).shape) == 4
-    known = len(block) >= 1 + wide and len(around) >= 2 + 2 * wide and 0 not in block
-    demand(call, known, "requires constant blocks and paddings")
-    demand(
+def _block_parameters(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the block's height and width, and the padding above and to the left of the image."""
+    block, paddings = _constants(call, 1), _constants(call, 2)
+    has_width = len(call.required_input(0).shape) == 4
+    usable = len(block) >= 1 + has_width and len(paddings) >= 2 + 2 * has_width and 0 not in block
+    require(call, usable, "requires constant blocks and paddings")
+    require(
         call,
         0 not in (call.required_input(0).shape[0], call.required_output().shape[0]),
         "does not support an empty batch",
     )
-    return (block[0], block[1] if wide else 1), (around[0], around[2] if wide else 0)
+    return (block[0], block[1] if has_width else 1), (paddings[0], paddings[2] if has_width else 0)
 
 
-def _inside(size: int, made: int, block: int, shift: int, before: int) -> list[tuple[int, int]]:
-    """Along one side, the places of a part of the batch that come from the image, each with its place there."""
-    places = ((at, at * block + shift - before) for at in range(made))
-    return [(at, place) for at, place in places if 0 <= place < size]
+def _inside_positions(size: int, part_size: int, block: int, shift: int, before: int) -> list[tuple[int, int]]:
+    """Return the positions of one batch part, along one side, whose values come from the image.
+
+    Each is a pair of the position in the part and the position in the image.
+    """
+    places = ((position, position * block + shift - before) for position in range(part_size))
+    return [(position, place) for position, place in places if 0 <= place < size]
 
 
 def _space_to_batch(call: Call) -> LoopCounts:
-    """Each pixel of the output is copied, or filled where it lies outside."""
+    """Return the loops of SPACE_TO_BATCH_ND: each output pixel is copied, or filled if it is outside the image."""
     source, result = call.required_input(0), call.required_output()
-    (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
-    (down, across), (above, left) = _block(call)
-    walk(made * (high + wide))
+    (batches, height, width, channels), (out_batches, out_height, out_width, _) = (
+        _image_shape(source),
+        _image_shape(result),
+    )
+    (down, across), (above, left) = _block_parameters(call)
+    check_steps(out_batches * (out_height + out_width))
     size = channels * _element_bytes(source)
-    parts: list[Loops] = [{"image": made, "row": made * high, "pixel": made * high * wide}]
-    for out in range(made):
+    parts: list[Loops] = [
+        {"image": out_batches, "row": out_batches * out_height, "pixel": out_batches * out_height * out_width}
+    ]
+    for out in range(out_batches):
         shift, batch = divmod(out, batches)
-        rows = _inside(height, high, down, shift // across, above)
-        columns = _inside(width, wide, across, shift % across, left)
+        rows = _inside_positions(height, out_height, down, shift // across, above)
+        columns = _inside_positions(width, out_width, across, shift % across, left)
         parts.append(
-            copied(
+            memcpy_loops(
                 size,
-                [(out * high * wide * size, batch * height * width * size)],
-                [(at * wide * size, row * width * size) for at, row in rows],
+                [(out * out_height * out_width * size, batch * height * width * size)],
+                [(at * out_width * size, row * width * size) for at, row in rows],
                 [(at * size, column * size) for at, column in columns],
             )
         )
-        outside = Counter(dict(repeating(high * wide)))
-        lines, places = (Counter(at * step % WORD for at, _ in side) for side, step in ((rows, wide), (columns, 1)))
-        for (line, many), (place, times) in product(lines.items(), places.items()):
-            outside[(line + place) % WORD] -= many * times
-        for pixel, times in outside.items():
-            parts.append(repeated(times, filled(size, (out * high * wide + pixel) * size)))
-    return LoopCounts("copy", together(*parts))
+        outside = Counter(dict(alignment_period(out_height * out_width)))
+        row_alignments, column_alignments = (
+            Counter(at * step % WORD for at, _ in side) for side, step in ((rows, out_width), (columns, 1))
+        )
+        for (row_alignment, row_count), (column_alignment, count) in product(
+            row_alignments.items(), column_alignments.items()
+        ):
+            outside[(row_alignment + column_alignment) % WORD] -= row_count * count
+        for pixel, count in outside.items():
+            parts.append(repeated(count, memset_loops(size, (out * out_height * out_width + pixel) * size)))
+    return LoopCounts("copy", combined(*parts))
 
 
 def _batch_to_space(call: Call) -> LoopCounts:
-    """Each pixel of the input is copied, unless it is cropped away."""
+    """Return the loops of BATCH_TO_SPACE_ND: each input pixel is copied unless it is cropped."""
     source, result = call.required_input(0), call.required_output()
-    (batches, height, width, channels), (made, high, wide, _) = _image(source), _image(result)
-    (down, across), (above, left) = _block(call)
-    walk(batches * (height + width))
+    (batches, height, width, channels), (out_batches, out_height, out_width, _) = (
+        _image_shape(source),
+        _image_shape(result),
+    )
+    (down, across), (above, left) = _block_parameters(call)
+    check_steps(batches * (height + width))
     size = channels * _element_bytes(source)
     parts: list[Loops] = [{"image": batches, "row": batches * height}]
     for batch in range(batches):
-        shift, out = divmod(batch, made)
-        rows = _inside(high, height, down, shift // across, above)
-        columns = _inside(wide, width, across, shift % across, left)
+        shift, out = divmod(batch, out_batches)
+        rows = _inside_positions(out_height, height, down, shift // across, above)
+        columns = _inside_positions(out_width, width, across, shift % across, left)
         parts.append({"pixel": len(rows) * width})
         parts.append(
-            copied(
+            memcpy_loops(
                 size,
-                [(out * high * wide * size, batch * height * width * size)],
-                [(row * wide * size, at * width * size) for at, row in rows],
+                [(out * out_height * out_width * size, batch * height * width * size)],
+                [(row * out_width * size, at * width * size) for at, row in rows],
                 [(column * size, at * size) for at, column in columns],
             )
         )
-    return LoopCounts("copy", together(*parts))
+    return LoopCounts("copy", combined(*parts))
 
 
 LOOPS: dict[str, LoopRule] = {
     "BATCH_TO_SPACE_ND": _batch_to_space,
     "CONCATENATION": _concatenation_loops,
-    "DEPTH_TO_SPACE": _blocks_of_depth,
+    "DEPTH_TO_SPACE": _depth_block_loops,
     "PACK": _pack,
     "RESIZE_BILINEAR": _resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": _resize_nearest,
     "REVERSE_V2": _reverse,
     "SPACE_TO_BATCH_ND": _space_to_batch,
-    "SPACE_TO_DEPTH": _blocks_of_depth,
-    "SPLIT": _split(0, 1),
-    "SPLIT_V": _split(2, 0),
+    "SPACE_TO_DEPTH": _depth_block_loops,
+    "SPLIT": _split_rule(0, 1),
+    "SPLIT_V": _split_rule(2, 0),
     "TRANSPOSE": _transpose,
     "UNPACK": _unpack,
 }
 
 
 def _image_bounds(call: Call) -> None:
-    """SPACE_TO_DEPTH and DEPTH_TO_SPACE write 4 sizes over the output's own."""
+    """Require 4 dimensions of the output, because SPACE_TO_DEPTH and DEPTH_TO_SPACE overwrite 4 of its sizes."""
     rank = len(call.required_output().shape)
-    demand(call, rank == IMAGE_RANK, f"writes 4 dimensions to an output with {rank}")
+    require(call, rank == IMAGE_RANK, f"writes 4 dimensions to an output with {rank}")
 
 
 def _reverse_bounds(call: Call) -> None:
-    demand(call, call.required_input(1).element_count > 0, "does not support an empty list of axes")
+    require(call, call.required_input(1).element_count > 0, "does not support an empty list of axes")
 
 
-_BLOCKS_BOUNDS = all_of(constant_input(1, "blocks"), constant_input(2, "border"))
+_BLOCK_BOUNDS = all_of(constant_input(1, "blocks"), constant_input(2, "border"))
 
 
 BOUNDS: dict[str, Condition] = {
-    "BATCH_TO_SPACE_ND": _BLOCKS_BOUNDS,
+    "BATCH_TO_SPACE_ND": _BLOCK_BOUNDS,
     "DEPTH_TO_SPACE": _image_bounds,
     "REVERSE_V2": _reverse_bounds,
-    "SPACE_TO_BATCH_ND": _BLOCKS_BOUNDS,
+    "SPACE_TO_BATCH_ND": _BLOCK_BOUNDS,
     "SPACE_TO_DEPTH": _image_bounds,
 }
 

@@ -1,11 +1,11 @@
-"""Pooling: MACs, Prepare, loop counts and bounds.
+"""Pooling: Prepare and loop counts.
 
-Sources of Prepare: pooling_common.cc, l2_pool_2d.cc and cmsis_nn/pooling.cc. A range that the fused activation cannot
-have is not noticed here.
+Sources of Prepare: pooling_common.cc, l2_pool_2d.cc and cmsis_nn/pooling.cc. Prepare does not detect a fused activation
+whose range cannot be represented.
 
 Sources of the loop counts: reference/pooling.h, reference/integer_ops/pooling.h, arm_avgpool_s8.c, arm_avgpool_s16.c,
 arm_max_pool_s8.c, arm_max_pool_s16.c. Floats and L2_POOL_2D have no kernel in CMSIS-NN. Which of two values is larger,
-and the sign of a sum, cost an instruction more or less: the mean is counted.
+and the sign of a sum, change the count by an instruction: the mean is counted.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    demand,
-    dims_copy,
+    dimensions_copy,
     float32,
     input_rank,
     input_type,
-    integer,
-    output_alike,
+    integer_option,
     output_rank,
+    require,
+    same_output_type,
     scale,
     scratch,
     zero_point,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Places, axis, copied, together
+from edgetool.operators.loops import Axis, LoopCounts, LoopRule, Loops, Offsets, combined, memcpy_loops, window_axis
 
 SCALE_TOLERANCE = 1e-6
 
@@ -45,13 +45,13 @@ def _prepare_pool(call: Call) -> Iterator[Request]:
     yield from call.temporary_outputs(0)
     input_type(0, DType.FLOAT32, *QUANTIZED_TYPES)(call)
     if source.dtype in QUANTIZED_TYPES:
-        near = abs(float32(scale(source) - scale(result))) <= SCALE_TOLERANCE
-        alike = near and zero_point(source) == zero_point(result)
-        demand(call, alike, "requires an output quantized like the input")
+        same_scale = abs(float32(scale(source) - scale(result))) <= SCALE_TOLERANCE
+        same_quantization = same_scale and zero_point(source) == zero_point(result)
+        require(call, same_quantization, "requires an output quantized like the input")
 
 
-def _average_pool(call: Call) -> Iterator[Request]:
-    """CMSIS-NN's looks at both tensors once more."""
+def _prepare_average_pool(call: Call) -> Iterator[Request]:
+    """Yield the requests of AVERAGE_POOL_2D; CMSIS-NN's kernel requests both tensors once more."""
     yield from _prepare_pool(call)
     if not call.platform.cmsis_nn:
         return
@@ -65,24 +65,24 @@ def _average_pool(call: Call) -> Iterator[Request]:
             yield scratch("accumulators", size)
 
 
-def _l2_pool(call: Call) -> Iterator[Request]:
-    """The output's size is calculated; one of 0 is taken for a dynamic tensor."""
+def _prepare_l2_pool(call: Call) -> Iterator[Request]:
+    """Yield the requests of L2_POOL_2D, which computes the output's size; TFLM treats one of 0 as a dynamic tensor."""
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(0)
-    for condition in (input_rank(0, 4), output_rank(0, 4), output_alike, input_type(0, DType.FLOAT32)):
+    for condition in (input_rank(0, 4), output_rank(0, 4), same_output_type, input_type(0, DType.FLOAT32)):
         condition(call)
-    yield dims_copy(call.required_output())
+    yield dimensions_copy(call.required_output())
     for dimension, side in ((1, "h"), (2, "w")):
         size = call.required_input(0).shape[dimension]
-        window = integer(call, "filter_height" if side == "h" else "filter_width")
-        stride = integer(call, f"stride_{side}")
-        made = windows(call.option("padding"), size, window, stride) if min(window, stride) > 0 else 0
-        demand(call, made > 0, f"cannot produce an output from {size} elements with a window of {window}")
+        window = integer_option(call, "filter_height" if side == "h" else "filter_width")
+        stride = integer_option(call, f"stride_{side}")
+        output_size = windows(call.option("padding"), size, window, stride) if min(window, stride) > 0 else 0
+        require(call, output_size > 0, f"cannot produce an output from {size} elements with a window of {window}")
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "AVERAGE_POOL_2D": _average_pool,
-    "L2_POOL_2D": _l2_pool,
+    "AVERAGE_POOL_2D": _prepare_average_pool,
+    "L2_POOL_2D": _prepare_l2_pool,
     "MAX_POOL_2D": _prepare_pool,
 }
 
@@ -93,7 +93,7 @@ WORD_BYTES = FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pooling: its images, the windows down and across, and the elements of a pixel."""
+    """A pooling operator: its batches, the windows along both sides, its channels and the bytes of an element."""
 
     batches: int
     down: Axis
@@ -103,22 +103,22 @@ class Pool:
 
     @property
     def lines(self) -> int:
-        """The rows of the output."""
+        """The number of rows of the output."""
         return self.batches * self.down.outputs
 
     @property
     def pixels(self) -> int:
-        """The pixels of the output, and so the windows."""
+        """The number of pixels of the output, which is also that of the windows."""
         return self.batches * self.down.outputs * self.across.outputs
 
     @property
     def rows(self) -> int:
-        """The rows of all windows that lie inside the image."""
+        """The number of rows of all windows that are inside the image."""
         return self.batches * self.down.inside * self.across.outputs
 
     @property
     def places(self) -> int:
-        """The pixels of all windows that lie inside the image."""
+        """The number of pixels of all windows that are inside the image."""
         return self.batches * self.down.inside * self.across.inside
 
     @property
@@ -128,49 +128,58 @@ class Pool:
 
     @property
     def vectors(self) -> int:
-        """The vectors of a pixel."""
+        """The number of vectors of a pixel."""
         return -(-self.pixel_bytes // VECTOR_BYTES)
 
     @property
     def batch_bytes(self) -> int:
-        """The bytes that one image becomes."""
+        """The bytes of the output of one image."""
         return self.down.outputs * self.across.outputs * self.pixel_bytes
 
 
-def _pool_loops(call: Call) -> Pool:
-    """Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
-    for fits in (input_rank(0, 4), output_rank(0, 4)):
-        fits(call)
+def _pool_of(call: Call) -> Pool:
+    """Return the pooling of the call.
+
+    Raises KernelRefusal if the tensors are not images: the kernel does not check it, and would run out of bounds.
+    """
+    for check in (input_rank(0, 4), output_rank(0, 4)):
+        check(call)
     source, result = call.required_input(0), call.required_output()
     down, across = (
-        axis(source.shape[at], integer(call, window), integer(call, stride), 1, result.shape[at])
-        for at, window, stride in ((1, "filter_height", "stride_h"), (2, "filter_width", "stride_w"))
+        window_axis(
+            source.shape[dimension],
+            integer_option(call, window),
+            integer_option(call, stride),
+            1,
+            result.shape[dimension],
+        )
+        for dimension, window, stride in ((1, "filter_height", "stride_h"), (2, "filter_width", "stride_w"))
     )
     return Pool(result.shape[0], down, across, result.shape[3], source.dtype.bits // 8)
 
 
 def _each_output(pool: Pool) -> Loops:
-    """Every element of the output walks through its own window."""
-    whole = _powers_of_two(pool.down) * _powers_of_two(pool.across) * pool.batches
+    """Return the loops of a kernel that iterates over the window of each element of the output."""
+    exact = _powers_of_two(pool.down) * _powers_of_two(pool.across) * pool.batches
     return {
         "line": pool.lines,
         "pixel": pool.pixels,
         "output": pool.pixels * pool.channels,
-        # Without a floating-point unit, it takes longer to divide by other numbers than powers of two.
-        "long division": (pool.pixels - whole) * pool.channels * (pool.element_bytes == FLOAT_BYTES),
+        # Without a floating-point unit, division by a power of two takes fewer instructions.
+        "long division": (pool.pixels - exact) * pool.channels * (pool.element_bytes == FLOAT_BYTES),
         "window row": pool.rows * pool.channels,
         "window element": pool.places * pool.channels,
     }
 
 
 def _powers_of_two(side: Axis) -> int:
-    """The windows along a side that are so long inside the image."""
+    """Return how many windows along a side have a power of two of elements inside the image."""
     sizes = (min(start + side.kernel, side.size) - max(start, 0) for start in side.starts)
     return sum(size.bit_count() == 1 for size in sizes)
 
 
 def _each_output_unclipped(pool: Pool) -> Loops:
-    """The same, but through the whole window, whose every place is checked."""
+    """Return the loops of a kernel that iterates over the whole window of each element, and checks every position."""
     outputs = pool.pixels * pool.channels
     return {
         "line": pool.lines,
@@ -183,7 +192,7 @@ def _each_output_unclipped(pool: Pool) -> Loops:
 
 
 def _each_pixel(pool: Pool) -> Loops:
-    """All channels of a pixel are summed together; the first pixel under the window is copied."""
+    """Return the loops of a kernel that copies the first pixel of a window, and sums all channels together."""
     return {
         "line": pool.lines,
         "pixel": pool.pixels,
@@ -195,7 +204,7 @@ def _each_pixel(pool: Pool) -> Loops:
 
 
 def _each_vector(pool: Pool) -> Loops:
-    """Every vector of channels walks through the window."""
+    """Return the loops of a kernel that iterates over the window of each vector of channels."""
     return {
         "line": pool.lines,
         "pixel": pool.pixels,
@@ -206,10 +215,13 @@ def _each_vector(pool: Pool) -> Loops:
 
 
 def _vector_maximum(pool: Pool) -> Loops:
-    """The first pixel under a window is copied, int16 by the C library; the others are compared with it."""
+    """Return the loops of a kernel that copies the first pixel of a window, and compares the others with it.
+
+    int16 is copied by the C library.
+    """
     others = pool.places - pool.pixels
     by_vector = {"copied vector": pool.pixels * pool.vectors}
-    return together(
+    return combined(
         {
             "line": pool.lines,
             "pixel": pool.pixels,
@@ -218,16 +230,16 @@ def _vector_maximum(pool: Pool) -> Loops:
             "compared vector": others * pool.vectors,
             "clamped vector": pool.batches * -(-pool.batch_bytes // VECTOR_BYTES),
         },
-        by_vector if pool.element_bytes == 1 else copied(pool.pixel_bytes, *_first_places(pool)),
+        by_vector if pool.element_bytes == 1 else memcpy_loops(pool.pixel_bytes, *_first_offsets(pool)),
     )
 
 
 def _scalar_maximum(pool: Pool) -> Loops:
-    """The first pixel under a window is copied, the others are compared with it word by word."""
+    """Return the loops of a kernel that copies the first pixel of a window, and compares the others word by word."""
     others = pool.places - pool.pixels
     words, rest = divmod(pool.pixel_bytes, WORD_BYTES)
     clamped, single = divmod(pool.batch_bytes, WORD_BYTES)
-    return together(
+    return combined(
         {
             "line": pool.lines,
             "pixel": pool.pixels,
@@ -240,28 +252,34 @@ def _scalar_maximum(pool: Pool) -> Loops:
             "clamped word": pool.batches * clamped,
             "clamped element": pool.batches * (single // pool.element_bytes),
         },
-        copied(pool.pixel_bytes, *_first_places(pool)),
+        memcpy_loops(pool.pixel_bytes, *_first_offsets(pool)),
     )
 
 
-def _first_places(pool: Pool) -> tuple[Places, Places, Places]:
-    """The offsets of the pixels of the output and of the first pixel of the window of each: images, rows, columns."""
-    size, made, width = pool.pixel_bytes, pool.across.outputs, pool.across.size
+def _first_offsets(pool: Pool) -> tuple[Offsets, Offsets, Offsets]:
+    """Return the offsets of output pixels and of their windows' first pixels, for images, rows and columns."""
+    size, output_width, width = pool.pixel_bytes, pool.across.outputs, pool.across.size
     return (
-        [(at * pool.batch_bytes, at * pool.down.size * width * size) for at in range(pool.batches)],
-        [(at * made * size, max(top, 0) * width * size) for at, top in enumerate(pool.down.starts)],
-        [(at * size, max(left, 0) * size) for at, left in enumerate(pool.across.starts)],
+        [(position * pool.batch_bytes, position * pool.down.size * width * size) for position in range(pool.batches)],
+        [(position * output_width * size, max(top, 0) * width * size) for position, top in enumerate(pool.down.starts)],
+        [(position * size, max(left, 0) * size) for position, left in enumerate(pool.across.starts)],
     )
 
 
-LoopsOf = Callable[[Pool], Loops]
+PoolLoops = Callable[[Pool], Loops]
 
 
-def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> LoopRule:
-    """The rule of an operator for which CMSIS-NN has code for vectors, the DSP extension, and neither, by type."""
+def _loop_rule(vector: PoolLoops, dsp: PoolLoops, plain: dict[DType, PoolLoops]) -> LoopRule:
+    """Return the loop rule of an operator, given CMSIS-NN's loops.
+
+    Args:
+        vector: the loops with MVE.
+        dsp: the loops with the DSP extension.
+        plain: the loops with neither, by type; other types run the reference kernel.
+    """
 
     def rule(call: Call) -> LoopCounts:
-        dtype, pool, build = call.required_input(0).dtype, _pool_loops(call), call.platform
+        dtype, pool, build = call.required_input(0).dtype, _pool_of(call), call.platform
         if not build.cmsis_nn or dtype not in plain:
             return LoopCounts(dtype.name.lower(), _each_output(pool))
         loops = vector if build.mve else dsp if build.dsp else plain[dtype]
@@ -271,11 +289,13 @@ def _rule(vector: LoopsOf, dsp: LoopsOf, plain: dict[DType, LoopsOf]) -> LoopRul
 
 
 LOOPS: dict[str, LoopRule] = {
-    "AVERAGE_POOL_2D": _rule(
+    "AVERAGE_POOL_2D": _loop_rule(
         _each_vector, _each_pixel, {DType.INT8: _each_output_unclipped, DType.INT16: _each_output}
     ),
-    "L2_POOL_2D": _rule(_each_output, _each_output, {}),
-    "MAX_POOL_2D": _rule(_vector_maximum, _scalar_maximum, {DType.INT8: _scalar_maximum, DType.INT16: _scalar_maximum}),
+    "L2_POOL_2D": _loop_rule(_each_output, _each_output, {}),
+    "MAX_POOL_2D": _loop_rule(
+        _vector_maximum, _scalar_maximum, {DType.INT8: _scalar_maximum, DType.INT16: _scalar_maximum}
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Operators that keep a state between runs: MACs, Prepare, loop counts and bounds.
+"""Operators that keep a state between runs: MACs, Prepare, loop counts and constant passes.
 
 Sources of Prepare: svdf_common.cc, unidirectional_sequence_lstm.cc, lstm_eval.cc, lstm_eval_common.cc, lstm_shared.h
 and their counterparts in cmsis_nn/.
@@ -19,28 +19,28 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    demand,
     float32,
     input_rank,
     input_shapes,
     input_type,
-    integer,
+    integer_option,
     output_rank,
     output_type,
     persistent,
+    require,
     scale,
     scratch,
     tensor_at,
     weight_multipliers,
 )
 from edgetool.operators.cmsis_nn import (
-    fills,
+    cmsis_fill_loops,
     vector_product_s8,
     vector_product_s16,
     vector_product_svdf,
 )
 from edgetool.operators.entry import MacRule, PassesRule, entries
-from edgetool.operators.loops import LoopCounts, LoopRule, Loops, named, repeated, together
+from edgetool.operators.loops import LoopCounts, LoopRule, Loops, combined, prefixed, repeated
 from edgetool.target.platform import Platform
 
 FLOAT_BYTES = 4
@@ -51,11 +51,11 @@ BIAS_TOLERANCE = 1e-5
 LSTM_INPUTS = 24
 HIDDEN, CELL = 18, 19
 WEIGHTS, BIASES = range(1, 9), range(12, 16)
-ABSENT = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, layer norms
-GATES = (2, 1, 3, 4)  # forget, input, cell, output: weights of the input; those of the state come 4 later
+UNSUPPORTED_INPUTS = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, layer norms
+GATES = (2, 1, 3, 4)  # forget, input, cell, output: the input's weights; the state's weights are 4 positions later
 GATE_INPUT_SCALE = 2.0**-12
-BUFFERS, CMSIS_BUFFERS = 4, 3
-KERNEL_SUMS = 8
+GATE_BUFFERS, CMSIS_GATE_BUFFERS = 4, 3
+WEIGHT_SUMS = 8
 
 
 def _prepare_svdf(call: Call) -> Iterator[Request]:
@@ -65,15 +65,15 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     for position in (0, 1, 2, 4):
         input_rank(position, 2)(call)
     filters, memory = features.shape[0], times.shape[1]
-    rank = integer(call, "rank")
-    demand(call, rank != 0 and filters % rank == 0, f"does not support {filters} filters with a rank of {rank}")
+    rank = integer_option(call, "rank")
+    require(call, rank != 0 and filters % rank == 0, f"does not support {filters} filters with a rank of {rank}")
     input_type(0, DType.FLOAT32, DType.INT8)(call)
     yield from call.temporary_outputs(0)
     output_rank(0, 2)(call)
     batch, units = source.shape[0], filters // rank
     bias = call.input(3)
-    # The kernel gives the bias back in any case, as a null pointer.
-    demand(call, bias is not None, "crashes if the bias is omitted")
+    # The kernel releases the bias even if it is omitted, and so passes a null pointer.
+    require(call, bias is not None, "crashes if the bias is omitted")
     shapes = (
         result.shape == (batch, units)
         and features.shape[1] == source.shape[1]
@@ -81,8 +81,8 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
         and state.shape == (batch, memory * filters)
         and (bias is None or bias.shape[:1] == (units,))
     )
-    demand(call, shapes, "has tensors with incompatible shapes")
-    demand(call, state.is_variable, "requires a variable tensor as its state")
+    require(call, shapes, "has tensors with incompatible shapes")
+    require(call, state.is_variable, "requires a variable tensor as its state")
     if source.dtype == DType.FLOAT32:
         for position in (1, 2, 3, 4):
             input_type(position, DType.FLOAT32)(call)
@@ -94,42 +94,45 @@ def _prepare_svdf(call: Call) -> Iterator[Request]:
     yield scratch("results of the units", INT32_BYTES * batch * units)
     size = cmsis_nn.svdf_s8(filters, mve=call.platform.mve) if call.platform.cmsis_nn else 0
     if size > 0:
-        demand(call, features.is_constant, "with CMSIS-NN kernels requires constant feature weights")
+        require(call, features.is_constant, "with CMSIS-NN kernels requires constant feature weights")
         yield persistent("sums of weights", size)
 
 
 def _check_quantized_svdf(call: Call) -> None:
     types = {1: (DType.INT8,), 2: (DType.INT16, DType.INT8), 3: (DType.INT32,), 4: (DType.INT16, DType.INT8)}
-    for position, taken in types.items():
-        input_type(position, *taken)(call)
+    for position, supported in types.items():
+        input_type(position, *supported)(call)
     output_type(0, DType.INT8)(call)
     times, bias, state = (scale(call.required_input(position)) for position in (2, 3, 4))
     product = float32(state * times)
-    near = abs(bias - product) < BIAS_TOLERANCE
-    demand(call, near, "requires the bias scale to be the product of the state scale and the time weight scale")
+    is_close = abs(bias - product) < BIAS_TOLERANCE
+    require(call, is_close, "requires the bias scale to be the product of the state scale and the time weight scale")
 
 
 def _prepare_lstm(call: Call) -> Iterator[Request]:
-    """Only Keras' LSTM: no peepholes, projection or layer norms. Its intermediates are not looked at."""
+    """Yield the requests of UNIDIRECTIONAL_SEQUENCE_LSTM.
+
+    Only Keras' LSTM is supported: no peepholes, projection or layer norms. Its intermediates are not requested.
+    """
     inputs = len(call.operator.inputs)
-    demand(call, inputs == LSTM_INPUTS, f"requires exactly {LSTM_INPUTS} inputs and one output")
+    require(call, inputs == LSTM_INPUTS, f"requires exactly {LSTM_INPUTS} inputs and one output")
     yield from call.temporary_inputs(*range(LSTM_INPUTS))
     yield from call.temporary_outputs(0)
     _check_lstm_tensors(call)
     source, hidden, cell = (call.required_input(position) for position in (0, HIDDEN, CELL))
-    demand(call, len(source.shape) >= 3, f"does not support an input with {len(source.shape)} dimensions")
-    demand(call, len(hidden.shape) >= 2, f"does not support a hidden state with {len(hidden.shape)} dimensions")
+    require(call, len(source.shape) >= 3, f"does not support an input with {len(source.shape)} dimensions")
+    require(call, len(hidden.shape) >= 2, f"does not support a hidden state with {len(hidden.shape)} dimensions")
     batch = source.shape[1 if call.option("time_major", False) else 0]
     units = hidden.shape[1]
     _check_lstm_shapes(call, batch, units)
     input_type(CELL, DType.FLOAT32, DType.INT16)(call)
     if cell.dtype == DType.INT16:
-        yield from _gates(call)
-    buffers = BUFFERS
+        yield from _gate_requests(call)
+    buffers = GATE_BUFFERS
     if call.platform.cmsis_nn and cell.dtype == DType.INT16 and source.dtype in (DType.INT8, DType.INT16):
-        buffers = CMSIS_BUFFERS
+        buffers = CMSIS_GATE_BUFFERS
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
-        for _ in range(KERNEL_SUMS):
+        for _ in range(WEIGHT_SUMS):
             yield persistent("sums of weights", width * units)
     for _ in range(buffers):
         yield scratch("gate", batch * units * cell.dtype.bits // 8)
@@ -137,17 +140,17 @@ def _prepare_lstm(call: Call) -> Iterator[Request]:
 
 def _check_lstm_tensors(call: Call) -> None:
     source, hidden, cell, result = (*(call.required_input(i) for i in (0, HIDDEN, CELL)), call.required_output())
-    demand(call, hidden.is_variable and cell.is_variable, "requires variable tensors as its states")
-    demand(
+    require(call, hidden.is_variable and cell.is_variable, "requires variable tensors as its states")
+    require(
         call, hidden.dtype == source.dtype == result.dtype, "requires the same type for input, hidden state and output"
     )
     for what, positions in (("weights", WEIGHTS), ("biases", BIASES)):
         tensors = [call.required_input(position) for position in positions]
-        demand(call, len({tensor.dtype for tensor in tensors}) == 1, f"requires the same type for all {what}")
+        require(call, len({tensor.dtype for tensor in tensors}) == 1, f"requires the same type for all {what}")
         constant = all(tensor.is_constant for tensor in tensors)
-        demand(call, constant or not call.platform.cmsis_nn, f"with CMSIS-NN kernels requires constant {what}")
-    present = [position for position in ABSENT if call.input(position) is not None]
-    demand(call, not present, f"does not support peepholes, projection or layer norm (inputs {present})")
+        require(call, constant or not call.platform.cmsis_nn, f"with CMSIS-NN kernels requires constant {what}")
+    present = [position for position in UNSUPPORTED_INPUTS if call.input(position) is not None]
+    require(call, not present, f"does not support peepholes, projection or layer norm (inputs {present})")
 
 
 def _check_lstm_shapes(call: Call, batch: int, units: int) -> None:
@@ -158,11 +161,14 @@ def _check_lstm_shapes(call: Call, batch: int, units: int) -> None:
     fits = (
         fits and call.required_input(HIDDEN).element_count == call.required_input(CELL).element_count == batch * units
     )
-    demand(call, fits, f"has tensors whose shapes do not match an input of {source} and states of {hidden}, {cell}")
+    require(call, fits, f"has tensors whose shapes do not match an input of {source} and states of {hidden}, {cell}")
 
 
-def _gates(call: Call) -> Iterator[Request]:
-    """Two matrix products for each gate (PrepareGateParametersInteger). Their biases' scales are not checked."""
+def _gate_requests(call: Call) -> Iterator[Request]:
+    """Yield the requests of two matrix products per gate (PrepareGateParametersInteger).
+
+    The scales of the biases are not checked.
+    """
     source, hidden = call.required_input(0), call.required_input(HIDDEN)
     for position in GATES:
         for operand, weights in ((source, position), (hidden, position + 4)):
@@ -183,7 +189,7 @@ def _svdf_loops(call: Call) -> LoopCounts:
     source, features, times = (call.required_input(position) for position in range(3))
     batch, depth = source.shape
     filters, memory = features.shape[0], times.shape[1]
-    units = filters // max(integer(call, "rank"), 1)
+    units = filters // max(integer_option(call, "rank"), 1)
     cells = batch * filters * memory
     state = {DType.INT8: "int8", DType.INT16: "int16"}.get(times.dtype, "float32")
     if not call.platform.cmsis_nn or state == "float32":
@@ -197,17 +203,17 @@ def _svdf_loops(call: Call) -> LoopCounts:
         }
         return LoopCounts("reference float32" if state == "float32" else f"reference int8, {state} state", loops)
     product = vector_product_s8 if state == "int8" else vector_product_svdf
-    loops = together(
+    loops = combined(
         {"state shifted": cells, "batch": batch, "unit": batch * units, "filter": batch * filters},
         repeated(batch, product(filters, depth, call.platform)),
-        repeated(batch * filters, named("filter", _times(memory, state, call.platform))),
+        repeated(batch * filters, prefixed("filter", _time_loops(memory, state, call.platform))),
         {"4 units written": -(-batch * units // 4) if call.platform.mve else 0},
     )
-    # A rank of 1 adds the bias in a loop of its own.
+    # With a rank of 1, the bias is added in a separate loop.
     return LoopCounts(f"int8, {state} state" + (", rank 1" if units == filters else ""), loops)
 
 
-def _times(memory: int, state: str, platform: Platform) -> Loops:
+def _time_loops(memory: int, state: str, platform: Platform) -> Loops:
     if not platform.dsp or platform.mve:
         return {"by 1": memory}
     step = 4 if state == "int8" else 2
@@ -215,32 +221,35 @@ def _times(memory: int, state: str, platform: Platform) -> Loops:
 
 
 def _lstm_loops(call: Call) -> LoopCounts:
-    """Every step runs four gates over input and hidden state; all batches of a step at once where time comes first."""
+    """Return the loops of an LSTM, whose steps run four gates over input and hidden state.
+
+    If the input is time-major, a step processes all batches at once.
+    """
     source, hidden = call.required_input(0), call.required_input(HIDDEN)
-    major = bool(call.option("time_major", False))
-    steps, batch = source.shape[:2] if major else source.shape[1::-1]
+    time_major = bool(call.option("time_major", False))
+    steps, batch = source.shape[:2] if time_major else source.shape[1::-1]
     depth, units = source.shape[2], hidden.shape[1]
-    runs, at_once = (steps, batch) if major else (steps * batch, 1)
+    runs, at_once = (steps, batch) if time_major else (steps * batch, 1)
     cells = units * at_once
     dtype = source.dtype.name.lower()
-    first = 1 if major else batch  # the steps that begin a sequence
+    first_steps = 1 if time_major else batch  # the number of steps that begin a sequence
     if not call.platform.cmsis_nn or source.dtype == DType.FLOAT32:
         step = {"step": 1, "row": at_once, "cell": cells, "product": GATE_COUNT * cells * depth}
-        hidden_steps = repeated(runs - first, {"product": GATE_COUNT * cells * units})
-        # The first run starts with a hidden state of zeros, by which floating point in software multiplies faster.
-        zeros = {"product of zeros": first * GATE_COUNT * cells * units}
-        return LoopCounts(f"reference {dtype}", together(repeated(runs, step), hidden_steps, zeros))
-    # Without a hidden state the first step of each sequence has no product with it.
+        hidden_steps = repeated(runs - first_steps, {"product": GATE_COUNT * cells * units})
+        # The first run starts with a hidden state of zeros, which software multiplies in fewer steps.
+        zeros = {"product of zeros": first_steps * GATE_COUNT * cells * units}
+        return LoopCounts(f"reference {dtype}", combined(repeated(runs, step), hidden_steps, zeros))
+    # The first step of each sequence has no hidden state, and so no product with it.
     product = _gate_s8 if source.dtype == DType.INT8 else vector_product_s16
-    step = together(
+    step = combined(
         {"step": 1, "cell": cells, "cells by 2": cells // 2, "last cell": cells % 2, "cells by 4": -(-cells // 4)},
         repeated(at_once, {"row": 1, "row by 2": units // 2, "row last": units % 2, "row by 4": -(-units // 4)}),
-        fills(GATE_COUNT, cells * INT16_BYTES, call.platform),
+        cmsis_fill_loops(GATE_COUNT, cells * INT16_BYTES, call.platform),
         repeated(GATE_COUNT * at_once, product(units, depth, call.platform)),
     )
     hidden_steps = {"hidden step": 1, **repeated(GATE_COUNT * at_once, product(units, units, call.platform))}
-    sequences = {"sequence": batch, "sequence cell": batch * units} if not major else {}
-    return LoopCounts(dtype, together(sequences, repeated(runs, step), repeated(runs - first, hidden_steps)))
+    sequences = {"sequence": batch, "sequence cell": batch * units} if not time_major else {}
+    return LoopCounts(dtype, combined(sequences, repeated(runs, step), repeated(runs - first_steps, hidden_steps)))
 
 
 def _gate_s8(units: int, depth: int, platform: Platform) -> Loops:
@@ -254,13 +263,13 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _svdf_macs(operator: Operator, graph: Graph) -> int:
-    """Batch x (feature weights + time weights): each weight is used once per step."""
+    """Return batch x (feature weights + time weights): each weight is used once per step."""
     shapes = input_shapes(operator, graph, 0, 1, 2)
     return prod(shapes[0][:-1]) * (prod(shapes[1]) + prod(shapes[2])) if shapes else 0
 
 
 def _recurrent_macs(operator: Operator, graph: Graph) -> int:
-    """Steps x batch x matrix weights: each weight of every gate's matrices is used once per step.
+    """Return steps x batch x matrix weights: each weight of every gate's matrices is used once per step.
 
     The data is [steps or batch, batch or steps, features], or [batch, features] for a single step.
     """
@@ -285,7 +294,7 @@ MACS: dict[str, MacRule] = {
 
 
 def _lstm_passes(call: Call) -> int:
-    """Once for each step of each sequence."""
+    """Return one pass per step of each sequence."""
     source = call.input(0)
     return 1 if source is None or len(source.shape) != 3 else source.shape[0] * source.shape[1]
 

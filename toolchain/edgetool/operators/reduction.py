@@ -1,9 +1,10 @@
-"""Reductions along axes, ARG_MAX and ARG_MIN, and running sums: MACs, Prepare, loop counts and bounds.
+"""Reductions along axes, ARG_MAX and ARG_MIN, and running sums: Prepare, loop counts and bounds.
 
 Sources of Prepare: reduce.cc, reduce_common.cc, cumsum.cc; arg_min_max.cc has no Prepare. Axes are counted, not read.
 
 Sources of the loop counts: reduce_common.cc, reference/reduce.h, internal/types.h, arg_min_max.cc,
-reference/arg_min_max.h, reference/cumsum.h. How often a new extreme is found depends on the data: the mean is counted.
+reference/arg_min_max.h, reference/cumsum.h. How often an element exceeds all earlier ones depends on the data: the mean
+is counted.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    demand,
     input_rank,
     input_type,
     integers,
     is_below_one,
-    nothing,
-    output_alike,
+    no_requests,
     persistent,
     ratio,
-    same_shape,
+    require,
+    same_output_shape,
+    same_output_type,
     scale,
     scratch,
 )
@@ -41,30 +42,30 @@ from edgetool.operators.loops import LoopCounts, LoopRule, Loops
 SUM_SHIFT = 20  # kCumSumIntegerShift
 
 
-def _mean_or_sum(call: Call) -> Iterator[Request]:
+def _prepare_mean_or_sum(call: Call) -> Iterator[Request]:
     source, result = call.required_input(0), call.required_output()
-    yield from _tensors(call)
+    yield from _request_tensors(call)
     if source.dtype in (DType.INT8, DType.INT16):
         yield scratch("accumulators", INT32_BYTES * result.element_count)
-    yield from _iterators(call)
-    yield from _simple(call)
+    yield from _request_iterators(call)
+    yield from _request_simple(call)
 
 
-def _minimum_or_maximum(call: Call) -> Iterator[Request]:
-    yield from _simple(call)
-    yield from _tensors(call)
-    yield from _iterators(call)
+def _prepare_min_or_max(call: Call) -> Iterator[Request]:
+    yield from _request_simple(call)
+    yield from _request_tensors(call)
+    yield from _request_iterators(call)
 
 
-def _all(call: Call) -> Iterator[Request]:
-    yield from _tensors(call)
+def _prepare_all(call: Call) -> Iterator[Request]:
+    yield from _request_tensors(call)
     input_type(0, DType.BOOL)(call)
-    yield from _simple(call)
-    yield from _iterators(call)
+    yield from _request_simple(call)
+    yield from _request_iterators(call)
 
 
-def _simple(call: Call) -> Iterator[Request]:
-    """PrepareSimple: the output is looked at for int8 only."""
+def _request_simple(call: Call) -> Iterator[Request]:
+    """Yield the requests of PrepareSimple, which requests the output for int8 only."""
     yield from call.temporary_inputs(0)
     yield from call.temporary_inputs(1)
     input_type(1, DType.INT32)(call)
@@ -72,65 +73,65 @@ def _simple(call: Call) -> Iterator[Request]:
         yield from call.temporary_outputs(0)
 
 
-def _tensors(call: Call) -> Iterator[Request]:
+def _request_tensors(call: Call) -> Iterator[Request]:
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
     yield from call.temporary_inputs(1)
 
 
-def _iterators(call: Call) -> Iterator[Request]:
+def _request_iterators(call: Call) -> Iterator[Request]:
     yield scratch("position in the input", INT32_BYTES * len(call.required_input(0).shape))
     yield scratch("resolved axes", INT32_BYTES * call.required_input(1).element_count)
 
 
-def _cumulative_sum(call: Call) -> Iterator[Request]:
+def _prepare_cumsum(call: Call) -> Iterator[Request]:
     source, axis, result = call.required_input(0), call.required_input(1), call.required_output()
     yield from call.temporary_inputs(0, 1)
     input_type(0, DType.FLOAT32, DType.INT8)(call)
     input_type(1, DType.INT32)(call)
-    demand(call, axis.element_count == 1, f"requires one axis, not {axis.element_count}")
-    demand(call, len(source.shape) > 0, "does not support a scalar")
+    require(call, axis.element_count == 1, f"requires one axis, not {axis.element_count}")
+    require(call, len(source.shape) > 0, "does not support a scalar")
     yield from call.temporary_outputs(0)
-    output_alike(call)
-    same_shape(call)
+    same_output_type(call)
+    same_output_shape(call)
     if source.dtype == DType.INT8:
         yield persistent("parameters", call.platform.size_of("OpDataCumSum"))
         common = 2 * scale(source)
         fits = is_below_one(ratio(scale(source), common)) and is_below_one(ratio(common, 2**SUM_SHIFT * scale(result)))
-        demand(call, fits, f"cannot produce an output with the scale {scale(result)} from the scale {scale(source)}")
+        require(call, fits, f"cannot produce an output with the scale {scale(result)} from the scale {scale(source)}")
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "ARG_MAX": nothing,
-    "ARG_MIN": nothing,
-    "CUMSUM": _cumulative_sum,
-    "MEAN": _mean_or_sum,
-    "REDUCE_ALL": _all,
-    "REDUCE_MAX": _minimum_or_maximum,
-    "REDUCE_MIN": _minimum_or_maximum,
-    "SUM": _mean_or_sum,
+    "ARG_MAX": no_requests,
+    "ARG_MIN": no_requests,
+    "CUMSUM": _prepare_cumsum,
+    "MEAN": _prepare_mean_or_sum,
+    "REDUCE_ALL": _prepare_all,
+    "REDUCE_MAX": _prepare_min_or_max,
+    "REDUCE_MIN": _prepare_min_or_max,
+    "SUM": _prepare_mean_or_sum,
 }
 
 
-EULER = 0.57721566
+EULER_GAMMA = 0.57721566
 
 
 def _axes(call: Call) -> tuple[int, ...]:
-    """The axes in the order in which the file gives them, each once; a tensor that is not in the file has the last."""
-    rank, given = len(call.required_input(0).shape), call.required_input(1)
-    axes = (integers(given) if given.data else ()) or (-1,)
+    """Return each axis once, in the file's order, or the last axis if the tensor is not in the file."""
+    rank, axes_tensor = len(call.required_input(0).shape), call.required_input(1)
+    axes = (integers(axes_tensor) if axes_tensor.data else ()) or (-1,)
     return tuple(dict.fromkeys(axis % rank for axis in axes)) if rank else ()
 
 
 def _reduction(call: Call) -> LoopCounts:
-    """Each element of the input finds its place in the output anew, axis by axis."""
-    return LoopCounts(call.required_input(0).dtype.name.lower(), _scattered(call))
+    """Return the loops of a reduction, which computes each element's position in the output axis by axis."""
+    return LoopCounts(call.required_input(0).dtype.name.lower(), _reduction_loops(call))
 
 
-def _scattered(call: Call) -> Loops:
+def _reduction_loops(call: Call) -> Loops:
     shape, axes = call.required_input(0).shape, _axes(call)
     elements = prod(shape)
-    # How many of the reduced axes an axis is compared with, until it is found among them.
+    # How many of the reduced axes each axis is compared with before it is found among them.
     compared = sum(axes.index(axis) + 1 if axis in axes else len(axes) for axis in range(len(shape)))
     return {
         "element": elements,
@@ -138,14 +139,14 @@ def _scattered(call: Call) -> Loops:
         "kept axis of an element": elements * (len(shape) - len(axes)),
         "axis compared": elements * compared,
         "last axis reduced": elements * (len(shape) - 1 in axes),
-        # The position is counted on like an odometer.
+        # The position is incremented like an odometer.
         "axis counted on": sum(accumulate(shape, mul)),
         "output": call.required_output().element_count,
     }
 
 
 def _mean(call: Call) -> LoopCounts:
-    """Floats over height and width of images have a code of their own."""
+    """Return the loops of MEAN, which has separate code for floats over height and width of images."""
     source = call.required_input(0)
     image = len(source.shape) == 4 and set(_axes(call)) == {1, 2} and call.required_input(1).element_count == 2
     if source.dtype == DType.FLOAT32 and image and call.option("keep_dims", False):
@@ -156,12 +157,15 @@ def _mean(call: Call) -> LoopCounts:
 
 
 def _harmonic(count: int) -> float:
-    """The sum of 1 / n up to `count`, by its expansion."""
-    return log(count) + EULER + 1 / (2 * count) if count > 0 else 1
+    """Return the sum of 1 / n up to `count`, by its asymptotic expansion."""
+    return log(count) + EULER_GAMMA + 1 / (2 * count) if count > 0 else 1
 
 
-def _extreme(call: Call) -> LoopCounts:
-    """The n-th element in random order is a new extreme once in n times."""
+def _arg_min_max(call: Call) -> LoopCounts:
+    """Return the loops of ARG_MAX and ARG_MIN.
+
+    In random order, the n-th element exceeds all earlier ones with a probability of 1 / n.
+    """
     input_rank(0, 1, MAX_SMALL_RANK)(call)
     source = call.required_input(0)
     axis = _axes(call)[0]
@@ -177,19 +181,19 @@ def _extreme(call: Call) -> LoopCounts:
     )
 
 
-def _running_sum(call: Call) -> LoopCounts:
-    """Backwards, and without the element itself, are a code of their own each."""
+def _cumsum(call: Call) -> LoopCounts:
+    """Return the loops of CUMSUM, which has separate code for reverse and for exclusive sums."""
     source, axis = call.required_input(0), _axes(call)[0]
-    ways = [way for way in ("exclusive", "reverse") if call.option(way)]
+    variants = [variant for variant in ("exclusive", "reverse") if call.option(variant)]
     rows = source.element_count // max(source.shape[axis], 1)
     loops = {"lane": prod(source.shape[axis + 1 :]), "row": rows, "element": source.element_count}
-    return LoopCounts(" ".join([source.dtype.name.lower(), *ways]), loops)
+    return LoopCounts(" ".join([source.dtype.name.lower(), *variants]), loops)
 
 
 LOOPS: dict[str, LoopRule] = {
-    "ARG_MAX": _extreme,
-    "ARG_MIN": _extreme,
-    "CUMSUM": _running_sum,
+    "ARG_MAX": _arg_min_max,
+    "ARG_MIN": _arg_min_max,
+    "CUMSUM": _cumsum,
     "MEAN": _mean,
     "REDUCE_ALL": _reduction,
     "REDUCE_MAX": _reduction,
@@ -199,11 +203,14 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _mean_bounds(call: Call) -> None:
-    """MEAN over height and width ends the program where the output that keeps its dimensions has others."""
+    """Require MEAN over height and width to have an output with the input's number of dimensions if it keeps them.
+
+    The kernel aborts the program otherwise.
+    """
     constant_input(1, "axes")(call)
     source, result = call.required_input(0).shape, call.required_output().shape
-    alike = len(source) == len(result) or not call.option("keep_dims", False)
-    demand(call, alike, f"cannot keep {len(source)} dimensions in an output of shape {result}")
+    same_rank = len(source) == len(result) or not call.option("keep_dims", False)
+    require(call, same_rank, f"cannot keep {len(source)} dimensions in an output of shape {result}")
 
 
 _AXIS_BOUNDS = constant_input(1, "axis")

@@ -1,4 +1,4 @@
-"""Every operator that edgetool knows: the entries of all families, and the questions that other packages ask them."""
+"""The registry of operators: the entries of all families, and the queries that other packages make on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAMILIES: dict[str, str] = {
     "shape": "BROADCAST_ARGS EXPAND_DIMS RESHAPE SHAPE SQUEEZE",
     "transpose_conv": "TRANSPOSE_CONV",
 }
-# The custom operators that TFLM includes, by their custom code.
+# The custom operators that TFLM includes, by custom code.
 CUSTOM_FAMILIES: dict[str, str] = {
     "custom": "BasicClassifier CIRCULAR_BUFFER TFLM_DECODE TFLite_Detection_PostProcess",
     "signal": """
@@ -46,7 +46,7 @@ CUSTOM_FAMILIES: dict[str, str] = {
         SignalPCAN SignalRfft SignalStacker SignalWindow
     """,
 }
-# Other operators of the schema: TFLM does not support them, or their kernels are not described; they have no MACs.
+# The other operators of the schema: TFLM does not support them, or their kernels are not described. They have no MACs.
 OTHERS = """
 ATAN2 BITCAST BITWISE_XOR DELEGATE DENSIFY DILATE FAKE_QUANT GELU LOCAL_RESPONSE_NORMALIZATION MATRIX_DIAG
 MATRIX_SET_DIAG NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 ONE_HOT POW RANGE RANK REDUCE_ANY REDUCE_PROD
@@ -56,7 +56,7 @@ UNIQUE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_
 
 
 class _Entries(Mapping[str, OperatorEntry]):
-    """Entries by operator. A family is imported when one of its operators is looked up: most models use a few."""
+    """A mapping from operator to entry that imports a family on the first lookup: most models use few families."""
 
     def __init__(self, families: Mapping[str, str], others: Sequence[str] = ()) -> None:
         family_of = {code: family for family, codes in families.items() for code in codes.split()}
@@ -85,11 +85,11 @@ def _entries(family: str) -> dict[str, OperatorEntry]:
 OPERATORS = _Entries(FAMILIES, OTHERS)
 CUSTOM_OPERATORS = _Entries(CUSTOM_FAMILIES)
 # Loop rules iterate along the sides of images; no supported device has memory for a longer side.
-LONGEST_SIDE = 2**17
+MAX_SIDE = 2**17
 
 
 def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = None) -> OperatorEntry | None:
-    """Return the operator's entry; one of `custom` (by custom code) precedes TFLM's own. None if there is none."""
+    """Return the operator's entry or None; entries of `custom` (by custom code) take precedence over TFLM's."""
     if operator.code != "CUSTOM":
         return OPERATORS.get(operator.code)
     name = operator.custom_code or ""
@@ -99,26 +99,26 @@ def entry_of(operator: Operator, custom: Mapping[str, OperatorEntry] | None = No
 def loop_counts_of(call: Call) -> LoopCounts | None:
     """Return the loop counts of one run of the operator's kernel on this build.
 
-    None if there is no rule for it, or if a side of a tensor is longer than LONGEST_SIDE.
+    Return None if there is no rule for the operator, or if a side of a tensor is longer than MAX_SIDE.
 
-    Raises KernelRefusal for tensors that do not fit each other: a kernel that accepts them reads beyond their ends, and
-    what it executes does not follow from their shapes.
+    Raises KernelRefusal if the tensors' shapes do not match each other: a kernel that accepts them reads beyond their
+    ends, and what it executes cannot be derived from their shapes.
     """
     operator = call.operator
     entry = entry_of(operator)
     indices = {index for index in (*operator.inputs, *operator.outputs) if index >= 0}
-    longest = max((side for index in indices for side in call.graph.tensors[index].shape), default=0)
-    if entry is None or entry.loops is None or longest > LONGEST_SIDE:
+    longest_side = max((side for index in indices for side in call.graph.tensors[index].shape), default=0)
+    if entry is None or entry.loops is None or longest_side > MAX_SIDE:
         return None
     try:
-        work = entry.loops(call)
+        counts = entry.loops(call)
     except TooLongError:
         return None
     except (ArithmeticError, LookupError, ValueError) as error:
         raise KernelRefusal(f"{operator.label} does not support tensors of these shapes and types") from error
-    if min(work.loops.values(), default=0) < 0:
+    if min(counts.loops.values(), default=0) < 0:
         raise KernelRefusal(f"{operator.label} cannot produce a result of this shape")
-    return work
+    return counts
 
 
 def check_bounds(call: Call) -> None:
@@ -129,6 +129,6 @@ def check_bounds(call: Call) -> None:
 
 
 def constant_passes(call: Call) -> int:
-    """Return how often one run of the operator reads all its constants, assuming TFLM's own kernels."""
+    """Return how many times one run of the operator reads all its constants, assuming TFLM's own kernels."""
     entry = entry_of(call.operator)
     return 1 if entry is None or entry.passes is None else max(1, entry.passes(call))

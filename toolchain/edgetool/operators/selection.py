@@ -1,4 +1,4 @@
-"""Operators that pick parts of a tensor or write into it: MACs, Prepare, loop counts and bounds.
+"""Operators that select parts of a tensor or write into it: Prepare, loop counts and bounds.
 
 Sources of Prepare: gather.cc, gather_nd.cc, slice.cc, strided_slice_common.cc, strided_slice_logic.h,
 embedding_lookup.cc, dynamic_update_slice.cc.
@@ -22,17 +22,17 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    demand,
-    dims_copy,
+    dimensions_copy,
     input_rank,
     input_type,
-    inputs_alike,
-    integer,
+    int32_words,
+    integer_option,
     integers,
-    looks_at,
     output_type,
     persistent,
-    words,
+    prepare_rule,
+    require,
+    same_input_types,
     zero_point,
 )
 from edgetool.operators.entry import entries
@@ -40,44 +40,44 @@ from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
     Loops,
-    Places,
-    copied,
-    copied_evenly,
-    dimensions,
-    together,
-    walk,
+    Offsets,
+    check_steps,
+    combined,
+    dimension_loops,
+    memcpy_loops,
+    strided_memcpy_loops,
 )
 
-GATHER_ND_INDICES = 5
+MAX_GATHER_ND_COORDINATES = 5
 
 
 def _prepare_gather(call: Call) -> Iterator[Request]:
-    yield from _GATHERED(call)
+    yield from _GATHER_RULE(call)
     source, positions = call.required_input(0), call.required_input(1)
     rank = len(source.shape)
-    axis, batches = integer(call, "axis"), integer(call, "batch_dims")
+    axis, batches = integer_option(call, "axis"), integer_option(call, "batch_dims")
     axis += rank if axis < 0 else 0
     batches += len(positions.shape) if batches < 0 else 0
-    demand(call, 0 <= axis < rank, f"does not support axis {axis} with {rank} dimensions")
-    demand(
+    require(call, 0 <= axis < rank, f"does not support axis {axis} with {rank} dimensions")
+    require(
         call,
         0 <= batches <= min(axis, len(positions.shape)) and source.shape[:batches] == positions.shape[:batches],
         f"does not support {batches} batch dimensions of {source.shape} and {positions.shape} before axis {axis}",
     )
-    yield dims_copy(call.required_output())
+    yield dimensions_copy(call.required_output())
 
 
 def _prepare_gather_nd(call: Call) -> Iterator[Request]:
-    yield from _GATHERED(call)
+    yield from _GATHER_RULE(call)
     source, positions = call.required_input(0), call.required_input(1)
-    demand(call, bool(source.shape) and bool(positions.shape), "does not support scalars")
+    require(call, bool(source.shape) and bool(positions.shape), "does not support scalars")
     depth = positions.shape[-1]
-    demand(
+    require(
         call,
-        depth <= min(len(source.shape), GATHER_ND_INDICES),
-        f"supports at most {min(len(source.shape), GATHER_ND_INDICES)} coordinates per index here, not {depth}",
+        depth <= min(len(source.shape), MAX_GATHER_ND_COORDINATES),
+        f"supports at most {min(len(source.shape), MAX_GATHER_ND_COORDINATES)} coordinates per index here, not {depth}",
     )
-    yield dims_copy(call.required_output())
+    yield dimensions_copy(call.required_output())
 
 
 def _prepare_embedding_lookup(call: Call) -> Iterator[Request]:
@@ -86,38 +86,38 @@ def _prepare_embedding_lookup(call: Call) -> Iterator[Request]:
     yield from call.temporary_outputs(0)
     input_rank(0, 1)(call)
     input_type(0, DType.INT32)(call)
-    demand(call, len(value.shape) >= 2, f"does not support a table of shape {value.shape}")
+    require(call, len(value.shape) >= 2, f"does not support a table of shape {value.shape}")
     input_type(1, DType.FLOAT32, DType.INT8)(call)
     output_type(0, DType.FLOAT32, *([DType.INT8] if value.dtype == DType.INT8 else []))(call)
-    demand(call, len(result.shape) >= len(value.shape), f"does not support an output of shape {result.shape}")
-    yield dims_copy(result)
+    require(call, len(result.shape) >= len(value.shape), f"does not support an output of shape {result.shape}")
+    yield dimensions_copy(result)
     looked_up = (lookup.shape[0], *value.shape[1:], *result.shape[len(value.shape) :])
-    demand(call, prod(looked_up) <= result.element_count, f"cannot fit {looked_up} into {result.shape}")
+    require(call, prod(looked_up) <= result.element_count, f"cannot fit {looked_up} into {result.shape}")
     # A float and a size_t; this kernel has no Init.
     yield persistent("OpData", 2 * call.platform.abi.pointer_bytes)
     if value.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
-        demand(call, zero_point(value) == 0, "supports an int8 table only with a zero point of 0")
+        require(call, zero_point(value) == 0, "supports an int8 table only with a zero point of 0")
 
 
-def _slice_fits(call: Call) -> None:
-    """The output has the shape of the slice; masks for new axes and ellipses count as none."""
+def _check_slice_shape(call: Call) -> None:
+    """Require the output to have the shape of the slice; masks for new axes and ellipses are ignored."""
     source, result = call.required_input(0), call.required_output()
-    begins, ends, strides = (words(call.required_input(position)) for position in (1, 2, 3))
+    begins, ends, strides = (int32_words(call.required_input(position)) for position in (1, 2, 3))
     if min(len(begins), len(ends), len(strides)) < len(source.shape):
-        return  # The kernel reads on behind the constants: what it finds there is not known.
-    made = []
+        return  # The kernel reads beyond the constants, so the values that it finds are unknown.
+    shape = []
     for axis, size in enumerate(source.shape):
         bit, begin, end, stride = 1 << axis, begins[axis], ends[axis], strides[axis]
-        demand(call, stride != 0, "does not support a stride of 0")
-        begin = _clamped(begin, size, stride, integer(call, "begin_mask") & bit, first=True)
-        end = _clamped(end, size, stride, integer(call, "end_mask") & bit, first=False)
-        if not integer(call, "shrink_axis_mask") & bit:
-            made.append(max(-(-(end - begin) // stride), 0))
-    demand(call, tuple(made) == result.shape, f"produces {tuple(made)}, but the file specifies {result.shape}")
+        require(call, stride != 0, "does not support a stride of 0")
+        begin = _clamp_index(begin, size, stride, integer_option(call, "begin_mask") & bit, first=True)
+        end = _clamp_index(end, size, stride, integer_option(call, "end_mask") & bit, first=False)
+        if not integer_option(call, "shrink_axis_mask") & bit:
+            shape.append(max(-(-(end - begin) // stride), 0))
+    require(call, tuple(shape) == result.shape, f"produces {tuple(shape)}, but the file specifies {result.shape}")
 
 
-def _clamped(index: int, size: int, stride: int, mask: int, *, first: bool) -> int:
-    """Where a slice begins or ends on an axis; with its mask, as far out as it goes."""
+def _clamp_index(index: int, size: int, stride: int, mask: int, *, first: bool) -> int:
+    """Return where a slice begins or ends on an axis; if its mask is set, that is as far out as possible."""
     if size == 0:
         return 0
     if mask:
@@ -126,7 +126,7 @@ def _clamped(index: int, size: int, stride: int, mask: int, *, first: bool) -> i
     return min(max(index, 0), size) if stride > 0 else min(max(index, -1), size - 1)
 
 
-def _update_fits(call: Call) -> None:
+def _check_update(call: Call) -> None:
     operand, update, start = (call.required_input(position).shape for position in range(3))
     if start != (len(operand),):
         raise KernelRefusal(
@@ -136,171 +136,193 @@ def _update_fits(call: Call) -> None:
         raise KernelRefusal(f"{call.operator.label} does not support an update of shape {update} for {operand}")
 
 
-_GATHERED = looks_at(
+_GATHER_RULE = prepare_rule(
     (0, 1), (0,), input_type(1, DType.INT32), input_type(0, DType.FLOAT32, DType.INT8)
 )  # fmt: skip
 
 PREPARE: dict[str, PrepareRule] = {
-    "DYNAMIC_UPDATE_SLICE": looks_at(
-        (0, 1, 2), (0,), inputs_alike, input_type(2, DType.INT32, DType.INT64), _update_fits
+    "DYNAMIC_UPDATE_SLICE": prepare_rule(
+        (0, 1, 2), (0,), same_input_types, input_type(2, DType.INT32, DType.INT64), _check_update
     ),
     "EMBEDDING_LOOKUP": _prepare_embedding_lookup,
     "GATHER": _prepare_gather,
     "GATHER_ND": _prepare_gather_nd,
-    "SLICE": looks_at((0, 1, 2), (0,)),
-    "STRIDED_SLICE": looks_at(
+    "SLICE": prepare_rule((0, 1, 2), (0,)),
+    "STRIDED_SLICE": prepare_rule(
         (0, 1, 2, 3),
         (0,),
         input_rank(0, 0, 4),
         constant_input(1, "begin"),
         constant_input(2, "end"),
         constant_input(3, "strides"),
-        _slice_fits,
+        _check_slice_shape,
     ),
 }
 
 
-SLICED_RANK = 5  # both kinds of slices are extended to it
+SLICED_RANK = 5  # the rank to which both kinds of slices are extended
 
 
 def _element_bytes(tensor: Tensor) -> int:
     return max(tensor.dtype.bits // 8, 1)
 
 
-def _nested(sizes: tuple[int, ...]) -> Loops:
-    """The turns of five loops in each other, the outermost first."""
-    extended = (1,) * (SLICED_RANK - len(sizes)) + sizes
-    return {f"turn of axis {axis}": turns for axis, turns in enumerate(accumulate(extended, mul))}
+def _slice_axis_loops(sizes: tuple[int, ...]) -> Loops:
+    """Return the iterations of five nested loops, the outermost first."""
+    loop_sizes = (1,) * (SLICED_RANK - len(sizes)) + sizes
+    return {f"turn of axis {axis}": iterations for axis, iterations in enumerate(accumulate(loop_sizes, mul))}
 
 
 def _slice(call: Call) -> LoopCounts:
     result, wide = call.required_output(), call.required_input(1).dtype == DType.INT64
     loops = {"int32 bounds": int(not wide), "int64 bound": len(result.shape) * wide}
-    return LoopCounts(result.dtype.name.lower(), {**loops, **dimensions(len(result.shape)), **_nested(result.shape)})
+    return LoopCounts(
+        result.dtype.name.lower(), {**loops, **dimension_loops(len(result.shape)), **_slice_axis_loops(result.shape)}
+    )
 
 
 def _strided_slice(call: Call) -> LoopCounts:
-    """Rows are copied, unless the last axis has a stride: then elements are. An axis that goes away has one of them."""
+    """Return the loops of STRIDED_SLICE.
+
+    Rows are copied, unless the last axis has a stride: then elements are copied. A removed axis contributes one
+    element.
+    """
     source, result = call.required_input(0), call.required_output()
-    gone, rank = integer(call, "shrink_axis_mask"), len(source.shape)
-    left = iter(result.shape)
-    sizes = tuple(1 if gone >> axis & 1 else next(left, 1) for axis in range(rank))
-    begins, _, strides = (_positions(call.required_input(at)) for at in (1, 2, 3))
-    demand(call, min(len(begins), len(strides)) >= rank, f"requires bounds for {rank} dimensions")
-    loops = {**dimensions(rank), **_nested(sizes)}
+    shrink_mask, rank = integer_option(call, "shrink_axis_mask"), len(source.shape)
+    remaining_sizes = iter(result.shape)
+    sizes = tuple(1 if shrink_mask >> axis & 1 else next(remaining_sizes, 1) for axis in range(rank))
+    begins, _, strides = (_indices(call.required_input(position)) for position in (1, 2, 3))
+    require(call, min(len(begins), len(strides)) >= rank, f"requires bounds for {rank} dimensions")
+    loops = {**dimension_loops(rank), **_slice_axis_loops(sizes)}
     if rank and strides[-1] != 1:
         return LoopCounts(result.dtype.name.lower(), loops | {"element backwards": prod(sizes) * (strides[-1] < 0)})
     starts = [
-        _start(begin, size, stride, masked=bool(integer(call, "begin_mask") >> axis & 1))
+        _slice_start(begin, size, stride, masked=bool(integer_option(call, "begin_mask") >> axis & 1))
         for axis, (begin, size, stride) in enumerate(zip(begins, source.shape, strides, strict=False))
     ]
     size = (sizes[-1] if rank else 1) * _element_bytes(source)
     del loops[f"turn of axis {SLICED_RANK - 1}"]
-    rows = _rows(source, starts, strides, sizes)
-    places = [[(made, found) for found, made in axis] for axis in rows]
-    return LoopCounts(f"{result.dtype.name.lower()} rows", together(loops, copied(size, *places)))
+    rows = _row_offsets(source, starts, strides, sizes)
+    offsets = [[(target, origin) for origin, target in axis] for axis in rows]
+    return LoopCounts(f"{result.dtype.name.lower()} rows", combined(loops, memcpy_loops(size, *offsets)))
 
 
-def _rows(tensor: Tensor, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[Places]:
-    """The offsets of the rows of a part of a tensor, and of those of the part itself when it is alone, axis by axis."""
+def _row_offsets(tensor: Tensor, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[Offsets]:
+    """Return the offsets of the rows of a part of a tensor, axis by axis.
+
+    Each offset is a pair: in the tensor, and in the part if it is stored separately.
+    """
     rank, element = len(tensor.shape), _element_bytes(tensor)
-    wide = [prod(tensor.shape[axis + 1 :]) * element for axis in range(rank)]
-    close = [prod(sizes[axis + 1 :]) * element for axis in range(rank)]
-    first = [(sum(start * stride for start, stride in zip(starts, wide, strict=True)), 0)]
+    tensor_strides = [prod(tensor.shape[axis + 1 :]) * element for axis in range(rank)]
+    part_strides = [prod(sizes[axis + 1 :]) * element for axis in range(rank)]
+    first = [(sum(start * stride for start, stride in zip(starts, tensor_strides, strict=True)), 0)]
     return [
         first,
         *(
-            [(turn * steps[axis] * wide[axis], turn * close[axis]) for turn in range(sizes[axis])]
+            [(step * steps[axis] * tensor_strides[axis], step * part_strides[axis]) for step in range(sizes[axis])]
             for axis in range(rank - 1)
         ),
     ]
 
 
-def _start(begin: int, size: int, stride: int, *, masked: bool) -> int:
-    """Where a slice begins on an axis (StridedSliceStartForAxis)."""
+def _slice_start(begin: int, size: int, stride: int, *, masked: bool) -> int:
+    """Return where a slice begins on an axis (StridedSliceStartForAxis)."""
     if masked:
         return 0 if stride > 0 else size - 1
     begin += size if begin < 0 else 0
     return min(max(begin, 0), size) if stride > 0 else min(max(begin, -1), size - 1)
 
 
-def _positions(tensor: Tensor) -> tuple[int, ...]:
-    """What the file says is looked up; the first ones in order when that is calculated."""
-    walk(tensor.element_count)
+def _indices(tensor: Tensor) -> tuple[int, ...]:
+    """Return the elements of a constant; for a computed tensor, the first indices in order."""
+    check_steps(tensor.element_count)
     return integers(tensor) if tensor.is_constant else tuple(range(tensor.element_count))
 
 
 def _gather_loops(call: Call) -> LoopCounts:
-    source, given = call.required_input(0), call.required_input(1)
-    axis = integer(call, "axis") % max(len(source.shape), 1)
-    batches = integer(call, "batch_dims")
-    batches += len(given.shape) if batches < 0 else 0
+    source, index_tensor = call.required_input(0), call.required_input(1)
+    axis = integer_option(call, "axis") % max(len(source.shape), 1)
+    batches = integer_option(call, "batch_dims")
+    batches += len(index_tensor.shape) if batches < 0 else 0
     size = prod(source.shape[axis + 1 :]) * _element_bytes(source)
     batch, outer = prod(source.shape[:batches]), prod(source.shape[batches:axis])
-    positions, length = _positions(given), source.shape[axis]
-    each = len(positions) // max(batch, 1)
-    walk(batch * outer)
-    turns = [(turn * each * size, turn * length * size) for turn in range(outer)]
+    positions, length = _indices(index_tensor), source.shape[axis]
+    count = len(positions) // max(batch, 1)
+    check_steps(batch * outer)
+    outer_offsets = [(outer_index * count * size, outer_index * length * size) for outer_index in range(outer)]
     parts = [
-        copied(
+        memcpy_loops(
             size,
-            [(one * outer * each * size, one * outer * length * size)],
-            turns,
-            [(at * size, row * size) for at, row in enumerate(positions[one * each : (one + 1) * each])],
+            [(batch_index * outer * count * size, batch_index * outer * length * size)],
+            outer_offsets,
+            [
+                (position * size, row * size)
+                for position, row in enumerate(positions[batch_index * count : (batch_index + 1) * count])
+            ],
         )
-        for one in range(batch)
+        for batch_index in range(batch)
     ]
     loops = {"axis": len(source.shape), "batch": batch, "turn": batch * outer}
-    return LoopCounts(source.dtype.name.lower(), together(loops, *parts))
+    return LoopCounts(source.dtype.name.lower(), combined(loops, *parts))
 
 
 def _gather_nd_loops(call: Call) -> LoopCounts:
-    source, given = call.required_input(0), call.required_input(1)
-    depth = given.shape[-1]
-    demand(call, given.element_count <= len(_positions(given)), "requires constant indices")
-    number = prod(given.shape[:-1])
-    walk(number * max(depth, 1))
+    source, index_tensor = call.required_input(0), call.required_input(1)
+    depth = index_tensor.shape[-1]
+    require(call, index_tensor.element_count <= len(_indices(index_tensor)), "requires constant indices")
+    index_count = prod(index_tensor.shape[:-1])
+    check_steps(index_count * max(depth, 1))
     strides = [prod(source.shape[axis + 1 :]) for axis in range(depth)]
-    positions = _positions(given)
+    positions = _indices(index_tensor)
     size = prod(source.shape[depth:]) * _element_bytes(source)
     starts = [
-        sum(index * stride for index, stride in zip(positions[at * depth : (at + 1) * depth], strides, strict=True))
-        for at in range(number)
+        sum(
+            index * stride
+            for index, stride in zip(positions[index_number * depth : (index_number + 1) * depth], strides, strict=True)
+        )
+        for index_number in range(index_count)
     ]
-    places = [(at * size, start * _element_bytes(source)) for at, start in enumerate(starts)]
-    return LoopCounts("copy", together({"axis": len(source.shape), "index": number * depth}, copied(size, places)))
+    offsets = [(index_number * size, start * _element_bytes(source)) for index_number, start in enumerate(starts)]
+    return LoopCounts(
+        "copy", combined({"axis": len(source.shape), "index": index_count * depth}, memcpy_loops(size, offsets))
+    )
 
 
 def _embedding_lookup_loops(call: Call) -> LoopCounts:
-    """Rows are copied, or dequantized element by element."""
-    given, table, result = call.required_input(0), call.required_input(1), call.required_output()
+    """Return the loops of EMBEDDING_LOOKUP: rows are copied, or dequantized element by element."""
+    lookup, table, result = call.required_input(0), call.required_input(1), call.required_output()
     columns = prod(table.shape[1:])
     if table.dtype == DType.INT8 and result.dtype == DType.FLOAT32:
-        return LoopCounts("int8 to float32", {"row": given.element_count, "element": given.element_count * columns})
+        return LoopCounts("int8 to float32", {"row": lookup.element_count, "element": lookup.element_count * columns})
     size = columns * _element_bytes(table)
-    places = [(at * size, row * size) for at, row in enumerate(_positions(given))]
-    return LoopCounts("copy", copied(size, places))
+    offsets = [(position * size, row * size) for position, row in enumerate(_indices(lookup))]
+    return LoopCounts("copy", memcpy_loops(size, offsets))
 
 
-def _update(call: Call) -> LoopCounts:
-    """All is copied, and then the update over it, row by row; an update of everything is copied alone."""
+def _update_loops(call: Call) -> LoopCounts:
+    """Return the loops of DYNAMIC_UPDATE_SLICE.
+
+    The operand is copied, and then the update over it, row by row; an update of the whole operand is only copied.
+    """
     source, update = call.required_input(0), call.required_input(1)
-    whole = copied_evenly(source.size_bytes, 1)
+    full_copy = strided_memcpy_loops(source.size_bytes, 1)
     if source.element_count == update.element_count:
-        return LoopCounts("whole", together(dimensions(len(source.shape)), whole))
+        return LoopCounts("whole", combined(dimension_loops(len(source.shape)), full_copy))
     rank = len(source.shape)
-    demand(call, len(_positions(call.required_input(2))) >= rank, f"requires a start for {rank} dimensions")
+    require(call, len(_indices(call.required_input(2))) >= rank, f"requires a start for {rank} dimensions")
     starts = [
         min(max(start, 0), old - new)
-        for start, old, new in zip(_positions(call.required_input(2)), source.shape, update.shape, strict=False)
+        for start, old, new in zip(_indices(call.required_input(2)), source.shape, update.shape, strict=False)
     ]
-    rows = _rows(source, starts, [1] * rank, update.shape)
-    steps = {**dimensions(rank), "step": sum(accumulate(update.shape[:-1], mul))}
-    return LoopCounts("copy", together(steps, whole, copied(update.shape[-1] * _element_bytes(source), *rows)))
+    rows = _row_offsets(source, starts, [1] * rank, update.shape)
+    steps = {**dimension_loops(rank), "step": sum(accumulate(update.shape[:-1], mul))}
+    return LoopCounts(
+        "copy", combined(steps, full_copy, memcpy_loops(update.shape[-1] * _element_bytes(source), *rows))
+    )
 
 
 LOOPS: dict[str, LoopRule] = {
-    "DYNAMIC_UPDATE_SLICE": _update,
+    "DYNAMIC_UPDATE_SLICE": _update_loops,
     "EMBEDDING_LOOKUP": _embedding_lookup_loops,
     "GATHER": _gather_loops,
     "GATHER_ND": _gather_nd_loops,
@@ -310,49 +332,55 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _strided_slice_bounds(call: Call) -> None:
-    """STRIDED_SLICE: a beginning, an end and a stride for each dimension, and one that is there where it is dropped."""
+    """Require STRIDED_SLICE to have a begin, an end and a stride for each dimension.
+
+    A dimension that is removed must contain the element at its begin.
+    """
     source = call.required_input(0).shape
     for position in (1, 2, 3):
-        given = call.required_input(position).element_count
-        demand(call, given >= len(source), f"reads {len(source)} elements of input {position}, which has {given}")
-    begins, strides = words(call.required_input(1)), words(call.required_input(3))
+        count = call.required_input(position).element_count
+        require(call, count >= len(source), f"reads {len(source)} elements of input {position}, which has {count}")
+    begins, strides = int32_words(call.required_input(1)), int32_words(call.required_input(3))
     for axis, size in enumerate(source):
-        if not integer(call, "shrink_axis_mask") & 1 << axis:
+        if not integer_option(call, "shrink_axis_mask") & 1 << axis:
             continue
         begin = begins[axis] + (size if begins[axis] < 0 else 0)
-        if integer(call, "begin_mask") & 1 << axis:
+        if integer_option(call, "begin_mask") & 1 << axis:
             begin = 0 if strides[axis] > 0 else size - 1
-        demand(call, 0 <= begin < size, f"reads element {begins[axis]} of a dimension of size {size}")
+        require(call, 0 <= begin < size, f"reads element {begins[axis]} of a dimension of size {size}")
 
 
 def _slice_bounds(call: Call) -> None:
-    """SLICE reads the sizes in the type of the beginnings, and writes as many elements as they say."""
+    """Require SLICE to have an output of exactly the sizes in the file.
+
+    The kernel reads the sizes in the type of the begins, and writes as many elements as they specify.
+    """
     begins, counts = call.required_input(1), call.required_input(2)
     types = begins.dtype.name.lower(), counts.dtype.name.lower()
-    demand(call, types[0] == types[1], f"does not support {types[0]} together with {types[1]}")
+    require(call, types[0] == types[1], f"does not support {types[0]} together with {types[1]}")
     constant_input(2, "sizes")(call)
     if begins.is_constant:
-        return  # the reader holds all three against each other
-    source, made = call.required_input(0).shape, call.required_output().element_count
-    most = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
-    fits = all(0 <= count <= size for size, count in zip(source, most, strict=False))
-    demand(
+        return  # the reader compares all three
+    source, output_elements = call.required_input(0).shape, call.required_output().element_count
+    sizes = [size if count == -1 else count for size, count in zip(source, integers(counts), strict=False)]
+    fits = all(0 <= count <= size for size, count in zip(source, sizes, strict=False))
+    require(
         call,
-        fits and prod(most) == made,
-        f"may write a {tuple(most)} slice of its {source} input to an output with only {made} elements",
+        fits and prod(sizes) == output_elements,
+        f"may write a {tuple(sizes)} slice of its {source} input to an output with only {output_elements} elements",
     )
 
 
 def _gather_bounds(call: Call) -> None:
-    """GATHER and GATHER_ND write their sizes over the output's own."""
+    """Require an output with enough dimensions, because GATHER and GATHER_ND overwrite its sizes."""
     source, positions = call.required_input(0).shape, call.required_input(1).shape
     if call.operator.code == "GATHER":
-        batches = integer(call, "batch_dims")
-        made = len(source) + len(positions) - 1 - (batches + len(positions) if batches < 0 else batches)
+        batches = integer_option(call, "batch_dims")
+        written_rank = len(source) + len(positions) - 1 - (batches + len(positions) if batches < 0 else batches)
     else:
-        made = len(positions) - 1 + len(source) - positions[-1]
-    held = len(call.required_output().shape)
-    demand(call, made <= held, f"writes {made} dimensions to an output with {held}")
+        written_rank = len(positions) - 1 + len(source) - positions[-1]
+    output_rank = len(call.required_output().shape)
+    require(call, written_rank <= output_rank, f"writes {written_rank} dimensions to an output with {output_rank}")
 
 
 BOUNDS: dict[str, Condition] = {

@@ -1,4 +1,4 @@
-"""Operators that change a tensor's shape or return it: MACs, Prepare, loop counts and bounds.
+"""Operators that change or return a tensor's shape: Prepare, loop counts and bounds.
 
 Sources of Prepare: reshape_common.cc, squeeze.cc, expand_dims.cc, shape.cc, broadcast_args.cc, zeros_like.cc.
 
@@ -18,102 +18,108 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    demand,
     input_rank,
     input_type,
-    inputs_alike,
     integers,
-    looks_at,
-    nothing,
-    output_alike,
+    no_requests,
     output_rank,
+    prepare_rule,
+    require,
+    same_input_types,
+    same_output_type,
 )
 from edgetool.operators.entry import entries
-from edgetool.operators.loops import LoopCounts, LoopRule, copied_evenly, together
+from edgetool.operators.loops import LoopCounts, LoopRule, combined, strided_memcpy_loops
 
-SQUEEZED_RANK = 8
+MAX_SQUEEZE_RANK = 8
 # TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT (builtin_op_data.h)
-PARSED_DIMENSIONS = 8
+MAX_PARSED_DIMENSIONS = 8
 
 
-def _reshape(call: Call) -> Iterator[Request]:
-    """Only the shapes that the file gives both tensors count; what the second input says is not read.
+def _prepare_reshape(call: Call) -> Iterator[Request]:
+    """Yield the requests of RESHAPE.
 
-    Of the options, nothing but the number of dimensions that the parsed ones have room for.
+    Prepare compares only the shapes of both tensors in the file; it does not read the second input. Of the options, it
+    only limits the number of dimensions to the size of the parsed options.
     """
-    given = call.option("new_shape")
-    rank = len(given) if isinstance(given, tuple) else 0
-    demand(
-        call, rank <= PARSED_DIMENSIONS, f"supports at most {PARSED_DIMENSIONS} dimensions in its options, not {rank}"
+    new_shape = call.option("new_shape")
+    rank = len(new_shape) if isinstance(new_shape, tuple) else 0
+    require(
+        call,
+        rank <= MAX_PARSED_DIMENSIONS,
+        f"supports at most {MAX_PARSED_DIMENSIONS} dimensions in its options, not {rank}",
     )
     source, result = call.required_input(0), call.required_output()
     yield from call.temporary_inputs(0)
     yield from call.temporary_outputs(0)
-    # Old files give a scalar the shape (0).
+    # In old files, a scalar has the shape (0).
     shape = () if len(call.operator.inputs) == 1 and result.shape == (0,) else result.shape
-    output_alike(call)
-    demand(call, source.element_count == prod(shape), f"cannot produce {shape} from {source.shape}")
+    same_output_type(call)
+    require(call, source.element_count == prod(shape), f"cannot produce {shape} from {source.shape}")
 
 
-def _squeezed(call: Call) -> None:
+def _check_squeeze(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     rank = len(source)
-    demand(call, rank <= SQUEEZED_RANK, f"supports at most {SQUEEZED_RANK} dimensions, not {rank}")
-    given = call.option("squeeze_dims")
+    require(call, rank <= MAX_SQUEEZE_RANK, f"supports at most {MAX_SQUEEZE_RANK} dimensions, not {rank}")
+    squeeze_dims = call.option("squeeze_dims")
     axes = (
-        [axis + rank if axis < 0 else axis for axis in given if isinstance(axis, int)]
-        if isinstance(given, tuple)
+        [axis + rank if axis < 0 else axis for axis in squeeze_dims if isinstance(axis, int)]
+        if isinstance(squeeze_dims, tuple)
         else []
     )
     for axis in axes:
-        demand(call, 0 <= axis < rank and source[axis] == 1, f"cannot remove dimension {axis} from {source}")
-    gone = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
-    left = [size for axis, size in enumerate(source) if axis not in gone]
-    # The kernel compares as many dimensions as are left, and stops the program when one does not fit.
-    demand(
+        require(call, 0 <= axis < rank and source[axis] == 1, f"cannot remove dimension {axis} from {source}")
+    removed = set(axes) if axes else {axis for axis, size in enumerate(source) if size == 1}
+    remaining = [size for axis, size in enumerate(source) if axis not in removed]
+    # The kernel compares the remaining dimensions, and aborts the program if one does not fit.
+    require(
         call,
-        all(made >= size for made, size in zip(result, left, strict=False)),
+        all(output_size >= size for output_size, size in zip(result, remaining, strict=False)),
         f"cannot fit {source} into {result}",
     )
 
 
-def _expanded(call: Call) -> None:
+def _check_expand_dims(call: Call) -> None:
     source, result = call.required_input(0).shape, call.required_output().shape
     axes = integers(call.required_input(1))
-    demand(call, bool(axes), "requires a constant axis")
+    require(call, bool(axes), "requires a constant axis")
     rank = len(source)
     axis = axes[0] + (rank + 1 if axes[0] < 0 else 0)
-    demand(call, axis <= rank, f"does not support axis {axis} with {rank} dimensions")
-    # An axis that is still negative adds no dimension where the kernel looks for it.
+    require(call, axis <= rank, f"does not support axis {axis} with {rank} dimensions")
+    # An axis that is still negative adds no dimension at the position where the kernel expects it.
     expected = (*source[:axis], 1, *source[axis:]) if axis >= 0 else None
-    demand(call, result == expected, f"at axis {axis} cannot produce {result} from {source}")
+    require(call, result == expected, f"at axis {axis} cannot produce {result} from {source}")
 
 
 PREPARE: dict[str, PrepareRule] = {
-    "BROADCAST_ARGS": looks_at(
+    "BROADCAST_ARGS": prepare_rule(
         (0, 1),
         (0,),
         input_type(0, DType.INT32, DType.INT64),
-        inputs_alike,
-        output_alike,
+        same_input_types,
+        same_output_type,
         input_rank(0, 1),
         input_rank(1, 1),
         output_rank(0, 1),
     ),
-    "EXPAND_DIMS": looks_at(
-        (0, 1), (0,), constant_input(1, "axis"), input_rank(1, 0, 1), input_type(1, DType.INT32), _expanded
+    "EXPAND_DIMS": prepare_rule(
+        (0, 1), (0,), constant_input(1, "axis"), input_rank(1, 0, 1), input_type(1, DType.INT32), _check_expand_dims
     ),
-    "RESHAPE": _reshape,
-    "SHAPE": nothing,
-    "SQUEEZE": looks_at((0,), (0,), _squeezed),
+    "RESHAPE": _prepare_reshape,
+    "SHAPE": no_requests,
+    "SQUEEZE": prepare_rule((0,), (0,), _check_squeeze),
 }
 
 
 def _copy(call: Call) -> LoopCounts:
-    """Dimensions are multiplied to the bytes: those of the input, and by SQUEEZE those of the output too."""
+    """Return the loops of a copy.
+
+    Dimensions are multiplied to get the bytes: those of the input and, in SQUEEZE, also those of the output.
+    """
     source, result = call.required_input(0), call.required_output()
     axes = {"axis": len(source.shape), "axis of the output": len(result.shape)}
-    return LoopCounts("copy", together(axes, copied_evenly(source.size_bytes, 1)))
+    return LoopCounts("copy", combined(axes, strided_memcpy_loops(source.size_bytes, 1)))
 
 
 def _elements(call: Call) -> LoopCounts:
@@ -139,10 +145,10 @@ LOOPS: dict[str, LoopRule] = {
 
 
 def _broadcast_args_bounds(call: Call) -> None:
-    """BROADCAST_ARGS ends the program where two sizes differ and neither is 1."""
+    """Require sizes that are equal or 1 of BROADCAST_ARGS; otherwise the kernel aborts the program."""
     shapes = [integers(tensor)[::-1] for tensor in map(call.required_input, (0, 1)) if tensor.is_constant]
     for sizes in zip(*shapes, strict=False):
-        demand(call, len({*sizes} - {1}) <= 1, f"cannot broadcast {sizes[0]} to {sizes[-1]}")
+        require(call, len({*sizes} - {1}) <= 1, f"cannot broadcast {sizes[0]} to {sizes[-1]}")
 
 
 BOUNDS: dict[str, Condition] = {

@@ -1,11 +1,11 @@
-"""TFLM's custom operators of signal processing, by custom code: MACs, Prepare, loop counts and bounds.
+"""TFLM's custom operators of signal processing, by custom code: Prepare, Init, loop counts and bounds.
 
-Options are read by position, sorted by name. What Init allocates beyond its OpData is in INIT. Kernels look only at
-ranks and types; the bounds keep them within their tensors. Sources: signal/micro/kernels/*.cc, signal/src/*.cc,
-signal/src/circular_buffer.cc, signal/src/*rfft_*.cc, kiss_fft.c, kiss_fftr.c.
+Options are read by position, in the order of their names. What Init allocates beyond its OpData is in INIT. Kernels
+check only ranks and types; the bounds keep them within their tensors. Sources: signal/micro/kernels/*.cc,
+signal/src/*.cc, signal/src/circular_buffer.cc, signal/src/*rfft_*.cc, kiss_fft.c, kiss_fftr.c.
 
 The loop counts of square roots, logarithms and gains depend on the numbers: the mean over spectra of noise is counted.
-Framers, stackers and delays are counted as they run for the first time, filled before.
+Framers, stackers and delays are counted for their first run, with buffers that were prefilled.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from edgetool.operators.call import (
     PrepareRule,
     Request,
     constant_input,
-    counts,
-    demand,
     flex_options,
     flex_size,
     input_rank,
     input_type,
     integers,
-    looks_at,
+    operand_counts,
     output_rank,
     output_type,
     persistent,
+    prepare_rule,
+    require,
     scratch,
 )
 from edgetool.operators.entry import entries
@@ -38,27 +38,27 @@ from edgetool.operators.loops import (
     LoopCounts,
     LoopRule,
     Loops,
-    copied,
-    copied_evenly,
-    filled,
-    moved,
+    alignment_period,
+    combined,
+    memcpy_loops,
+    memmove_loops,
+    memset_loops,
     repeated,
-    repeating,
-    together,
+    strided_memcpy_loops,
 )
 
 INT16, INT32, UINT32, UINT64 = DType.INT16, DType.INT32, DType.UINT32, DType.UINT64
-# What the operators with an option T work on.
+# The sample types of operators with an option T.
 SAMPLE_BYTES = {dtype: dtype.bits // 8 for dtype in (DType.INT16, DType.INT32, DType.FLOAT32)}
-BY_CODE = {dtype.code: dtype for dtype in SAMPLE_BYTES}
+SAMPLE_TYPE_BY_CODE = {dtype.code: dtype for dtype in SAMPLE_BYTES}
 SAMPLE_TYPE, FFT_LENGTH = "T", 1
-# Every row has buffers of its own, of 16 bytes at least.
-MOST_ROWS = 2**16
+# Every row has its own buffers, of at least 16 bytes.
+MAX_ROWS = 2**16
 # kiss_fft_state before its twiddle factors: two ints and 32 pairs of factors.
 FFT_HEADER_BYTES = 4 * (2 + 2 * 32)
 
 
-def _inputs(*kinds: tuple[DType, int]) -> tuple[Condition, ...]:
+def _input_conditions(*kinds: tuple[DType, int]) -> tuple[Condition, ...]:
     return tuple(
         condition
         for position, (dtype, rank) in enumerate(kinds)
@@ -66,7 +66,7 @@ def _inputs(*kinds: tuple[DType, int]) -> tuple[Condition, ...]:
     )
 
 
-def _outputs(*kinds: tuple[DType, int]) -> tuple[Condition, ...]:
+def _output_conditions(*kinds: tuple[DType, int]) -> tuple[Condition, ...]:
     return tuple(
         condition
         for position, (dtype, rank) in enumerate(kinds)
@@ -75,42 +75,45 @@ def _outputs(*kinds: tuple[DType, int]) -> tuple[Condition, ...]:
 
 
 def _prepare_delay(call: Call) -> Iterator[Request]:
-    yield from looks_at((0,), (0,), counts(1), input_type(0, INT16), output_type(0, INT16))(call)
-    rows, frame = _rows(call, 1), call.required_input(0).shape[-1]
+    yield from prepare_rule((0,), (0,), operand_counts(1), input_type(0, INT16), output_type(0, INT16))(call)
+    rows, frame = _row_count(call, 1), call.required_input(0).shape[-1]
     yield from _circular_buffers(call, rows, frame + flex_size(call, 0))
 
 
 def _prepare_framer(call: Call) -> Iterator[Request]:
     conditions = (input_type(0, INT16), output_type(0, INT16), output_rank(1, 0), output_type(1, DType.BOOL))
-    yield from looks_at((0,), (0, 1), counts(1, 2), *conditions)(call)
+    yield from prepare_rule((0,), (0, 1), operand_counts(1, 2), *conditions)(call)
     output_rank(0, len(call.required_input(0).shape) + 1)(call)
     size, step = flex_size(call, 0), flex_size(call, 1)
-    rows, frame = _rows(call, 1), call.required_input(0).shape[-1]
-    demand(call, 0 < step <= frame and frame % step == 0, f"cannot process {frame} samples in steps of {step}")
+    rows, frame = _row_count(call, 1), call.required_input(0).shape[-1]
+    require(call, 0 < step <= frame and frame % step == 0, f"cannot process {frame} samples in steps of {step}")
     # The frame is rounded up to whole steps.
     yield from _circular_buffers(call, rows, -(-size // step) * step)
 
 
 def _circular_buffers(call: Call, rows: int, capacity: int) -> Iterator[Request]:
-    """One buffer per row of the input: pointers to its state and to itself, and the states."""
+    """Yield the requests of one buffer per row of the input: pointers to its state and to itself, and the states."""
     for what in ("states' pointers", "buffers' pointers"):
         yield persistent(what, rows * call.platform.abi.pointer_bytes)
     for _ in range(rows):
         yield _circular_buffer(call, capacity)
 
 
-def _rows(call: Call, inner: int) -> int:
-    """How many times the input has its `inner` last dimensions, none of which may be 0 or missing."""
+def _row_count(call: Call, inner: int) -> int:
+    """Return how many times the input contains its `inner` last dimensions.
+
+    Raises KernelRefusal if one of these is 0 or missing, or if there are more than MAX_ROWS rows.
+    """
     shape = call.required_input(0).shape
-    demand(call, len(shape) >= inner and 0 not in shape[-inner:], f"does not support an input of shape {shape}")
+    require(call, len(shape) >= inner and 0 not in shape[-inner:], f"does not support an input of shape {shape}")
     rows = prod(shape[:-inner])
-    demand(call, rows <= MOST_ROWS, f"does not fit in any memory with {rows} buffers")
+    require(call, rows <= MAX_ROWS, f"does not fit in any memory with {rows} buffers")
     return rows
 
 
 def _circular_buffer(call: Call, capacity: int) -> Request:
-    """Every int16 lies twice in it, so that a frame is never cut."""
-    # Three sizes, two int32 and a pointer stand in front.
+    """Return the request for a buffer that contains every int16 twice, so that every frame is contiguous."""
+    # It begins with three sizes, two int32 and a pointer.
     return persistent("circular buffer", 4 * call.platform.abi.pointer_bytes + 2 * 4 + 2 * 2 * capacity)
 
 
@@ -129,10 +132,10 @@ def _spectral_subtraction_init(call: Call) -> Iterator[Request]:
 
 def _prepare_overlap_add(call: Call) -> Iterator[Request]:
     dtype = _sample_type(call)
-    demand(call, dtype != INT32, "cannot add int32")
-    yield from looks_at((0,), (0,), counts(1), input_type(0, dtype), output_type(0, dtype))(call)
+    require(call, dtype != INT32, "cannot add int32")
+    yield from prepare_rule((0,), (0,), operand_counts(1), input_type(0, dtype), output_type(0, dtype))(call)
     shape = call.required_input(0).shape
-    rows = _rows(call, 2)
+    rows = _row_count(call, 2)
     output_rank(0, len(shape) - 1)(call)
     yield persistent("states' pointers", rows * call.platform.abi.pointer_bytes)
     for _ in range(rows):
@@ -141,8 +144,8 @@ def _prepare_overlap_add(call: Call) -> Iterator[Request]:
 
 def _sample_type(call: Call) -> DType:
     code = flex_options(call).integer(SAMPLE_TYPE)
-    demand(call, code in BY_CODE, f"does not support samples of type {code}")
-    return BY_CODE[code]
+    require(call, code in SAMPLE_TYPE_BY_CODE, f"does not support samples of type {code}")
+    return SAMPLE_TYPE_BY_CODE[code]
 
 
 def _rfft_init(call: Call) -> Iterator[Request]:
@@ -151,31 +154,32 @@ def _rfft_init(call: Call) -> Iterator[Request]:
 
 def _prepare_rfft(call: Call) -> Iterator[Request]:
     dtype = _sample_type(call)
-    yield from _transformed(dtype)(call)
+    yield from _fft_rule(dtype)(call)
     output_rank(0, len(call.required_input(0).shape))(call)
     yield scratch("FFT input", flex_size(call, FFT_LENGTH) * SAMPLE_BYTES[dtype])
 
 
 def _irfft_init(call: Call) -> Iterator[Request]:
     dtype = _sample_type(call)
-    # The float version keeps the length and a pointer in front.
-    own = 2 * call.platform.abi.pointer_bytes if dtype == DType.FLOAT32 else 0
-    yield persistent("FFT state", own + _fft_bytes(call, dtype, flex_size(call, FFT_LENGTH)))
+    # The float version begins with the length and a pointer.
+    header_bytes = 2 * call.platform.abi.pointer_bytes if dtype == DType.FLOAT32 else 0
+    yield persistent("FFT state", header_bytes + _fft_bytes(call, dtype, flex_size(call, FFT_LENGTH)))
 
 
 def _prepare_irfft(call: Call) -> Iterator[Request]:
-    yield from _transformed(_sample_type(call))(call)
+    yield from _fft_rule(_sample_type(call))(call)
     output_rank(0, len(call.required_input(0).shape))(call)
 
 
-def _transformed(dtype: DType) -> PrepareRule:
-    return looks_at((0,), (0,), counts(1), input_type(0, dtype), output_type(0, dtype))
+def _fft_rule(dtype: DType) -> PrepareRule:
+    return prepare_rule((0,), (0,), operand_counts(1), input_type(0, dtype), output_type(0, dtype))
 
 
 def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
-    """kiss_fftr_alloc: three pointers, a complex FFT of half the length with its factors, a buffer and more factors.
+    """Return the bytes of kiss_fftr_alloc.
 
-    For an odd length no state is made.
+    It allocates three pointers, a complex FFT of half the length with its factors, a buffer and more factors. For an
+    odd length it makes no state.
     """
     if length % 2:
         return 0
@@ -183,40 +187,64 @@ def _fft_bytes(call: Call, dtype: DType, length: int) -> int:
     return 3 * call.platform.abi.pointer_bytes + FFT_HEADER_BYTES + complex_bytes * (half + half * 3 // 2)
 
 
-def _rows_alike(call: Call) -> None:
-    """Input and output are rows, of as many dimensions."""
+def _check_row_ranks(call: Call) -> None:
+    """Require the input to have dimensions, and the output to have as many."""
     rank = len(call.required_input(0).shape)
-    demand(call, rank > 0, "does not support an input without dimensions")
+    require(call, rank > 0, "does not support an input without dimensions")
     output_rank(0, rank)(call)
 
 
 PREPARE: dict[str, PrepareRule] = {
     "SignalDelay": _prepare_delay,
-    "SignalEnergy": looks_at((0,), (0,), counts(1), *_inputs((INT16, 1)), *_outputs((UINT32, 1))),
-    "SignalFftAutoScale": looks_at((0,), (0, 1), counts(1, 2), *_inputs((INT16, 1)), *_outputs((INT16, 1), (INT32, 0))),
-    "SignalFilterBank": looks_at(
-        range(6), (0,), counts(6), *_inputs((UINT32, 1), *[(INT16, 1)] * 5), *_outputs((UINT64, 1))
+    "SignalEnergy": prepare_rule(
+        (0,), (0,), operand_counts(1), *_input_conditions((INT16, 1)), *_output_conditions((UINT32, 1))
     ),
-    "SignalFilterBankLog": looks_at((0,), (0,), counts(1), *_inputs((UINT32, 1)), *_outputs((INT16, 1))),
-    "SignalFilterBankSpectralSubtraction": looks_at(
-        (0,), (0, 1), counts(1, 2), *_inputs((UINT32, 1)), *_outputs((UINT32, 1), (UINT32, 1))
+    "SignalFftAutoScale": prepare_rule(
+        (0,), (0, 1), operand_counts(1, 2), *_input_conditions((INT16, 1)), *_output_conditions((INT16, 1), (INT32, 0))
     ),
-    "SignalFilterBankSquareRoot": looks_at(
-        (0, 1), (0,), counts(2), *_inputs((UINT64, 1), (INT32, 0)), *_outputs((UINT32, 1))
+    "SignalFilterBank": prepare_rule(
+        range(6),
+        (0,),
+        operand_counts(6),
+        *_input_conditions((UINT32, 1), *[(INT16, 1)] * 5),
+        *_output_conditions((UINT64, 1)),
+    ),
+    "SignalFilterBankLog": prepare_rule(
+        (0,), (0,), operand_counts(1), *_input_conditions((UINT32, 1)), *_output_conditions((INT16, 1))
+    ),
+    "SignalFilterBankSpectralSubtraction": prepare_rule(
+        (0,),
+        (0, 1),
+        operand_counts(1, 2),
+        *_input_conditions((UINT32, 1)),
+        *_output_conditions((UINT32, 1), (UINT32, 1)),
+    ),
+    "SignalFilterBankSquareRoot": prepare_rule(
+        (0, 1), (0,), operand_counts(2), *_input_conditions((UINT64, 1), (INT32, 0)), *_output_conditions((UINT32, 1))
     ),
     "SignalFramer": _prepare_framer,
     "SignalIrfft": _prepare_irfft,
     "SignalOverlapAdd": _prepare_overlap_add,
-    "SignalPCAN": looks_at(
-        (0, 1, 2), (0,), counts(3), *_inputs((UINT32, 1), (UINT32, 1), (INT16, 1)), *_outputs((UINT32, 1))
+    "SignalPCAN": prepare_rule(
+        (0, 1, 2),
+        (0,),
+        operand_counts(3),
+        *_input_conditions((UINT32, 1), (UINT32, 1), (INT16, 1)),
+        *_output_conditions((UINT32, 1)),
     ),
     "SignalRfft": _prepare_rfft,
-    "SignalStacker": looks_at((0,), (0, 1), counts(1, 2), *_inputs((INT16, 1)), *_outputs((INT16, 1), (DType.BOOL, 0))),
-    "SignalWindow": looks_at(
+    "SignalStacker": prepare_rule(
+        (0,),
+        (0, 1),
+        operand_counts(1, 2),
+        *_input_conditions((INT16, 1)),
+        *_output_conditions((INT16, 1), (DType.BOOL, 0)),
+    ),
+    "SignalWindow": prepare_rule(
         (0, 1),
         (0,),
-        counts(2),
-        _rows_alike,
+        operand_counts(2),
+        _check_row_ranks,
         input_rank(1, 1),
         *(input_type(p, INT16) for p in (0, 1)),
         output_type(0, INT16),
@@ -233,7 +261,7 @@ INIT: dict[str, PrepareRule] = {
 
 
 INT32_LIMIT = 2**31
-GAINS = 125  # what WideDynamicFunction (pcan_argc_fixed.cc) may look up for 32 bits
+GAIN_TABLE_ELEMENTS = 125  # the elements that WideDynamicFunction (pcan_argc_fixed.cc) may look up for 32 bits
 FRAME_STEP = 1
 PREFILL = 2
 CHANNELS, NOISE_CHANNELS = 0, 4
@@ -241,306 +269,328 @@ CHANNELS, NOISE_CHANNELS = 0, 4
 
 def _option(call: Call, position: int) -> int:
     value = flex_size(call, position)
-    demand(call, value < INT32_LIMIT, f"does not support {value} as option {position}")
+    require(call, value < INT32_LIMIT, f"does not support {value} as option {position}")
     return value
 
 
-def _holds(call: Call, what: str, tensor: Tensor, elements: int) -> None:
-    held = tensor.element_count
-    demand(call, held >= elements, f"requires {elements} elements as {what}, not {held}")
+def _check_capacity(call: Call, what: str, tensor: Tensor, elements: int) -> None:
+    capacity = tensor.element_count
+    require(call, capacity >= elements, f"requires {elements} elements as {what}, not {capacity}")
 
 
-def _output_of_input(call: Call) -> None:
-    """As many elements come as go."""
-    given, made = call.required_input(0).element_count, call.required_output().element_count
-    demand(call, given == made, f"produces {given} elements, not {made}")
+def _check_output_size(call: Call) -> None:
+    """Require the output to have as many elements as the input."""
+    input_elements, output_elements = call.required_input(0).element_count, call.required_output().element_count
+    require(call, input_elements == output_elements, f"produces {input_elements} elements, not {output_elements}")
 
 
-def _window(call: Call) -> None:
+def _window_bounds(call: Call) -> None:
     source, weights = call.required_input(0).element_count, call.required_input(1).element_count
-    demand(call, weights > 0 and source % weights == 0, f"cannot process {source} samples in windows of {weights}")
-    _output_of_input(call)
+    require(call, weights > 0 and source % weights == 0, f"cannot process {source} samples in windows of {weights}")
+    _check_output_size(call)
 
 
 def _framer_bounds(call: Call) -> None:
     size, step = _option(call, 0), _option(call, FRAME_STEP)
     raw = flex_options(call).raw
     prefilled = any(raw[PREFILL : PREFILL + 1])
-    demand(call, size > 0 and (size >= step or not prefilled), f"cannot process frames of {size} in steps of {step}")
-    _holds(call, "output 0", call.required_output(), call.required_input(0).element_count // step * size)
+    require(call, size > 0 and (size >= step or not prefilled), f"cannot process frames of {size} in steps of {step}")
+    _check_capacity(call, "output 0", call.required_output(), call.required_input(0).element_count // step * size)
 
 
 def _overlap_add_bounds(call: Call) -> None:
     shape, step = call.required_input(0).shape, _option(call, FRAME_STEP)
-    demand(call, step <= shape[-1], f"cannot process frames of {shape[-1]} in steps of {step}")
-    _holds(call, "output 0", call.required_output(), prod(shape[:-1]) * step)
+    require(call, step <= shape[-1], f"cannot process frames of {shape[-1]} in steps of {step}")
+    _check_capacity(call, "output 0", call.required_output(), prod(shape[:-1]) * step)
 
 
-def _transform(*, inverse: bool) -> Condition:
-    """An FFT of an even length; complex numbers are pairs of elements."""
+def _fft_bounds(*, inverse: bool) -> Condition:
+    """Return the bounds of an FFT: an even length, and room for complex numbers as pairs of elements."""
 
     def condition(call: Call) -> None:
         length = _option(call, FFT_LENGTH)
         source, result = call.required_input(0).shape, call.required_output().shape
-        demand(call, bool(source), "does not support an input without dimensions")
-        demand(call, length > 0 and length % 2 == 0, f"does not support a transform of {length} samples")
+        require(call, bool(source), "does not support an input without dimensions")
+        require(call, length > 0 and length % 2 == 0, f"does not support a transform of {length} samples")
         pairs = length + 2
         if inverse:
-            demand(
+            require(
                 call,
                 source[-1] >= pairs and result[-1] >= length,
                 f"cannot transform {source} to {result} with a length of {length}",
             )
         else:
-            demand(
+            require(
                 call,
                 source[-1] <= length and result[-1] >= pairs,
                 f"cannot transform {source} to {result} with a length of {length}",
             )
-        rows, made = prod(source[:-1]), prod(result[:-1])
-        demand(call, made >= rows, f"produces {rows} rows, not {made}")
+        rows, output_rows = prod(source[:-1]), prod(result[:-1])
+        require(call, output_rows >= rows, f"produces {rows} rows, not {output_rows}")
 
     return condition
 
 
 def _energy_bounds(call: Call) -> None:
     end, start = _option(call, 0), _option(call, 1)
-    demand(call, start <= end, f"cannot compute energies from {start} to {end}")
-    _holds(call, "input 0", call.required_input(0), 2 * end)
-    _holds(call, "output 0", call.required_output(), end)
+    require(call, start <= end, f"cannot compute energies from {start} to {end}")
+    _check_capacity(call, "input 0", call.required_input(0), 2 * end)
+    _check_capacity(call, "output 0", call.required_output(), end)
 
 
 def _filter_bank_bounds(call: Call) -> None:
-    """Each channel weighs the frequencies from its start on."""
+    """Require room for all channels, each of which weights the frequencies from its start."""
     channels = _option(call, CHANNELS)
     for position, what in ((3, "starts"), (4, "weight start indices"), (5, "widths")):
         constant_input(position, what)(call)
-        _holds(call, f"input {position}", call.required_input(position), channels + 1)
-    made = call.required_output().element_count
-    demand(call, made <= channels, f"produces {channels} channels, not {made}")
+        _check_capacity(call, f"input {position}", call.required_input(position), channels + 1)
+    output_elements = call.required_output().element_count
+    require(call, output_elements <= channels, f"produces {channels} channels, not {output_elements}")
     source, weights = call.required_input(0), min(call.required_input(p).element_count for p in (1, 2))
     starts, first_weights, widths = (integers(call.required_input(p)) for p in (3, 4, 5))
     for start, first, width in zip(starts[: channels + 1], first_weights, widths, strict=False):
         fits = width <= 0 or (0 <= start <= source.element_count - width and 0 <= first <= weights - width)
-        demand(call, fits, f"reads {width} frequencies from {start} with weights from {first}")
+        require(call, fits, f"reads {width} frequencies from {start} with weights from {first}")
 
 
-def _spectral_subtraction(call: Call) -> None:
+def _spectral_subtraction_bounds(call: Call) -> None:
     channels = _option(call, NOISE_CHANNELS)
-    _holds(call, "input 0", call.required_input(0), channels)
-    _holds(call, "output 0", call.required_output(), channels)
+    _check_capacity(call, "input 0", call.required_input(0), channels)
+    _check_capacity(call, "output 0", call.required_output(), channels)
     noise = call.required_output(1).element_count
-    demand(call, noise <= channels, f"produces {channels} noise estimates, not {noise}")
+    require(call, noise <= channels, f"produces {channels} noise estimates, not {noise}")
 
 
-def _gain_control(call: Call) -> None:
-    _output_of_input(call)
-    _holds(call, "input 1", call.required_input(1), call.required_input(0).element_count)
-    _holds(call, "input 2", call.required_input(2), GAINS)
+def _pcan_bounds(call: Call) -> None:
+    _check_output_size(call)
+    _check_capacity(call, "input 1", call.required_input(1), call.required_input(0).element_count)
+    _check_capacity(call, "input 2", call.required_input(2), GAIN_TABLE_ELEMENTS)
 
 
 def _stacker_bounds(call: Call) -> None:
     channels, left, right, step = (_option(call, position) for position in range(4))
     rows = left + right + 1
-    demand(call, 0 < step <= rows, f"cannot process {rows} rows in steps of {step}")
-    demand(call, 0 < channels * rows < INT32_LIMIT, f"does not support {channels} channels")
-    _holds(call, "input 0", call.required_input(0), channels)
-    _holds(call, "output 0", call.required_output(), channels * rows)
+    require(call, 0 < step <= rows, f"cannot process {rows} rows in steps of {step}")
+    require(call, 0 < channels * rows < INT32_LIMIT, f"does not support {channels} channels")
+    _check_capacity(call, "input 0", call.required_input(0), channels)
+    _check_capacity(call, "output 0", call.required_output(), channels * rows)
 
 
 BOUNDS: dict[str, Condition] = {
-    "SignalDelay": _output_of_input,
+    "SignalDelay": _check_output_size,
     "SignalEnergy": _energy_bounds,
-    "SignalFftAutoScale": _output_of_input,
+    "SignalFftAutoScale": _check_output_size,
     "SignalFilterBank": _filter_bank_bounds,
-    "SignalFilterBankLog": _output_of_input,
-    "SignalFilterBankSpectralSubtraction": _spectral_subtraction,
-    "SignalFilterBankSquareRoot": _output_of_input,
+    "SignalFilterBankLog": _check_output_size,
+    "SignalFilterBankSpectralSubtraction": _spectral_subtraction_bounds,
+    "SignalFilterBankSquareRoot": _check_output_size,
     "SignalFramer": _framer_bounds,
-    "SignalIrfft": _transform(inverse=True),
+    "SignalIrfft": _fft_bounds(inverse=True),
     "SignalOverlapAdd": _overlap_add_bounds,
-    "SignalPCAN": _gain_control,
-    "SignalRfft": _transform(inverse=False),
+    "SignalPCAN": _pcan_bounds,
+    "SignalRfft": _fft_bounds(inverse=False),
     "SignalStacker": _stacker_bounds,
-    "SignalWindow": _window,
+    "SignalWindow": _window_bounds,
 }
 
 
 INT16_BYTES = 2
-RADICES = (2, 3, 4, 5)  # kiss_fft has code of its own for these; others take memory from the heap, and were not counted
+RADICES = (2, 3, 4, 5)  # kiss_fft has separate code for these; others allocate from the heap, and have not been counted
 
 
-def _samples(call: Call) -> LoopCounts:
+def _sample_loops(call: Call) -> LoopCounts:
     source = call.required_input(0)
     rows = prod(source.shape[:-1])
     return LoopCounts(source.dtype.name.lower(), {"row": rows, "sample": source.element_count})
 
 
-def _channels(call: Call) -> LoopCounts:
+def _channel_loops(call: Call) -> LoopCounts:
     source = call.required_input(0)
     return LoopCounts(source.dtype.name.lower(), {"channel": source.element_count})
 
 
 def _energy_loops(call: Call) -> LoopCounts:
-    """The bins from start_index to end_index; options are sorted by name."""
+    """Return the loops over the bins from start_index to end_index, whose options are in the order of their names."""
     return LoopCounts("int16", {"bin": max(flex_size(call, 0) - flex_size(call, 1), 0)})
 
 
 def _filter_bank_loops(call: Call) -> LoopCounts:
-    """Each channel sums the bins that it is wide; one more channel than there are is summed."""
+    """Return the loops of SignalFilterBank: each channel sums its bins, and one additional channel is summed."""
     widths, result = call.required_input(5), call.required_output()
     weights = sum(integers(widths)) if widths.is_constant else 0
     loops = {"channel": widths.element_count, "weight": weights, "axis": len(result.shape)}
-    return LoopCounts("uint64", together(loops, copied_evenly(result.size_bytes, 1)))
+    return LoopCounts("uint64", combined(loops, strided_memcpy_loops(result.size_bytes, 1)))
 
 
-def _stages(length: int) -> list[tuple[int, int]]:
-    """The radix of each stage of a complex FFT, and what is left of its length (kf_factor)."""
-    found, radix, rest, largest = [], 4, length, isqrt(length)
-    while rest > 1:
-        while rest % radix:
+def _fft_stages(length: int) -> list[tuple[int, int]]:
+    """Return the radix of each stage of a complex FFT, and the remaining length (kf_factor)."""
+    stages, radix, remaining, max_radix = [], 4, length, isqrt(length)
+    while remaining > 1:
+        while remaining % radix:
             radix = {4: 2, 2: 3}.get(radix, radix + 2)
-            if radix > largest:
-                radix = rest
-        rest //= radix
-        found.append((radix, rest))
-    return found
+            if radix > max_radix:
+                radix = remaining
+        remaining //= radix
+        stages.append((radix, remaining))
+    return stages
 
 
-def _complex_fft(length: int) -> Loops:
-    """A stage is a call for each part into which those before have divided the signal (kf_work)."""
-    parts, found = 1, []
-    for radix, rest in _stages(length):
-        found.append({f"stage of {radix}": parts, f"butterfly of {radix}": parts * rest})
+def _complex_fft_loops(length: int) -> Loops:
+    """Return the loops of a complex FFT (kf_work).
+
+    A stage is one call for each part into which the previous stages have divided the signal.
+    """
+    parts, stages = 1, []
+    for radix, rest in _fft_stages(length):
+        stages.append({f"stage of {radix}": parts, f"butterfly of {radix}": parts * rest})
         if rest == 1:
-            found.append({"point copied": parts * radix})
+            stages.append({"point copied": parts * radix})
         parts *= radix
-    return together(*found)
+    return combined(*stages)
 
 
 def _path(dtype: DType, length: int) -> str:
-    known = all(radix in RADICES for radix, _ in _stages(length // 2))
-    return dtype.name.lower() if known else f"{dtype.name.lower()} other factors"
+    counted = all(radix in RADICES for radix, _ in _fft_stages(length // 2))
+    return dtype.name.lower() if counted else f"{dtype.name.lower()} other factors"
 
 
-def _real_fft(length: int) -> Loops:
-    """A complex FFT of half the length, and a pass that takes its halves apart or puts them together."""
+def _real_fft_loops(length: int) -> Loops:
+    """Return the loops of a complex FFT of half the length, and of the pass that splits or merges its halves."""
     half = length // 2
-    return together({"row": 1, "bin": half // 2}, _complex_fft(half))
+    return combined({"row": 1, "bin": half // 2}, _complex_fft_loops(half))
 
 
 def _rfft_loops(call: Call) -> LoopCounts:
-    """Each row is copied and filled up with zeros."""
-    demand(call, len(call.required_input(0).shape) > 0, "does not support an input without dimensions")
+    """Return the loops of SignalRfft, which copies each row and extends it with zeros."""
+    require(call, len(call.required_input(0).shape) > 0, "does not support an input without dimensions")
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
     size = source.shape[-1] * SAMPLE_BYTES[source.dtype]
-    padding = filled(length * SAMPLE_BYTES[source.dtype] - size, size)
-    row = together(copied_evenly(size, 1), padding, _real_fft(length))
+    padding = memset_loops(length * SAMPLE_BYTES[source.dtype] - size, size)
+    row = combined(strided_memcpy_loops(size, 1), padding, _real_fft_loops(length))
     return LoopCounts(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
 
 
 def _irfft_loops(call: Call) -> LoopCounts:
-    """Floats are divided by the length afterwards."""
+    """Return the loops of SignalIrfft, which divides floats by the length at the end."""
     source, length = call.required_input(0), flex_options(call).integer("fft_length")
-    row = together(_real_fft(length), {"sample": length if source.dtype == DType.FLOAT32 else 0})
+    row = combined(_real_fft_loops(length), {"sample": length if source.dtype == DType.FLOAT32 else 0})
     return LoopCounts(_path(source.dtype, length), repeated(prod(source.shape[:-1]), row))
 
 
-def _copied(samples: int, target: int, source: int) -> Loops:
-    """A copy of so many int16, the offsets in samples too; none of none."""
-    return copied(samples * INT16_BYTES, [(target * INT16_BYTES, source * INT16_BYTES)]) if samples > 0 else {}
+def _sample_copy_loops(samples: int, target: int, source: int) -> Loops:
+    """Return the loops of a copy of int16 samples, with offsets in samples; no loops without samples."""
+    return memcpy_loops(samples * INT16_BYTES, [(target * INT16_BYTES, source * INT16_BYTES)]) if samples > 0 else {}
 
 
-def _written(samples: int, at: int, capacity: int, source: int) -> Loops:
-    """Samples that a circular buffer takes: everything lies in it twice, and the second time goes around its end."""
-    fits = min(samples, capacity - at)
-    return together(
-        _copied(samples, at, source),
-        _copied(fits, capacity + at, source),
-        _copied(samples - fits, 0, source + fits),
-        {"step over the end": int(fits < samples)},
+def _buffer_write_loops(samples: int, position: int, capacity: int, source: int) -> Loops:
+    """Return the loops of writing samples into a circular buffer.
+
+    The buffer contains every sample twice; the second copy wraps around at its end.
+    """
+    contiguous = min(samples, capacity - position)
+    return combined(
+        _sample_copy_loops(samples, position, source),
+        _sample_copy_loops(contiguous, capacity + position, source),
+        _sample_copy_loops(samples - contiguous, 0, source + contiguous),
+        {"step over the end": int(contiguous < samples)},
     )
 
 
 def _delay_loops(call: Call) -> LoopCounts:
-    """A frame is written behind the zeros that it waits for, and as much read from the front."""
+    """Return the loops of SignalDelay.
+
+    A frame is written after the zeros of the delay, and an equally long one is read from the front.
+    """
     source, delay = call.required_input(0), flex_size(call, 0)
     frame = source.shape[-1]
     rows = (
         repeated(
-            number,
-            together(
+            count,
+            combined(
                 {"row": 1},
-                _written(frame, delay, delay + frame, row * frame),
-                _copied(frame, row * frame, 0),
+                _buffer_write_loops(frame, delay, delay + frame, row * frame),
+                _sample_copy_loops(frame, row * frame, 0),
             ),
         )
-        for row, number in repeating(prod(source.shape[:-1]))
+        for row, count in alignment_period(prod(source.shape[:-1]))
     )
-    return LoopCounts("int16", together(*rows))
+    return LoopCounts("int16", combined(*rows))
 
 
 def _framer_loops(call: Call) -> LoopCounts:
-    """Each step of samples is written, and a frame read; what reaches over the end of the buffer, in two parts."""
+    """Return the loops of SignalFramer, which writes each step of samples and reads a frame.
+
+    A frame that extends beyond the end of the buffer is read in two parts.
+    """
     source, size, step = call.required_input(0), flex_size(call, 0), flex_size(call, 1)
     capacity, frames = -(-size // step) * step, source.shape[-1] // step
     parts: list[Loops] = []
-    for row, number in repeating(prod(source.shape[:-1])):
-        parts.append({"row": number})
+    for row, count in alignment_period(prod(source.shape[:-1])):
+        parts.append({"row": count})
         for frame in range(frames):
-            at, read, turn = (size - step + frame * step) % capacity, frame * step % capacity, row * frames + frame
-            whole = min(size, capacity - read)
-            loops = together(
-                {"frame": 1, "frame over the end": int(whole < size)},
-                _written(step, at, capacity, turn * step),
-                _copied(whole, turn * size, read),
-                _copied(size - whole, turn * size + whole, 0),
+            position, read, frame_index = (
+                (size - step + frame * step) % capacity,
+                frame * step % capacity,
+                row * frames + frame,
             )
-            parts.append(repeated(number, loops))
-    return LoopCounts("int16", together(*parts))
+            contiguous = min(size, capacity - read)
+            loops = combined(
+                {"frame": 1, "frame over the end": int(contiguous < size)},
+                _buffer_write_loops(step, position, capacity, frame_index * step),
+                _sample_copy_loops(contiguous, frame_index * size, read),
+                _sample_copy_loops(size - contiguous, frame_index * size + contiguous, 0),
+            )
+            parts.append(repeated(count, loops))
+    return LoopCounts("int16", combined(*parts))
 
 
 def _overlap_add_loops(call: Call) -> LoopCounts:
-    """A frame is added to what was left of those before; what is done is copied out, and the rest moved forward."""
+    """Return the loops of SignalOverlapAdd.
+
+    A frame is added to the rest of the previous ones; completed samples are copied out, and the rest is moved forward.
+    """
     source, step = call.required_input(0), flex_options(call).integer("frame_step")
     size, element = source.shape[-1], SAMPLE_BYTES[source.dtype]
     frames = source.shape[-2]
-    frame = together(
+    frame = combined(
         {"frame": 1, "sample": size},
-        copied_evenly(step * element, 1),
-        moved((size - step) * element, 0, step * element),
-        filled(step * element, (size - step) * element),
+        strided_memcpy_loops(step * element, 1),
+        memmove_loops((size - step) * element, 0, step * element),
+        memset_loops(step * element, (size - step) * element),
     )
     rows = prod(source.shape[:-2])
-    # The first frame meets zeros only, to which software adds sooner.
-    met = {"row": rows, "sample on another": rows * (frames - 1) * (size - step)}
-    return LoopCounts(source.dtype.name.lower(), together(met, repeated(rows * frames, frame)))
+    # The first frame is added to zeros only, which takes software fewer steps.
+    overlap = {"row": rows, "sample on another": rows * (frames - 1) * (size - step)}
+    return LoopCounts(source.dtype.name.lower(), combined(overlap, repeated(rows * frames, frame)))
 
 
 def _stacker_loops(call: Call) -> LoopCounts:
-    """The channels are written as often as frames lie left of the first one; read is what is complete."""
+    """Return the loops of SignalStacker.
+
+    The first frame's channels are written once more for each frame to its left; a complete output is read.
+    """
     channels, left, right = (flex_size(call, position) for position in range(3))
     capacity = channels * (left + right + 1)
-    written = [_written(channels, at * channels, capacity, 0) for at in range(1 + left)]
-    read = together({"read": 1}, _copied(capacity, 0, 0)) if right == 0 else {}
-    return LoopCounts("int16", together({"frame": 1 + left, "extended": int(left > 0)}, *written, read))
+    written = [_buffer_write_loops(channels, at * channels, capacity, 0) for at in range(1 + left)]
+    read = combined({"read": 1}, _sample_copy_loops(capacity, 0, 0)) if right == 0 else {}
+    return LoopCounts("int16", combined({"frame": 1 + left, "extended": int(left > 0)}, *written, read))
 
 
 LOOPS: dict[str, LoopRule] = {
     "SignalDelay": _delay_loops,
     "SignalEnergy": _energy_loops,
-    "SignalFftAutoScale": _samples,
+    "SignalFftAutoScale": _sample_loops,
     "SignalFilterBank": _filter_bank_loops,
-    "SignalFilterBankLog": _channels,
-    "SignalFilterBankSpectralSubtraction": _channels,
-    "SignalFilterBankSquareRoot": _channels,
+    "SignalFilterBankLog": _channel_loops,
+    "SignalFilterBankSpectralSubtraction": _channel_loops,
+    "SignalFilterBankSquareRoot": _channel_loops,
     "SignalFramer": _framer_loops,
     "SignalIrfft": _irfft_loops,
     "SignalOverlapAdd": _overlap_add_loops,
-    "SignalPCAN": _channels,
+    "SignalPCAN": _channel_loops,
     "SignalRfft": _rfft_loops,
     "SignalStacker": _stacker_loops,
-    "SignalWindow": _samples,
+    "SignalWindow": _sample_loops,
 }
 
 

@@ -1,4 +1,4 @@
-"""TRANSPOSE_CONV: MACs, Prepare, loop counts and bounds.
+"""TRANSPOSE_CONV: MACs, Prepare and loop counts.
 
 Sources of Prepare: transpose_conv.cc, and cmsis_nn/transpose_conv.cc.
 
@@ -20,14 +20,14 @@ from edgetool.operators.call import (
     Call,
     PrepareRule,
     Request,
-    demand,
     input_rank,
     input_shapes,
-    integer,
+    integer_option,
     output_rank,
+    require,
     scratch,
 )
-from edgetool.operators.cmsis_nn import copied_windows, copies, fills
+from edgetool.operators.cmsis_nn import cmsis_copy_loops, cmsis_fill_loops, im2col_loops
 from edgetool.operators.convolution import (
     INT64_BYTES,
     TYPES,
@@ -39,7 +39,7 @@ from edgetool.operators.convolution import (
     check_type_pair,
     columns_product,
     operand_tensors,
-    outside,
+    padding_loops,
     request_channels,
     request_output_first,
     request_parameters,
@@ -51,12 +51,12 @@ from edgetool.operators.loops import (
     LoopRule,
     Loops,
     Windows,
-    named,
+    check_steps,
+    combined,
     nested,
-    products,
+    prefixed,
+    product_loops,
     repeated,
-    together,
-    walk,
 )
 from edgetool.target.platform import Platform
 
@@ -64,7 +64,10 @@ TRANSPOSE = Operands(2, 1, 3, 0, clamps_in_cmsis_nn=False)
 
 
 def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
-    """The shape of the output is the tensor's; the input that repeats it is not looked at."""
+    """Yield the requests of TRANSPOSE_CONV.
+
+    The shape of the output is the tensor's; Prepare does not read the input that repeats it.
+    """
     source, weights, result = operand_tensors(call, TRANSPOSE)
     yield from request_output_first(call, TRANSPOSE)
     if call.platform.cmsis_nn:
@@ -79,7 +82,7 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
         depth = min(source.shape[3], weights.shape[3])
         sizes = buffer_sizes(call, TRANSPOSE, (depth, min(result.shape[3], weights.shape[0]), depth))
         yield scratch("im2col buffer or accumulators", cmsis_nn.transpose_s8(sizes, mve=call.platform.mve))
-        # Requested, and counted, even when it is empty.
+        # TFLM requests and counts it even if it is empty.
         yield scratch("reversed filter", cmsis_nn.transpose_reversed_filter_s8(sizes))
     elif source.dtype in QUANTIZED_TYPES:
         width = INT32_BYTES if source.dtype == DType.INT8 else INT64_BYTES
@@ -93,7 +96,7 @@ def _prepare_transpose_conv(call: Call) -> Iterator[Request]:
     if source.dtype != DType.INT16:
         return
     crashes = call.platform.cmsis_nn and bias is None
-    demand(call, not crashes, "crashes without a bias in int16")
+    require(call, not crashes, "crashes without a bias in int16")
     if bias is not None and bias.dtype == DType.INT16:
         yield scratch("bias as int64", INT64_BYTES * bias.element_count)
 
@@ -106,32 +109,39 @@ REVERSED_STRIDE = 2
 
 
 def _transpose_conv_loops(call: Call) -> LoopCounts:
-    """TRANSPOSE_CONV. Raises KernelRefusal for other than images: the kernel does not ask, and would run wild."""
-    for fits in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
-        fits(call)
+    """Return the loops of TRANSPOSE_CONV.
+
+    Raises KernelRefusal if the tensors are not images: the kernel does not check it, and would run out of bounds.
+    """
+    for check in (input_rank(1, 4), input_rank(2, 4), output_rank(0, 4)):
+        check(call)
     weights, source, result = call.required_input(1), call.required_input(2), call.required_output()
     rows, columns = (
-        _scattered(source.shape[i], weights.shape[i], integer(call, stride), result.shape[i])
+        _transposed_axis(source.shape[i], weights.shape[i], integer_option(call, stride), result.shape[i])
         for i, stride in enumerate(("stride_h", "stride_w"), start=1)
     )
-    # The windows stand on the output, one for each element of the input.
+    # The windows are on the output, one for each element of the input.
     w = Windows(result.shape[0], rows, columns, source.shape[3], result.shape[3], source.shape[3])
     if source.dtype == DType.INT8 and call.platform.cmsis_nn:
         small = rows.stride <= REVERSED_STRIDE and columns.stride <= REVERSED_STRIDE
         if small and w.in_channels > REVERSED_CHANNELS:
             stretched = rows.stride > 1 or columns.stride > 1
-            return LoopCounts("int8 stretched" if stretched else "int8 reversed", _reversed(w, call.platform))
-        return LoopCounts("int8 rows", _by_rows(w, call.platform))
-    return LoopCounts(f"reference {source.dtype.name.lower()}", _reference(call, w))
+            return LoopCounts("int8 stretched" if stretched else "int8 reversed", _reversed_loops(w, call.platform))
+        return LoopCounts("int8 rows", _row_loops(w, call.platform))
+    return LoopCounts(f"reference {source.dtype.name.lower()}", _reference_loops(call, w))
 
 
-def _scattered(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
+def _transposed_axis(inputs: int, kernel: int, stride: int, outputs: int) -> Axis:
+    """Return an axis of the output, whose windows are those of the input's elements."""
     pad = max((inputs - 1) * stride + kernel - outputs, 0) // 2
     return Axis(outputs, kernel, stride, 1, inputs, pad)
 
 
-def _reference(call: Call, w: Windows) -> Loops:
-    """Each input into all outputs that it reaches; those outside the image are looked at as well."""
+def _reference_loops(call: Call, w: Windows) -> Loops:
+    """Return the loops of the reference kernel.
+
+    It adds each input to all outputs in its window, and visits those outside the image, too.
+    """
     inputs = w.batch * w.in_channels
     return {
         "input row": w.batch * w.rows.outputs,
@@ -139,89 +149,94 @@ def _reference(call: Call, w: Windows) -> Loops:
         "input": inputs * w.positions,
         "window row": inputs * w.positions * w.rows.kernel,
         "element": inputs * w.taps,
-        **products(call, inputs * w.inside * w.out_channels, 2),
-        **repeated(inputs * w.out_channels, outside(w)),
+        **product_loops(call, inputs * w.inside * w.out_channels, 2),
+        **repeated(inputs * w.out_channels, padding_loops(w)),
         "output row": w.batch * w.rows.size,
         "output pixel": w.batch * w.rows.size * w.columns.size,
         "output": w.batch * w.rows.size * w.columns.size * w.out_channels,
     }
 
 
-def _reversed(w: Windows, platform: Platform) -> Loops:
-    """As a convolution of the stretched image with the filter turned around."""
-    walk(max(axis.size * axis.kernel for axis in (w.rows, w.columns)))
+def _reversed_loops(w: Windows, platform: Platform) -> Loops:
+    """Return the loops of a convolution of the stretched image with the reversed filter."""
+    check_steps(max(axis.size * axis.kernel for axis in (w.rows, w.columns)))
     outputs, depth = w.rows.size * w.columns.size, w.kernel * w.in_channels
-    turned = copies(w.out_channels * w.kernel, w.in_channels, platform)
-    image = together(
+    filter_copies = cmsis_copy_loops(w.out_channels * w.kernel, w.in_channels, platform)
+    image = combined(
         {"output row": w.rows.size, "window": outputs, "window row": outputs * w.rows.kernel},
         columns_product(outputs, w.out_channels, depth, platform),
-        _stretched_windows(w, platform) if w.rows.stride > 1 or w.columns.stride > 1 else _windows(w, platform),
+        _stretched_windows(w, platform)
+        if w.rows.stride > 1 or w.columns.stride > 1
+        else _unstretched_windows(w, platform),
     )
     filters = {"turned filter": w.out_channels, "turned row": w.out_channels * w.rows.kernel}
-    return together(filters, named("turned", turned), repeated(w.batch, {"group": 1, **image}))
+    return combined(filters, prefixed("turned", filter_copies), repeated(w.batch, {"group": 1, **image}))
 
 
-def _windows(w: Windows, platform: Platform) -> Loops:
-    """Without a gap between the inputs, windows of the image as it is."""
+def _unstretched_windows(w: Windows, platform: Platform) -> Loops:
+    """Return the copies of windows of the image itself, which has no gaps between the inputs."""
     rows, columns = (
         Axis(axis.outputs, axis.kernel, 1, 1, axis.size, axis.kernel - 1 - axis.pad) for axis in (w.rows, w.columns)
     )
-    return copied_windows(replace(w, rows=rows, columns=columns), 1, platform)
+    return im2col_loops(replace(w, rows=rows, columns=columns), 1, platform)
 
 
 def _stretched_windows(w: Windows, platform: Platform) -> Loops:
-    """Each window filled first; then the inputs in it copied, and gaps left out."""
-    high, wide = _stretched(w.rows), _stretched(w.columns)
-    rows = high * w.columns.size
-    return together(
-        copies(high * wide, w.in_channels, platform),
-        fills(w.rows.size * w.columns.size, w.kernel * w.in_channels, platform),
+    """Return the loops that fill each window, and then copy the inputs in it, leaving out the gaps."""
+    row_inputs, column_inputs = _stretched_inputs(w.rows), _stretched_inputs(w.columns)
+    rows = row_inputs * w.columns.size
+    return combined(
+        cmsis_copy_loops(row_inputs * column_inputs, w.in_channels, platform),
+        cmsis_fill_loops(w.rows.size * w.columns.size, w.kernel * w.in_channels, platform),
         {"stretched row": rows, "stretched": rows * w.columns.kernel},
     )
 
 
-def _stretched(axis: Axis) -> int:
-    """The elements of all windows on the stretched axis that hold an input, not a gap or padding."""
+def _stretched_inputs(axis: Axis) -> int:
+    """Return the number of elements of all windows on the stretched axis that are inputs, not gaps or padding."""
     pad = axis.kernel - 1 - axis.pad
     inputs = range(0, axis.outputs * axis.stride, axis.stride)
     return sum(start - pad + offset in inputs for start in range(axis.size) for offset in range(axis.kernel))
 
 
-def _by_rows(w: Windows, platform: Platform) -> Loops:
-    """Rows of the input into a ring of rows of 32-bit sums: four, two, then one of its elements at once."""
+def _row_loops(w: Windows, platform: Platform) -> Loops:
+    """Return the loops that add rows of the input to a ring of rows of 32-bit sums.
+
+    Four, then two, then one of a row's elements are processed at once.
+    """
     rows, columns = w.rows, w.columns
     width = (columns.outputs - 1) * columns.stride + max(columns.kernel, columns.stride)
     height = max(rows.kernel, rows.stride)
     reached = sum(
         max(0, rows.kernel - max(0, -start) - max(0, start + rows.kernel - rows.size - 1)) for start in rows.starts
     )
-    # Rows leave the ring after each row of the input that does not begin above the image; the last ones at the end.
+    # Rows leave the ring after each input row that does not begin above the image; the last rows leave at the end.
     written = rows.stride * sum(start >= 0 for start in rows.starts)
     end = rows.outputs * rows.stride - rows.pad
-    left = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
-    inner = _depth(w.in_channels, platform)
+    last_rows = sum(0 <= end + row < rows.size for row in range(rows.kernel - rows.stride))
+    inner = _depth_loops(w.in_channels, platform)
     groups = {"4": columns.outputs // 4, "2": columns.outputs % 4 // 2, "1": columns.outputs % 2}
-    products = [
+    group_loops = [
         {
-            f"any {size} inputs": rows.outputs * (turns > 0),
-            f"{size} inputs": w.out_channels * rows.outputs * turns,
-            f"{size} inputs by row": w.out_channels * reached * turns,
-            **repeated(w.out_channels * reached * columns.kernel * turns, nested(f"{size} inputs by element", inner)),
+            f"any {size} inputs": rows.outputs * (count > 0),
+            f"{size} inputs": w.out_channels * rows.outputs * count,
+            f"{size} inputs by row": w.out_channels * reached * count,
+            **repeated(w.out_channels * reached * columns.kernel * count, nested(f"{size} inputs by element", inner)),
         }
-        for size, turns in groups.items()
+        for size, count in groups.items()
     ]
     vectors = -(-w.out_channels // 4) if platform.mve else 0
-    pixels = (written + left) * columns.size
-    image = together(
-        {"image": 1, "input row": rows.outputs, "output row": written, "last output row": left},
-        copies(width * (height + written), w.out_channels * INT32_BYTES, platform),
+    pixels = (written + last_rows) * columns.size
+    image = combined(
+        {"image": 1, "input row": rows.outputs, "output row": written, "last output row": last_rows},
+        cmsis_copy_loops(width * (height + written), w.out_channels * INT32_BYTES, platform),
         {"output pixel": pixels, "output": 0 if vectors else pixels * w.out_channels, "output by 4": pixels * vectors},
-        *products,
+        *group_loops,
     )
     return repeated(w.batch, image)
 
 
-def _depth(channels: int, platform: Platform) -> Loops:
+def _depth_loops(channels: int, platform: Platform) -> Loops:
     if platform.mve:
         return {"by 16": -(-channels // 16)}
     if platform.dsp:
@@ -233,7 +248,10 @@ LOOPS: dict[str, LoopRule] = {"TRANSPOSE_CONV": _transpose_conv_loops}
 
 
 def _transpose_conv_macs(operator: Operator, graph: Graph) -> int:
-    """Inputs x window x output channels. Filters are [out, h, w, in], inputs (shape, filter, data)."""
+    """Return inputs x window x output channels.
+
+    Filters are [out, h, w, in], inputs (shape, filter, data).
+    """
     shapes = input_shapes(operator, graph, 1, 2)
     return prod(shapes[1]) * prod(shapes[0][:-1]) if shapes else 0
 

@@ -1,7 +1,7 @@
-"""Reports as JSON text, and back: every value is checked against the type of its field.
+"""Conversion of reports to JSON text and back, which checks every value against the type of its field.
 
-Unknown keys are ignored, and a field with a default may be absent, so that a later edgetool can add some. Anything else
-that is not as the types say is rejected with its key.
+Unknown keys are ignored, and a field with a default may be absent, so that later versions of edgetool can add fields.
+Any other deviation from the types is rejected with its key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgetool.structure import StructureError, joined, shown, strict_json, struc
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses and tuples as dicts and lists, in field order; members of enumerations by their names."""
+    """Return dataclasses as dicts in field order, tuples as lists, and members of enumerations as their names."""
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Enum):
@@ -31,12 +31,15 @@ def plain(value: Any) -> Any:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """The document of one report."""
+    """Return the document of one report as a JSON value."""
     return {"schema": SCHEMA, **plain(report)}
 
 
 def documents(reports: Sequence[Report], shared_arena: SharedArenaInfo | None = None) -> dict[str, Any]:
-    """One document for one report, {"schema", "reports"} for several; with "shared_arena" where they share one."""
+    """Return the document of one report, or {"schema", "reports"} for several.
+
+    Reports that share an arena also have "shared_arena".
+    """
     if len(reports) == 1 and shared_arena is None:
         return document(reports[0])
     shared = {} if shared_arena is None else {"shared_arena": plain(shared_arena)}
@@ -44,19 +47,19 @@ def documents(reports: Sequence[Report], shared_arena: SharedArenaInfo | None = 
 
 
 def to_json(value: dict[str, Any]) -> str:
-    """JSON text, two spaces a level, ASCII, ending in a newline. NaN and infinity raise ValueError.
+    """Return JSON text, indented by two spaces, in ASCII, ending in a newline.
 
-    "##", with which CI runners begin a command wherever it stands in a line, is spelt as JSON allows.
+    "##", with which CI runners begin a command anywhere in a line, is escaped. Raises ValueError for NaN and infinity.
     """
     return json.dumps(value, indent=2, allow_nan=False).replace("##", r"#\u0023") + "\n"
 
 
 WRITE_ANEW = "use an unmodified document that 'edgetool plan --json' or a similar command wrote"
 LEVELS = ("error", "warning", "note")
-# The largest number that a document can mean anything by: sizes, counts and times are far below.
+# The largest realistic number: sizes, counts and times are far below.
 MAX_NUMBER = 2**63
 MAX_VALUES = 4_000_000
-# Documents of commands whose answer is about something else than a model on a target: the key that each alone has.
+# Documents of commands that report on something other than a model on a target, by the key that only they have.
 OTHER_COMMANDS = {
     "calibration": "calibrate",
     "compare": "compare",
@@ -68,10 +71,10 @@ SIZES = ("bytes", "macs", "parameters", "operators", "tensors", "instructions", 
 
 
 def parse_reports(text: str) -> tuple[Report, ...]:
-    """The reports of a document, in its order: one, or those of its "reports".
+    """Return the reports of a document, in its order: one report, or those of its "reports".
 
-    Raises UsageError, without a `where`, for text that is no JSON (NaN and keys given twice are none), and for a
-    document that edgetool did not write or that was changed.
+    Raises UsageError, without a `where`, for text that is not JSON (such as NaN or duplicate keys), and for a document
+    that edgetool did not write or that was changed.
     """
     try:
         document = strict_json(text, max_values=MAX_VALUES)
@@ -84,7 +87,7 @@ def parse_reports(text: str) -> tuple[Report, ...]:
 
 
 def read_reports(document: object) -> tuple[Report, ...]:
-    """The reports of a document as JSON values. Raises UsageError."""
+    """Return the reports of a document, given as JSON values. Raises UsageError."""
     if not isinstance(document, dict):
         raise UsageError("is not an edgetool document", fix=WRITE_ANEW)
     schema = document.get("schema")
@@ -112,7 +115,7 @@ def _report(document: object, key: str) -> Report:
 
 
 def _check(value: object, key: str) -> None:
-    """What the types alone do not say: no size below 0, bands around their value, known levels, realistic numbers."""
+    """Check what types do not express: no negative sizes, bands around their value, known levels, realistic numbers."""
     if is_dataclass(value):
         for item in fields(value):
             place, inner = joined(key, item.name), getattr(value, item.name)
@@ -129,7 +132,7 @@ def _check(value: object, key: str) -> None:
     elif isinstance(value, tuple | list):
         for position, inner in enumerate(value):
             _check(inner, f"{key}[{position}]")
-    elif isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # nor is 1e999, which is infinity
+    elif isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # 1e999, infinity, is not realistic
         raise _wrong(key, value, "a realistic number")
 
 

@@ -1,7 +1,7 @@
 """Load profiles by name from the package's data, or a user's own profile from its text.
 
-A board's profile can extend a packaged board: it inherits its keys, except those that no longer hold when others
-change, and loses the sources of the keys it replaces. Options of the command line override values of a target.
+A board's profile can extend a packaged board: it inherits the board's keys, except those that no longer apply if others
+change, and loses the sources of the keys that it replaces. Command-line options override values of a target.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from edgetool.target.profile import (
     require_abi,
 )
 from edgetool.target.quantity import format_clock, format_size
-from edgetool.target.tables import document, load_factors, names
+from edgetool.target.tables import load_factors, profile_document, profile_names
 from edgetool.target.toml import Section, toml_table
 from edgetool.target.types import ARENA_KINDS, Core, MemoryRegion, RegionKind, Runtime, Target
 
 Document = dict[str, Any]
 
-# Keys of an extended board, and the keys that no longer hold when their value changes: another board, chip, core or
+# Keys of an extended board, and the keys that no longer apply if their value changes: another board, chip, core or
 # clock was not measured.
 _DEPENDENT = (
     ("board", "vendor"),
@@ -56,19 +56,22 @@ MEASURED_KEYS = ("stall_cycles_per_byte", "cold_cycles")
 SPEED_KEYS = ("wait_states", "access_bytes", "cache", "stall_cycles_per_byte")
 
 
-def extended(
+def extend_profile(
     profile: Document, base_of: Callable[[str], Document | None], problems: list[Problem], fix: Callable[[str], str]
 ) -> Document:
-    """The profile with the keys of the packaged board that it extends, which may extend another.
+    """Return the profile with the keys of the packaged board that it extends, which may extend another.
 
-    [[region]] tables replace all regions; those that give no kind amend the base's of the same names instead. What
-    the profile replaces loses the base's source. base_of gives a packaged board's document, or None for an unknown
-    name; `fix` what to do about one. Problems are noted under the key "extends".
+    [[region]] tables replace all regions; tables without a kind modify the base's regions of the same names instead.
+    The base's sources for replaced keys are removed. Problems are noted under the key "extends".
+
+    Args:
+        base_of: returns a packaged board's document, or None for an unknown name.
+        fix: returns advice about an unknown name.
     """
-    return _extended(profile, base_of, problems, fix, ())
+    return _extend_profile(profile, base_of, problems, fix, ())
 
 
-def _extended(
+def _extend_profile(
     profile: Document,
     base_of: Callable[[str], Document | None],
     problems: list[Problem],
@@ -91,32 +94,32 @@ def _extended(
             Problem("extends", f"is circular: {' extends '.join((*chain, base['name']))}", "remove one of these")
         )
         return profile
-    base = _extended(base, base_of, problems, fix, (*chain, base["name"]))
-    return _merged(profile, base, problems)
+    base = _extend_profile(base, base_of, problems, fix, (*chain, base["name"]))
+    return _merge_profiles(profile, base, problems)
 
 
 def dependent_on(keys: Collection[str]) -> set[str]:
-    """The keys that an extended board loses when these change; of another core's regions, also MEASURED_KEYS."""
+    """Return the keys that an extended board loses if these change; another core's regions also lose MEASURED_KEYS."""
     return {dependent for key, dependent in _DEPENDENT if key in keys}
 
 
-def _merged(profile: Document, base: Document, problems: list[Problem]) -> Document:
+def _merge_profiles(profile: Document, base: Document, problems: list[Problem]) -> Document:
     removed = dependent_on([key for key in profile if profile[key] != base.get(key)])
     replaced = {*profile, *removed}
     regions = base.get("region", [])
     if "core" in profile and profile["core"] != base.get("core"):
-        replaced |= {figure for region in regions for figure in _figures(region["name"], MEASURED_KEYS)}
+        replaced |= {figure for region in regions for figure in _source_figures(region["name"], MEASURED_KEYS)}
         regions = [{key: value for key, value in region.items() if key not in MEASURED_KEYS} for region in regions]
         base = {**base, "region": regions} if regions else base
-    amended = _amended(profile.get("region"), regions, problems)
+    amended = _amend_regions(profile.get("region"), regions, problems)
     if amended is not None:
         names = [region["name"] for region in regions]
-        given = [item for item in profile["region"] if item.get("name") in names]
-        replaced |= {figure for item in given for figure in _figures(item["name"], item)}
+        modified_regions = [item for item in profile["region"] if item.get("name") in names]
+        replaced |= {figure for item in modified_regions for figure in _source_figures(item["name"], item)}
         removed -= {"arena_region"}
         profile = {**profile, "region": amended}
     elif "region" in profile:
-        replaced |= {figure for region in regions for figure in _figures(region["name"], ("base", *SPEED_KEYS))}
+        replaced |= {figure for region in regions for figure in _source_figures(region["name"], ("base", *SPEED_KEYS))}
     sources = [
         {**source, "covers": kept}
         for source in base.get("source", [])
@@ -127,10 +130,10 @@ def _merged(profile: Document, base: Document, problems: list[Problem]) -> Docum
     return {**kept_base, **profile, "source": [*sources, *added] if isinstance(added, list) else added}
 
 
-def _amended(profile: Any, base: list[Document], problems: list[Problem]) -> list[Document] | None:
-    """The base's regions with what tables without a kind say of them; None when the tables are regions of their own.
+def _amend_regions(profile: Any, base: list[Document], problems: list[Problem]) -> list[Document] | None:
+    """Return the base's regions modified by tables without a kind; None if the tables are complete regions.
 
-    A table for no region of the base, or for one that another table amends, is noted and left out.
+    A table whose region does not exist, or is modified by an earlier table, is noted and ignored.
     """
     if not isinstance(profile, list) or not profile or not base:
         return None
@@ -141,7 +144,7 @@ def _amended(profile: Any, base: list[Document], problems: list[Problem]) -> lis
     for index, item in enumerate(profile):
         name = item.get("name")
         if not isinstance(name, str) or name not in merged:
-            problems.append(_no_such_region(f"region[{index}].name", name, list(merged)))
+            problems.append(_unknown_region(f"region[{index}].name", name, list(merged)))
         elif name in seen:
             problems.append(Problem(f"region[{index}].name", f"modifies {name!r} twice", "merge the two tables"))
         else:
@@ -150,15 +153,17 @@ def _amended(profile: Any, base: list[Document], problems: list[Problem]) -> lis
     return list(merged.values())
 
 
-def _no_such_region(key: str, name: Any, known: list[str]) -> Problem:
+def _unknown_region(key: str, name: Any, region_names: list[str]) -> Problem:
     if not isinstance(name, str):
-        return Problem(key, "is missing" if name is None else "must be a string", f"use one of {', '.join(known)}")
-    guess = did_you_mean(name, known) or f"its regions are {', '.join(known)}"
+        return Problem(
+            key, "is missing" if name is None else "must be a string", f"use one of {', '.join(region_names)}"
+        )
+    guess = did_you_mean(name, region_names) or f"its regions are {', '.join(region_names)}"
     what = f"the extended board has no region {name[:80]!r}, and a new region needs a kind"
     return Problem(key, what, guess)
 
 
-def _figures(region: str, keys: Iterable[str]) -> Iterator[str]:
+def _source_figures(region: str, keys: Iterable[str]) -> Iterator[str]:
     """Yield the names by which sources cover these keys of a region."""
     for key in keys:
         if key in SPEED_KEYS:
@@ -176,16 +181,16 @@ ALIASES = {
     "esp32-c3-devkitm-1": "esp32-c3",
     "waveshare-rp2350": "rpi-pico2",
 }
-MAX_NAME = 200  # characters of a name that are compared
-MIN_CHARACTERS = 2  # of a name that is looked for in others
-MAX_CANDIDATES = 8  # of an ambiguous name that are listed
+MAX_NAME = 200  # maximum characters of a name that are compared
+MIN_SEARCH_CHARACTERS = 2  # of a name that is searched for in other names
+MAX_CANDIDATES = 8  # listed for an ambiguous name
 LIST_COMMAND = "'edgetool targets list' lists all"
 
 
 def load_target(name: str) -> Target:
-    """Return the packaged board or core that a name means.
+    """Return the packaged board or core that a name refers to.
 
-    The name of a profile always wins, then "m4" for cortex-m4, then the only board or MCU that is called so, then the
+    The name of a profile takes precedence, then "m4" for cortex-m4, then the only board or MCU with that name, then the
     only one whose profile, board or MCU name contains the text. Case, spaces and punctuation are ignored. Raises
     TargetError for an unknown name, and for an ambiguous one with the candidates.
     """
@@ -196,11 +201,11 @@ def load_target(name: str) -> Target:
         return _with_factors(bare_core(core, runtime))
     if canonical in list_boards():
         return _packaged(canonical)
-    raise TargetError(f"unknown target {name[:80]!r}", fix=_near_targets(name))
+    raise TargetError(f"unknown target {name[:80]!r}", fix=_suggest_targets(name))
 
 
 def mentions(target: Target, text: str) -> bool:
-    """Whether the name, board, MCU, core or vendor of a target contains the text, as load_target compares them."""
+    """Return whether a target's name, board, MCU, core or vendor contains the text, compared as in load_target."""
     return any(squashed(text) in squashed(label) for label in (*_labels(target), target.core.name, target.vendor or ""))
 
 
@@ -210,7 +215,7 @@ def squashed(text: str) -> str:
 
 
 def _packaged(name: str) -> Target:
-    return _board(document("boards", name), f"targets/boards/{name}.toml")
+    return _board(profile_document("boards", name), f"targets/boards/{name}.toml")
 
 
 def _labels(target: Target) -> tuple[str, ...]:
@@ -218,28 +223,28 @@ def _labels(target: Target) -> tuple[str, ...]:
 
 
 def _profile_named(name: str) -> str | None:
-    """Return the name of the profile that a user means; None if there is none."""
+    """Return the name of the profile that a user refers to; None if there is none."""
     canonical = _canonical(name)
     for exact in (canonical, _canonical(f"cortex-{canonical}")):
         if exact in (*list_cores(), *list_boards()):
             return exact
     text = squashed(name)
-    if len(text) < MIN_CHARACTERS:
+    if len(text) < MIN_SEARCH_CHARACTERS:
         return None
     by_name = {squashed(known): known for known in (*list_targets(), *ALIASES)}
     if text in by_name:
         return _canonical(by_name[text])
     boards = [_packaged(board) for board in list_boards()]
-    called = [board.name for board in boards if text in map(squashed, _labels(board))]
-    if len(called) == 1:
-        return called[0]
+    exact_matches = [board.name for board in boards if text in map(squashed, _labels(board))]
+    if len(exact_matches) == 1:
+        return exact_matches[0]
     containing = [board for board in boards if any(text in squashed(label) for label in _labels(board))]
     candidates = [(board.name, board.board or board.name) for board in containing]
     candidates += [(core, "core") for core in list_cores() if text in squashed(core)]
     if len(candidates) > 1:
         shown = [f"{profile} ({label})" for profile, label in candidates[:MAX_CANDIDATES]]
-        left = len(candidates) - MAX_CANDIDATES
-        more = f" and {left} more" if left > 0 else ""
+        unlisted = len(candidates) - MAX_CANDIDATES
+        more = f" and {unlisted} more" if unlisted > 0 else ""
         raise TargetError(
             f"target {name[:80]!r} is ambiguous: {', '.join(shown)}{more}",
             fix=f"use one of these names; 'edgetool targets list {text[:80]}' shows them",
@@ -247,30 +252,32 @@ def _profile_named(name: str) -> str | None:
     return candidates[0][0] if candidates else None
 
 
-def _near_targets(name: str) -> str:
-    """What to do about an unknown name: the profiles whose names, boards or MCUs are nearest."""
+def _suggest_targets(name: str) -> str:
+    """Return advice about an unknown name: the profiles with the most similar names, boards or MCUs."""
     from difflib import get_close_matches
 
-    known = {squashed(profile): profile for profile in list_targets()}
+    by_label = {squashed(profile): profile for profile in list_targets()}
     for board in map(_packaged, list_boards()):
-        known.update({squashed(label): board.name for label in _labels(board) if squashed(label) not in known})
-    near = dict.fromkeys(known[text] for text in get_close_matches(squashed(name)[:100], known, n=3, cutoff=0.7))
-    *others, last = map(repr, near or ("",))
-    guess = f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if near else ""
+        by_label.update({squashed(label): board.name for label in _labels(board) if squashed(label) not in by_label})
+    similar = dict.fromkeys(
+        by_label[text] for text in get_close_matches(squashed(name)[:100], by_label, n=3, cutoff=0.7)
+    )
+    *others, last = map(repr, similar or ("",))
+    guess = f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if similar else ""
     return f"{guess}{LIST_COMMAND}"
 
 
 def parse_target(text: str, *, where: str) -> Target:
-    """The board of a user's profile, given as TOML text; `where` is its path, for messages.
+    """Return the board of a user's profile, given as TOML text; `where` is its path, for messages.
 
-    It names a packaged core, or extends a packaged board. Raises TargetError naming file and key; its
-    details hold the further problems.
+    The profile names a packaged core, or extends a packaged board. Raises TargetError with file and key; its
+    details contain the other problems.
     """
     return _board(_toml(text, where), where)
 
 
 def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
-    """Everything that is wrong with a user's profile, as errors; what has no verified source, as a note."""
+    """Return all problems of a user's profile as errors, and figures without a verified source as a note."""
     try:
         profile = _toml(text, where)
     except TargetError as error:
@@ -282,25 +289,25 @@ def validate_target(text: str, *, where: str) -> tuple[Finding, ...]:
             for p in problems[: MAX_PROBLEMS + 1]
         )
     verified = {figure for source in target.sources if source.verified for figure in source.covers}
-    given = (("power", target.power), ("bandwidth", target.bandwidth_gbps))
+    optional_figures = (("power", target.power), ("bandwidth", target.bandwidth_gbps))
     figures = (
         "clock",
-        *(name for name, figure in given if figure is not None),
+        *(name for name, figure in optional_figures if figure is not None),
         *(figure for region in target.regions for figure in region_figures(region)),
     )
-    open_figures = [figure for figure in figures if figure not in verified]
-    if not open_figures:
+    unverified = [figure for figure in figures if figure not in verified]
+    if not unverified:
         return ()
-    return (Finding("unverified-profile", f"no verified source for {', '.join(open_figures)}", where=where),)
+    return (Finding("unverified-profile", f"no verified source for {', '.join(unverified)}", where=where),)
 
 
 @cache
 def load_core(name: str) -> Core:
-    """Return the packaged core of that name. Raises TargetError for an unknown one."""
+    """Return the packaged core with that name. Raises TargetError if it is unknown."""
     canonical = _canonical(name)
     if canonical not in list_cores():
         raise TargetError(f"unknown core {name[:80]!r}", fix=_suggestion(canonical, list_cores()))
-    section = Section(document("cores", canonical), [])
+    section = Section(profile_document("cores", canonical), [])
     core = read_core(section)
     if section.problems:
         raise problems_as_error(section.problems, f"targets/cores/{canonical}.toml", TargetError)
@@ -309,11 +316,11 @@ def load_core(name: str) -> Core:
 
 @cache
 def load_runtime(name: str) -> Runtime:
-    """Return the packaged runtime of that name. Raises TargetError for an unknown one."""
+    """Return the packaged runtime with that name. Raises TargetError if it is unknown."""
     canonical = _canonical(name)
     if canonical not in list_runtimes():
         raise TargetError(f"unknown runtime {name[:80]!r}", fix=f"use {', '.join(list_runtimes())}")
-    section = Section(document("runtimes", canonical), [])
+    section = Section(profile_document("runtimes", canonical), [])
     runtime = read_runtime(section)
     if section.problems:
         raise problems_as_error(section.problems, f"targets/runtimes/{canonical}.toml", TargetError)
@@ -321,26 +328,26 @@ def load_runtime(name: str) -> Runtime:
 
 
 def list_targets() -> tuple[str, ...]:
-    """Return the names of the packaged cores, then of the boards."""
+    """Return the names of the packaged cores, and then of the boards."""
     return (*list_cores(), *list_boards())
 
 
 @cache
 def list_cores() -> tuple[str, ...]:
-    """Return the names of the packaged cores, in the order of their numbers."""
-    return names("cores")
+    """Return the names of the packaged cores, sorted by their numbers."""
+    return profile_names("cores")
 
 
 @cache
 def list_boards() -> tuple[str, ...]:
     """Return the names of the packaged boards."""
-    return names("boards")
+    return profile_names("boards")
 
 
 @cache
 def list_runtimes() -> tuple[str, ...]:
     """Return the names of the packaged runtimes."""
-    return names("runtimes")
+    return profile_names("runtimes")
 
 
 def _board(profile: dict[str, Any], where: str) -> Target:
@@ -352,9 +359,11 @@ def _board(profile: dict[str, Any], where: str) -> Target:
 
 def _read_board(profile: dict[str, Any]) -> tuple[Target, list[Problem]]:
     problems: list[Problem] = []
-    whole = extended(profile, _packaged_board, problems, lambda name: _suggestion(_canonical(name), list_boards()))
+    whole = extend_profile(
+        profile, _packaged_board, problems, lambda name: _suggestion(_canonical(name), list_boards())
+    )
     unresolved = [problem for problem in problems if problem.key == "extends"]
-    if unresolved:  # everything else would only be missing because of it
+    if unresolved:  # the other problems would be missing keys of the base
         return NO_TARGET, unresolved
     target = read_board(Section(whole, problems), load_core, load_runtime, DEFAULT_RUNTIME)
     return _with_factors(target), problems
@@ -362,7 +371,7 @@ def _read_board(profile: dict[str, Any]) -> tuple[Target, list[Problem]]:
 
 def _packaged_board(name: str) -> dict[str, Any] | None:
     canonical = _canonical(name)
-    return document("boards", canonical) if canonical in list_boards() else None
+    return profile_document("boards", canonical) if canonical in list_boards() else None
 
 
 def _with_factors(target: Target) -> Target:
@@ -391,7 +400,7 @@ def _sentence(what: str, fix: str | None) -> str:
 USER_CLOCK_SOURCE = "specified by the user"
 
 
-def overridden(
+def override_target(
     target: Target,
     *,
     sram_bytes: int | None,
@@ -413,16 +422,16 @@ def overridden(
         target = replace(target, clock_hz=clock_hz, clock_source=USER_CLOCK_SOURCE)
         target = _without_source(target, "clock")
     if arena_region is not None:
-        target = _with_arena_in(target, _arena_region(target, arena_region))
+        target = _move_arena(target, _arena_region(target, arena_region))
     if sram_bytes is not None:
-        target = _resized(target, target.arena_region, "sram", sram_bytes)
+        target = _resize_region(target, target.arena_region, "sram", sram_bytes)
     if flash_bytes is not None:
-        target = _resized(target, target.flash_region, "flash", flash_bytes)
+        target = _resize_region(target, target.flash_region, "flash", flash_bytes)
     if kernels is not None:
-        known = next((word for word in KERNELS if word == kernels), None)
-        if known is None:
+        kernel_set = next((word for word in KERNELS if word == kernels), None)
+        if kernel_set is None:
             raise TargetError(f"unknown kernels {kernels!r}", where=target.name, fix=f"use {' or '.join(KERNELS)}")
-        target = replace(target, kernels=known, usual_kernels=None)  # the user has chosen
+        target = replace(target, kernels=kernel_set, usual_kernels=None)  # the user has chosen
     if runtime is not None:
         target = replace(target, runtime=load_runtime(runtime))
         require_abi(target.core, target.runtime, where=f"{target.name}: runtime")
@@ -452,7 +461,7 @@ def _arena_region(target: Target, name: str) -> str:
     )
 
 
-def _with_arena_in(target: Target, name: str) -> Target:
+def _move_arena(target: Target, name: str) -> Target:
     """Return the target with its arena in that region; in another kind of memory, its timings are not measured."""
     before, moved = target.arena_region, replace(target, arena_region_name=name)
     after = moved.arena_region
@@ -462,7 +471,7 @@ def _with_arena_in(target: Target, name: str) -> Target:
     return replace(moved, timings=tuple(timings))
 
 
-def _resized(target: Target, region: MemoryRegion | None, kind: RegionKind, size_bytes: int) -> Target:
+def _resize_region(target: Target, region: MemoryRegion | None, kind: RegionKind, size_bytes: int) -> Target:
     """Return the target with a region of another size, or with a new region if there was none."""
     low, high = SIZE_RANGE_BYTES
     if not low <= size_bytes <= high:

@@ -32,7 +32,7 @@ class Platform:
         return self.kernels == "cmsis-nn"
 
     def size_of(self, struct: str) -> int:
-        """sizeof(struct). Raises KeyError for one that the runtime's profile does not describe."""
+        """Return sizeof(struct). Raises KeyError if the runtime's profile does not describe it."""
         return self.structs[struct].size_bytes
 
 

@@ -1,10 +1,8 @@
-"""What a profile may say: the keys of cores, boards and runtimes, and which values are possible.
+"""Reading of profiles: the keys of cores, boards and runtimes, and their possible values.
 
-What a runtime's profile says of C structs: its ABIs, and field lists that struct_size can compute.
-
-What a profile may say of memory: regions, their speed, and where an arena may lie.
-
-What a profile may say of speed and power: timings of a kernel set, power, and a device's bandwidth.
+Profiles of runtimes contain C structs: their ABIs, and field lists that struct_size can compute. Profiles of boards
+contain memory (regions, their speed, and the arena's region), and speed and power (timings of a kernel set, power, and
+a device's bandwidth).
 """
 
 from __future__ import annotations
@@ -39,43 +37,43 @@ from edgetool.target.types import (
 )
 
 KINDS = (*SCALARS, "i64", "enum", "pointer")
-MAX_COUNT = 2**16  # elements of an array in a struct
+MAX_COUNT = 2**16  # maximum elements of an array in a struct
 
 FieldLists = tuple[tuple[str, str], ...]
 
 
 def read_structs(section: Section, name: str) -> FieldLists:
-    """The table of structs, each of which may be made of those before it; problems are noted in the section."""
+    """Return the table of structs, each of which may contain earlier ones; problems are noted in the section."""
     structs: dict[str, str] = {}
     for struct, fields in section.entries(name):
         if not struct.isidentifier() or struct in KINDS:
             section.note(f"{name}.{struct}", "is not a valid name of a struct")
-        elif _valid(section, f"{name}.{struct}", fields, structs):
+        elif _check_fields(section, f"{name}.{struct}", fields, structs):
             structs[struct] = fields
     return tuple(structs.items())
 
 
 def read_field_lists(section: Section, name: str, owners: Collection[str], structs: Collection[str]) -> FieldLists:
-    """A table of field lists by operator, which may be made of the structs; problems are noted in the section."""
+    """Return a table of field lists by operator, which may contain the structs; problems are noted in the section."""
     lists = []
     for owner, fields in section.entries(name):
         if owner not in owners:
             section.note(f"{name}.{owner}", "is not an operator of this runtime", did_you_mean(owner, owners))
-        elif _valid(section, f"{name}.{owner}", fields, structs):
+        elif _check_fields(section, f"{name}.{owner}", fields, structs):
             lists.append((owner, fields))
     return tuple(lists)
 
 
 def read_abis(section: Section, structs: Collection[str]) -> tuple[Abi, ...]:
-    """The ABIs that the runtime is described for; problems are noted in the section."""
+    """Return the ABIs that the profile describes; problems are noted in the section."""
     abis: list[Abi] = []
     for item in section.sections("abi"):
         abi = Abi(
             name=item.name("name"),
-            pointer_bytes=_one_of(item, "pointer_bytes", (4, 8)),
-            enum_bytes=_one_of(item, "enum_bytes", (1, 4)),
-            i64_alignment=_one_of(item, "i64_alignment", (4, 8)),
-            measured=_kernel_sets(item),
+            pointer_bytes=_read_one_of(item, "pointer_bytes", (4, 8)),
+            enum_bytes=_read_one_of(item, "enum_bytes", (1, 4)),
+            i64_alignment=_read_one_of(item, "i64_alignment", (4, 8)),
+            measured=_read_kernel_sets(item),
             note=item.text("note", required=False),
             replaced=item.entries("replaced", required=False),
         )
@@ -95,7 +93,7 @@ def read_abis(section: Section, structs: Collection[str]) -> tuple[Abi, ...]:
 
 
 def fields_problem(fields: str, structs: Collection[str]) -> str | None:
-    """Why struct_size could not compute these fields; None when it can."""
+    """Return why struct_size could not compute these fields; None if it can."""
     for field in fields.split():
         kind, star, count = field.partition("*")
         if kind not in KINDS and kind not in structs:
@@ -105,7 +103,7 @@ def fields_problem(fields: str, structs: Collection[str]) -> str | None:
     return None
 
 
-def _valid(section: Section, key: str, fields: str, structs: Collection[str]) -> bool:
+def _check_fields(section: Section, key: str, fields: str, structs: Collection[str]) -> bool:
     reason = fields_problem(fields, structs)
     if reason is None:
         return True
@@ -114,7 +112,7 @@ def _valid(section: Section, key: str, fields: str, structs: Collection[str]) ->
     return False
 
 
-def _one_of(section: Section, key: str, known: tuple[int, ...]) -> int:
+def _read_one_of(section: Section, key: str, known: tuple[int, ...]) -> int:
     value = section.integer(key, known[0], known[-1])
     if value not in known:
         section.note(key, f"{value} is not one of {', '.join(map(str, known))}")
@@ -122,7 +120,7 @@ def _one_of(section: Section, key: str, known: tuple[int, ...]) -> int:
     return value
 
 
-def _kernel_sets(section: Section) -> tuple[str, ...]:
+def _read_kernel_sets(section: Section) -> tuple[str, ...]:
     known = get_args(Kernels)
     words = section.texts("measured") if section.has("measured") else ()
     for word in words:
@@ -133,7 +131,7 @@ def _kernel_sets(section: Section) -> tuple[str, ...]:
 
 REGION_KINDS: tuple[RegionKind, ...] = get_args(RegionKind)
 MODEL_KINDS: tuple[RegionKind, ...] = ("flash", "external-flash")
-# A region below 1 KiB is a forgotten unit; above the upper bounds no microcontroller of today.
+# A region below 1 KiB lacks its unit; no current microcontroller exceeds the upper bounds.
 ON_CHIP_RANGE_BYTES = (2**10, 2**26)
 EXTERNAL_RANGE_BYTES = (2**10, 2**32)
 CACHE_RANGE_BYTES = (16, 2**24)
@@ -144,15 +142,18 @@ STALL_RANGE = (0.0, 1000.0)  # cycles per byte; QSPI in single-bit mode stays be
 
 
 def read_regions(section: Section) -> tuple[MemoryRegion, ...]:
-    """The [[region]] tables: at least RAM for an arena and flash for a model; problems are noted in the section."""
+    """Return the [[region]] tables; problems are noted in the section.
+
+    There must be RAM for an arena and flash for a model.
+    """
     regions: list[MemoryRegion] = []
     for item in section.sections("region"):
-        region = _region(item)
+        region = _read_region(item)
         item.finish()
         for other in regions:
             if region.name and region.name == other.name:
                 item.note("name", f"there are two regions with the name {region.name!r}")
-            elif _overlap(region, other):
+            elif _regions_overlap(region, other):
                 item.note("base", f"the regions {other.name!r} and {region.name!r} overlap")
         regions.append(region)
     kinds = {region.kind for region in regions}
@@ -163,7 +164,7 @@ def read_regions(section: Section) -> tuple[MemoryRegion, ...]:
     return tuple(regions)
 
 
-def refuse_regions(section: Section) -> None:
+def reject_regions(section: Section) -> None:
     """Note regions of a device that is described by its bandwidth alone."""
     for key in ("region", "arena_region", "timing"):
         section.taken.add(key)
@@ -172,7 +173,7 @@ def refuse_regions(section: Section) -> None:
 
 
 def read_arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> str | None:
-    """The region that the profile names for the arena; a board without on-chip RAM must name one."""
+    """Return the profile's region for the arena, which is required for a board without on-chip RAM."""
     candidates = [region.name for region in regions if region.kind in ARENA_KINDS]
     if section.has("arena_region"):
         return section.choice("arena_region", candidates)
@@ -183,17 +184,17 @@ def read_arena_region(section: Section, regions: tuple[MemoryRegion, ...]) -> st
 
 
 def region_figures(region: MemoryRegion) -> tuple[str, ...]:
-    """What a source can speak for: the region itself (size and address), and each key of its speed."""
-    given = (
+    """Return the figures that a source can cover: the region itself (size and address), and each key of its speed."""
+    speed = (
         ("wait_states", region.wait_states),
         ("access_bytes", region.access_bytes),
         ("cache", region.cache_bytes or None),
         ("stall_cycles_per_byte", region.stall_cycles_per_byte),
     )
-    return (region.name, *(f"{region.name}.{key}" for key, value in given if value is not None))
+    return (region.name, *(f"{region.name}.{key}" for key, value in speed if value is not None))
 
 
-def _region(item: Section) -> MemoryRegion:
+def _read_region(item: Section) -> MemoryRegion:
     word = item.choice("kind", REGION_KINDS)
     kind = next((known for known in REGION_KINDS if known == word), REGION_KINDS[0])
     limits = EXTERNAL_RANGE_BYTES if kind.startswith("external-") else ON_CHIP_RANGE_BYTES
@@ -211,7 +212,7 @@ def _region(item: Section) -> MemoryRegion:
     )
 
 
-def _overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
+def _regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
     if a.base_address is None or b.base_address is None:
         return False
     return a.base_address < b.base_address + b.size_bytes and b.base_address < a.base_address + a.size_bytes
@@ -221,14 +222,14 @@ KERNELS: tuple[Kernels, ...] = get_args(Kernels)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 STATUSES: tuple[TimingStatus, ...] = get_args(TimingStatus)
 
-CPI_RANGE = (0.05, 100.0)  # outside of it no processor runs code from any memory
+CPI_RANGE = (0.05, 100.0)  # no processor is outside of it when running code from any memory
 BAND_RANGE = (0.05, 20.0)  # factors on a time
 POWER_RANGE_MW = (0.001, 1e6)
 BANDWIDTH_RANGE_GBPS = (1e-3, 1e5)
 
 
 def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Timing, ...]:
-    """The [[timing]] tables, at most one per kernel set, with cycles per instruction that the core can reach."""
+    """Return the [[timing]] tables: at most one per kernel set, with cycles per instruction that the core can reach."""
     timings: list[Timing] = []
     for item in section.sections("timing"):
         band, operator_band = read_band(item, "band"), read_band(item, "operator_band")
@@ -240,9 +241,9 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
             high=band[1],
             operator_low=operator_band[0],
             operator_high=operator_band[1],
-            status=_status(item),
+            status=_read_status(item),
             basis=item.text("basis"),
-            types=_types(item),
+            types=_read_types(item),
         )
         item.finish()
         if kernels is not None and timing.kernels in [other.kernels for other in timings]:
@@ -252,7 +253,7 @@ def read_timings(section: Section, cpi_limits: tuple[float, float]) -> tuple[Tim
 
 
 def read_band(section: Section, key: str) -> tuple[float, float]:
-    """The factors of a band, which must hold the estimate itself."""
+    """Return the factors of an error band, which must include the estimate itself."""
     low, high = section.pair(key, *BAND_RANGE)
     if not low <= 1 <= high:
         section.note(key, f"the range {low:g} to {high:g} does not contain 1, the estimate itself")
@@ -260,7 +261,7 @@ def read_band(section: Section, key: str) -> tuple[float, float]:
 
 
 def read_power(section: Section) -> Power | None:
-    """The [power] table; None where there is none."""
+    """Return the [power] table; None if there is none."""
     item = section.optional("power")
     if item is None:
         return None
@@ -273,7 +274,7 @@ def read_power(section: Section) -> Power | None:
 
 
 def read_bandwidth(section: Section) -> float | None:
-    """The memory bandwidth of a device that is described by nothing else, in GB/s; None of any other."""
+    """Return the memory bandwidth in GB/s of a device that is described by nothing else; None for any other."""
     item = section.optional("bandwidth")
     if item is None:
         return None
@@ -282,7 +283,7 @@ def read_bandwidth(section: Section) -> float | None:
     return bandwidth
 
 
-def _types(section: Section) -> tuple[Precision, ...]:
+def _read_types(section: Section) -> tuple[Precision, ...]:
     named = section.texts("types") if section.has("types") else ()
     for name in named:
         if name not in PRECISIONS:
@@ -290,7 +291,7 @@ def _types(section: Section) -> tuple[Precision, ...]:
     return tuple(known for known in PRECISIONS if known in named)
 
 
-def _status(section: Section) -> TimingStatus:
+def _read_status(section: Section) -> TimingStatus:
     word = section.choice("status", STATUSES)
     return next((known for known in STATUSES if known == word), "unvalidated")
 
@@ -306,12 +307,12 @@ FPUS: tuple[Fpu, ...] = get_args(Fpu)
 LIMIT_QUANTITIES: tuple[LimitQuantity, ...] = get_args(LimitQuantity)
 
 CLOCK_RANGE_HZ = (100_000, 10**10)
-SIZE_RANGE_BYTES = (1, 2**32)  # of a size that the user gives on the command line
+SIZE_RANGE_BYTES = (1, 2**32)  # of a size on the command line
 BUS_RANGE_BYTES = (1, 64)
-FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a library do it: those are counted
+FLOAT_FACTOR_RANGE = (0.2, 100.0)  # without a floating-point unit, calls to a library compute floats: those are counted
 
 CORE_FIGURES = ("isa", "abi", "dsp", "mve", "fpu", "word_bits", "default_clock")
-BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and those of every region
+BOARD_FIGURES = ("core", "fpu", "mcu", "clock", "power", "bandwidth")  # and the figures of every region
 
 STRUCT_FIGURES = ("abi", "structs", "options", "op_data")
 RUNTIME_FIGURES = (
@@ -328,7 +329,7 @@ RUNTIME_FIGURES = (
 
 
 def read_core(section: Section) -> Core:
-    """The core of a profile in targets/cores/; problems are noted in the section."""
+    """Return the core of a profile in targets/cores/; problems are noted in the section."""
     cpi_limits = section.pair("cpi_limits", *CPI_RANGE)
     core = Core(
         name=section.name("name"),
@@ -336,10 +337,10 @@ def read_core(section: Section) -> Core:
         abi=section.name("abi"),
         dsp=section.boolean("dsp"),
         mve=section.boolean("mve"),
-        fpu=_choice(section, "fpu", FPUS),
+        fpu=_read_choice(section, "fpu", FPUS),
         word_bits=section.integer("word_bits", 8, 64),
-        default_kernels=_choice(section, "default_kernels", KERNELS),
-        default_clock_hz=_clock(section, "default_clock"),
+        default_kernels=_read_choice(section, "default_kernels", KERNELS),
+        default_clock_hz=_read_clock(section, "default_clock"),
         clock_source=section.text("clock_source"),
         bus_bytes=section.integer("bus_bytes", *BUS_RANGE_BYTES),
         cpi_limits=cpi_limits,
@@ -349,14 +350,14 @@ def read_core(section: Section) -> Core:
         cold_cycles=section.integer("cold_cycles", *COLD_RANGE) if section.has("cold_cycles") else 0,
         timings=read_timings(section, cpi_limits),
         usual_kernels=section.text("usual_kernels", required=False) or None,
-        sources=_sources(section, CORE_FIGURES),
+        sources=_read_sources(section, CORE_FIGURES),
     )
     section.finish()
     return core
 
 
 def read_runtime(section: Section) -> Runtime:
-    """The runtime of a profile in targets/runtimes/; problems are noted in the section."""
+    """Return the runtime of a profile in targets/runtimes/; problems are noted in the section."""
     tflm = section.section("tflm")
     cmsis_nn = section.section("cmsis_nn")
     op_data = section.section("op_data")
@@ -364,7 +365,7 @@ def read_runtime(section: Section) -> Runtime:
     custom_resolver = section.names("custom_resolver", required=False)
     operators = [name for name, _ in (*resolver, *custom_resolver)]
     structs = read_structs(section, "structs")
-    known = dict(structs)
+    structs_by_name = dict(structs)
     runtime = Runtime(
         name=section.name("name"),
         description=section.text("description"),
@@ -373,15 +374,15 @@ def read_runtime(section: Section) -> Runtime:
         cmsis_nn_commit=cmsis_nn.text("commit"),
         resolver=resolver,
         custom_resolver=custom_resolver,
-        limits=tuple(_limit(item) for item in section.sections("limit")),
-        rank_limits=tuple(_rank_limit(item) for item in section.sections("rank_limit")),
+        limits=tuple(_read_limit(item) for item in section.sections("limit")),
+        rank_limits=tuple(_read_rank_limit(item) for item in section.sections("rank_limit")),
         kernel_types=read_kernel_types(section, operators),
-        abis=read_abis(section, known),
+        abis=read_abis(section, structs_by_name),
         structs=structs,
-        options=read_field_lists(section, "options", operators, known),
-        op_data=read_field_lists(op_data, "reference", operators, known),
-        cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, known),
-        sources=_sources(section, RUNTIME_FIGURES),
+        options=read_field_lists(section, "options", operators, structs_by_name),
+        op_data=read_field_lists(op_data, "reference", operators, structs_by_name),
+        cmsis_nn_op_data=read_field_lists(op_data, "cmsis-nn", operators, structs_by_name),
+        sources=_read_sources(section, RUNTIME_FIGURES),
     )
     for part in (tflm, cmsis_nn, op_data, section):
         part.finish()
@@ -391,62 +392,63 @@ def read_runtime(section: Section) -> Runtime:
 def read_board(
     section: Section, load_core: Callable[[str], Core], load_runtime: Callable[[str], Runtime], runtime: str
 ) -> Target:
-    """The board of a profile, packaged or a user's; `runtime` is used where it names none.
+    """Return the board of a packaged or a user's profile; problems are noted in the section.
 
-    Problems are noted in the section.
+    Args:
+        runtime: the runtime if the profile does not name one.
     """
-    core = _referred(section, "core", section.name("core"), load_core)
-    used = _referred(section, "runtime", section.name("runtime", required=False) or runtime, load_runtime)
+    core = _load_referenced(section, "core", section.name("core"), load_core)
+    used = _load_referenced(section, "runtime", section.name("runtime", required=False) or runtime, load_runtime)
     if core is not None and used is not None and (unknown := unknown_abi(core, used)):
         section.note("core", *unknown)
     fpu = section.choice("fpu", FPUS, required=False)
     name = section.name("name")
     bandwidth = read_bandwidth(section)
     if bandwidth is not None:
-        refuse_regions(section)
+        reject_regions(section)
     regions = read_regions(section) if bandwidth is None else ()
     target = Target(
         name=name,
         core=_with_fpu(core or _NO_CORE, fpu),
         board=section.text("board", required=False) or name,
         mcu=section.text("mcu", required=False) or None,
-        clock_hz=_clock(section, "clock"),
+        clock_hz=_read_clock(section, "clock"),
         clock_source=section.text("clock_source", required=False) or "the profile",
         regions=regions,
         runtime=used or _NO_RUNTIME,
-        kernels=_kernels(section, core or _NO_CORE),
+        kernels=_read_kernels(section, core or _NO_CORE),
         arena_region_name=read_arena_region(section, regions) if bandwidth is None else None,
-        usual_kernels=_usual_kernels(section, core or _NO_CORE),
+        usual_kernels=_read_usual_kernels(section, core or _NO_CORE),
         timings=read_timings(section, (core or _NO_CORE).cpi_limits) if bandwidth is None else (),
         power=read_power(section),
         bandwidth_gbps=bandwidth,
         vendor=section.text("vendor", required=False) or None,
-        sources=_sources(section, (*BOARD_FIGURES, *(f for region in regions for f in region_figures(region)))),
+        sources=_read_sources(section, (*BOARD_FIGURES, *(f for region in regions for f in region_figures(region)))),
     )
     section.finish()
     return target
 
 
 def unknown_abi(core: Core, runtime: Runtime) -> tuple[str, str] | None:
-    """What to say, and to do, when the runtime does not describe the core's ABI; None when it does."""
-    known = [abi.name for abi in runtime.abis]
-    if core.abi in known:
+    """Return a message and advice if the runtime does not describe the core's ABI; None if it does."""
+    abi_names = [abi.name for abi in runtime.abis]
+    if core.abi in abi_names:
         return None
     return (
         f"{core.name} uses the ABI {core.abi!r}, which {runtime.name} does not support",
-        f"it supports {', '.join(known)}",
+        f"it supports {', '.join(abi_names)}",
     )
 
 
 def require_abi(core: Core, runtime: Runtime, *, where: str) -> None:
-    """Raises TargetError when the runtime does not describe the core's ABI."""
+    """Raise TargetError if the runtime does not describe the core's ABI."""
     if unknown := unknown_abi(core, runtime):
         what, fix = unknown
         raise TargetError(what, where=where, fix=fix)
 
 
 def bare_core(core: Core, runtime: Runtime) -> Target:
-    """A core on no board: its documented clock, and no memory limits."""
+    """Return a core without a board: its documented clock, and no memory limits."""
     return Target(
         name=core.name,
         core=core,
@@ -462,13 +464,13 @@ def bare_core(core: Core, runtime: Runtime) -> Target:
     )
 
 
-# Stand-ins while problems are collected; no target with problems leaves the room.
+# Stand-ins while problems are collected; a target with problems is never returned to a user.
 _NO_CORE = Core("none", ISAS[0], "none", False, False, "none", 32, "reference", 1, "", 1, CPI_RANGE)
 _NO_RUNTIME = Runtime("none", "", "", "", "", ())
 NO_TARGET = Target("none", _NO_CORE, None, None, 1, "", (), _NO_RUNTIME, "reference")
 
 
-def _referred(section: Section, key: str, name: str, load: Callable[[str], T]) -> T | None:
+def _load_referenced(section: Section, key: str, name: str, load: Callable[[str], T]) -> T | None:
     if not name:
         return None
     try:
@@ -479,53 +481,53 @@ def _referred(section: Section, key: str, name: str, load: Callable[[str], T]) -
 
 
 def _with_fpu(core: Core, fpu: str | None) -> Core:
-    """The core with the floating-point unit that its board's chip has."""
+    """Return the core with the floating-point unit of the board's chip."""
     chosen = next((known for known in FPUS if known == fpu), None)
     return core if chosen is None else replace(core, fpu=chosen)
 
 
-def _kernels(section: Section, core: Core) -> Kernels:
+def _read_kernels(section: Section, core: Core) -> Kernels:
     word = section.choice("kernels", KERNELS, required=False)
     return next((known for known in KERNELS if known == word), core.default_kernels)
 
 
-def _usual_kernels(section: Section, core: Core) -> str | None:
-    """What the profile names; else the core's, unless the profile has chosen among the known kernels."""
+def _read_usual_kernels(section: Section, core: Core) -> str | None:
+    """Return the profile's usual kernels, or the core's unless the profile has chosen one of the known kernel sets."""
     inherited = None if section.has("kernels") else core.usual_kernels
     return section.text("usual_kernels", required=False) or inherited
 
 
-def _choice(section: Section, key: str, known: tuple[W, ...]) -> W:
+def _read_choice(section: Section, key: str, known: tuple[W, ...]) -> W:
     word = section.choice(key, known)
     return next((item for item in known if item == word), known[0])
 
 
-def _clock(section: Section, key: str) -> int:
+def _read_clock(section: Section, key: str) -> int:
     return section.quantity(key, parse_clock, format_clock, *CLOCK_RANGE_HZ) or CLOCK_RANGE_HZ[0]
 
 
-def _limit(section: Section) -> OperatorLimit:
+def _read_limit(section: Section) -> OperatorLimit:
     limit = OperatorLimit(
         operator=section.text("operator"),
-        quantity=_choice(section, "quantity", LIMIT_QUANTITIES),
+        quantity=_read_choice(section, "quantity", LIMIT_QUANTITIES),
         maximum=section.integer("maximum", 1, 10**6),
     )
     section.finish()
     return limit
 
 
-def _rank_limit(section: Section) -> RankLimit:
+def _read_rank_limit(section: Section) -> RankLimit:
     limit = RankLimit(
         operator=section.text("operator"),
         maximum=section.integer("maximum", 1, 10**6),
-        kernels=_choice(section, "kernels", KERNELS) if section.has("kernels") else None,
+        kernels=_read_choice(section, "kernels", KERNELS) if section.has("kernels") else None,
         dtype=DTYPES.get(section.choice("type", DTYPES, required=False) or ""),
     )
     section.finish()
     return limit
 
 
-def _sources(section: Section, figures: Collection[str]) -> tuple[FigureSource, ...]:
+def _read_sources(section: Section, figures: Collection[str]) -> tuple[FigureSource, ...]:
     sources = []
     for item in section.sections("source"):
         covers = item.texts("covers")

@@ -48,9 +48,9 @@ class TypeSignature:
 
     def first_mismatch(self, inputs: Sequence[DType | None], outputs: Sequence[DType | None]) -> int | None:
         """Return the position of the first operand of a wrong type, inputs before outputs; None if all are right."""
-        given = [*_operands(self.inputs, len(inputs), self.repeats_inputs)]
-        given += _operands(self.outputs, len(outputs), self.repeats_outputs)
-        for position, (operand, dtype) in enumerate(zip(given, (*inputs, *outputs), strict=True)):
+        operands = [*_expand_operands(self.inputs, len(inputs), self.repeats_inputs)]
+        operands += _expand_operands(self.outputs, len(outputs), self.repeats_outputs)
+        for position, (operand, dtype) in enumerate(zip(operands, (*inputs, *outputs), strict=True)):
             if dtype is not None and not operand.accepts(dtype, inputs):
                 return position
         return None
@@ -60,7 +60,7 @@ class TypeSignature:
 class EqualScales:
     """A kernel that uses quantized values unchanged: operands of the output's type must share its quantization.
 
-    tolerance: by how much scales may differ, as a part of the output's. refuses: whether the kernel fails beyond it.
+    tolerance: the accepted difference of scales, relative to the output's. refuses: whether the kernel fails beyond it.
     """
 
     types: tuple[DType, ...]
@@ -70,7 +70,7 @@ class EqualScales:
 
 @dataclass(frozen=True, slots=True)
 class FixedScale:
-    """A kernel whose output always has one scale and zero point, whatever the tensor's are."""
+    """A kernel whose output always has the same scale and zero point, whatever the tensor's are."""
 
     dtype: DType
     scale: float
@@ -88,7 +88,7 @@ class KernelTypes:
     fixed_scales: tuple[FixedScale, ...] = ()
 
 
-# A scale that differs by this factor moves no int8 value by half a step.
+# A scale that differs by this factor changes no int8 value by half a step.
 IGNORED_TOLERANCE = 1 / 512
 
 
@@ -97,17 +97,17 @@ def read_kernel_types(section: Section, operators: Collection[str]) -> tuple[Ker
     if not section.has("types"):
         return ()
     tables = section.section("types")
-    reference = _signatures(tables, "reference", operators)
-    cmsis_nn = _signatures(tables, "cmsis-nn", operators)
+    reference = _read_signatures(tables, "reference", operators)
+    cmsis_nn = _read_signatures(tables, "cmsis-nn", operators)
     tables.finish()
     scales = dict(section.entries("scales", required=False))
     for name in {*cmsis_nn, *scales} - set(reference):
         section.note(f"types.{name}", "has no entry in types.reference")
-    found = []
+    kernel_types = []
     for name, signatures in reference.items():
-        equal, fixed = _scale_rules(section, f"scales.{name}", scales.get(name, ""))
-        found.append(KernelTypes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
-    return tuple(found)
+        equal, fixed = _parse_scale_rules(section, f"scales.{name}", scales.get(name, ""))
+        kernel_types.append(KernelTypes(name, signatures, cmsis_nn.get(name, signatures), equal, fixed))
+    return tuple(kernel_types)
 
 
 def parse_signature(text: str) -> TypeSignature:
@@ -119,31 +119,31 @@ def parse_signature(text: str) -> TypeSignature:
     inputs, arrow, outputs = text.partition(">")
     if not arrow or ">" in outputs:
         raise ValueError("must have exactly one '>' between inputs and outputs")
-    input_types, repeats_inputs = _side(inputs)
-    output_types, repeats_outputs = _side(outputs)
+    input_types, repeats_inputs = _parse_side(inputs)
+    output_types, repeats_outputs = _parse_side(outputs)
     for operand in (*input_types, *output_types):
         if operand.same_as is not None and operand.same_as >= len(input_types):
             raise ValueError(f"refers to input {operand.same_as}, which does not exist")
     return TypeSignature(input_types, output_types, repeats_inputs, repeats_outputs)
 
 
-def _side(text: str) -> tuple[tuple[OperandTypes, ...], bool]:
+def _parse_side(text: str) -> tuple[tuple[OperandTypes, ...], bool]:
     words = text.split()
     repeats = bool(words) and words[-1].endswith(REPEATED)
     if repeats:
         words[-1] = words[-1].removesuffix(REPEATED)
-    return tuple(_operand(word) for word in words), repeats
+    return tuple(_parse_operand(word) for word in words), repeats
 
 
-def _operand(word: str) -> OperandTypes:
+def _parse_operand(word: str) -> OperandTypes:
     if word == "*":
         return OperandTypes()
     if same := SAME_AS.fullmatch(word):
         return OperandTypes(same_as=int(same[1] or 0))
-    return OperandTypes(tuple(_dtype(name) for name in word.split("|")))
+    return OperandTypes(tuple(_parse_dtype(name) for name in word.split("|")))
 
 
-def _dtype(name: str) -> DType:
+def _parse_dtype(name: str) -> DType:
     if name not in DTYPES:
         raise ValueError(
             f"{name[:80]!r} is not a valid type; {did_you_mean(name, DTYPES) or 'for example, int8 or float32'}"
@@ -151,38 +151,41 @@ def _dtype(name: str) -> DType:
     return DTYPES[name]
 
 
-def _operands(listed: tuple[OperandTypes, ...], count: int, repeats: bool) -> list[OperandTypes]:
+def _expand_operands(listed: tuple[OperandTypes, ...], count: int, repeats: bool) -> list[OperandTypes]:
+    """Return the operands for `count` tensors: the last one repeated if `repeats`, any type for others."""
     filler = listed[-1] if repeats and listed else OperandTypes()
     return [*listed[:count], *[filler] * (count - len(listed))]
 
 
-def _signatures(section: Section, kernels: str, operators: Collection[str]) -> dict[str, tuple[TypeSignature, ...]]:
-    found = {}
+def _read_signatures(
+    section: Section, kernels: str, operators: Collection[str]
+) -> dict[str, tuple[TypeSignature, ...]]:
+    signatures = {}
     for name, text in section.entries(kernels, required=kernels == "reference"):
         if name not in operators:
             section.note(f"{kernels}.{name}", "is not an operator of this runtime", did_you_mean(name, operators))
             continue
         try:
-            found[name] = tuple(parse_signature(part) for part in text.split(","))
+            signatures[name] = tuple(parse_signature(part) for part in text.split(","))
         except ValueError as problem:
             section.note(f"{kernels}.{name}", str(problem))
-    return found
+    return signatures
 
 
-def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScales, ...], tuple[FixedScale, ...]]:
+def _parse_scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScales, ...], tuple[FixedScale, ...]]:
     """Parse rules such as "int8: equal, int16: ignores" or "int8: writes 0.0078125 0"."""
     equal, fixed = [], []
     for part in text.split(",") if text else ():
         names, _, rule = part.partition(":")
         try:
-            types = tuple(_dtype(name) for name in names.split())
+            types = tuple(_parse_dtype(name) for name in names.split())
             match rule.split():
                 case ["equal"]:
                     equal.append(EqualScales(types, 0.0, refuses=True))
                 case ["ignores"]:
                     equal.append(EqualScales(types, IGNORED_TOLERANCE, refuses=False))
                 case ["writes", scale, zero_point] if len(types) == 1:
-                    fixed.append(FixedScale(types[0], _positive(scale), int(zero_point)))
+                    fixed.append(FixedScale(types[0], _parse_positive(scale), int(zero_point)))
                 case _:
                     section.note(key, f"{part.strip()[:80]!r} is not a valid rule", "for example, 'int8: equal'")
         except ValueError as problem:
@@ -190,7 +193,7 @@ def _scale_rules(section: Section, key: str, text: str) -> tuple[tuple[EqualScal
     return tuple(equal), tuple(fixed)
 
 
-def _positive(text: str) -> float:
+def _parse_positive(text: str) -> float:
     value = float(text)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{text[:80]!r} is not a positive number")

@@ -1,6 +1,6 @@
 """The package's data besides profiles, by folder and name: instructions of loops, and factors of other runtimes.
 
-targets/placement.csv is the measured effect of placing the arena or constants in external memory.
+targets/placement.csv contains the measured effect of placing the arena or constants in external memory.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-def data() -> Traversable:
-    """The folder targets/, wherever it is installed."""
+def targets_folder() -> Traversable:
+    """Return the folder targets/, wherever it is installed."""
     import importlib.resources  # slow to import, and only packaged names need it
 
     return importlib.resources.files("edgetool.targets")
 
 
-def document(kind: str, name: str) -> dict[str, Any]:
-    """The parsed text of a packaged profile; the name is one of names(kind)."""
-    return tomllib.loads(data().joinpath(kind, f"{name}.toml").read_text(encoding="utf-8"))
+def profile_document(kind: str, name: str) -> dict[str, Any]:
+    """Return the parsed TOML of a packaged profile, whose name is one of profile_names(kind)."""
+    return tomllib.loads(targets_folder().joinpath(kind, f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache
-def names(kind: str) -> tuple[str, ...]:
-    """The names of the packaged profiles in a folder, in the order of their numbers."""
-    files = (entry.name for entry in data().joinpath(kind).iterdir())
-    return tuple(sorted((name.removesuffix(".toml") for name in files if name.endswith(".toml")), key=_natural))
+def profile_names(kind: str) -> tuple[str, ...]:
+    """Return the names of the packaged profiles in a folder, sorted by the numbers in them."""
+    files = (entry.name for entry in targets_folder().joinpath(kind).iterdir())
+    return tuple(
+        sorted((name.removesuffix(".toml") for name in files if name.endswith(".toml")), key=_natural_sort_key)
+    )
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A sort key that puts cortex-m7 before cortex-m33."""
+def _natural_sort_key(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts cortex-m7 before cortex-m33."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -59,14 +61,17 @@ ROWS_RANGE = (1, 10**6)
 
 @cache
 def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
-    """Executed instructions of one turn of each loop, by (operator, path), then by loop.
+    """Return the executed instructions per iteration of each loop, by (operator, path) and then by loop.
 
-    core_name is the core whose table is meant, Core.instructions. Raises TargetError when there is no such table.
+    Raises TargetError if there is no such table.
+
+    Args:
+        core_name: the core whose table is meant, Core.instructions.
     """
     where = f"targets/cores/instructions/{core_name}.{kernels}.csv"
-    if core_name not in names("cores"):
+    if core_name not in profile_names("cores"):
         raise TargetError(f"unknown core {core_name[:80]!r}", where=where)
-    file = data().joinpath("cores", "instructions", f"{core_name}.{kernels}.csv")
+    file = targets_folder().joinpath("cores", "instructions", f"{core_name}.{kernels}.csv")
     if not file.is_file():
         raise TargetError(f"there is no table for {core_name} with {kernels} kernels", where=where)
     return parse_instructions(file.read_text(encoding="utf-8"), where=where)
@@ -74,38 +79,38 @@ def load_instructions(core_name: str, kernels: Kernels) -> LoopInstructions:
 
 @cache
 def load_factors() -> tuple[RuntimeFactor, ...]:
-    """How other runtimes compare with TFLM and CMSIS-NN, per core, in the order of targets/factors.csv."""
+    """Return how other runtimes compare with TFLM and CMSIS-NN, per core, in the order of targets/factors.csv."""
     where = "targets/factors.csv"
-    return parse_factors(data().joinpath("factors.csv").read_text(encoding="utf-8"), where=where)
+    return parse_factors(targets_folder().joinpath("factors.csv").read_text(encoding="utf-8"), where=where)
 
 
 def parse_instructions(text: str, *, where: str) -> LoopInstructions:
-    """The table of a CSV text. Raises TargetError with file and line for anything but a whole, finite table."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for line, row in _rows(text, INSTRUCTION_COLUMNS, where):
+    """Return the table of a CSV text. Raises TargetError with file and line if it is incomplete or not finite."""
+    instructions: dict[tuple[str, str], dict[str, float]] = {}
+    for line, row in _csv_rows(text, INSTRUCTION_COLUMNS, where):
         operator, path, loop, figure = row
-        loops = found.setdefault((operator, path), {})
+        loops = instructions.setdefault((operator, path), {})
         if loop in loops:
             raise TargetError(f"{operator}, {path}, {loop} is listed twice", where=line)
-        loops[loop] = _number(figure, "instructions", INSTRUCTIONS_RANGE, line)
-    return MappingProxyType({key: MappingProxyType(loops) for key, loops in found.items()})
+        loops[loop] = _parse_number(figure, "instructions", INSTRUCTIONS_RANGE, line)
+    return MappingProxyType({key: MappingProxyType(loops) for key, loops in instructions.items()})
 
 
 def parse_factors(text: str, *, where: str) -> tuple[RuntimeFactor, ...]:
-    """The factors of a CSV text. Raises TargetError with file and line for a bad row."""
+    """Return the factors of a CSV text. Raises TargetError with file and line for an invalid row."""
     factors: dict[tuple[str, str], RuntimeFactor] = {}
-    for line, (runtime, core, factor, low, high, rows, basis) in _rows(text, FACTOR_COLUMNS, where):
-        if core not in names("cores"):
+    for line, (runtime, core, factor, low, high, rows, basis) in _csv_rows(text, FACTOR_COLUMNS, where):
+        if core not in profile_names("cores"):
             raise TargetError(f"core: unknown core {core[:80]!r}", where=line)
         if (runtime, core) in factors:
             raise TargetError(f"{runtime} on {core} is listed twice", where=line)
         item = RuntimeFactor(
             runtime=runtime,
             core=core,
-            factor=_number(factor, "factor", FACTOR_RANGE, line),
-            low=_number(low, "low", FACTOR_RANGE, line),
-            high=_number(high, "high", FACTOR_RANGE, line),
-            rows=int(_number(rows, "rows", ROWS_RANGE, line)),
+            factor=_parse_number(factor, "factor", FACTOR_RANGE, line),
+            low=_parse_number(low, "low", FACTOR_RANGE, line),
+            high=_parse_number(high, "high", FACTOR_RANGE, line),
+            rows=int(_parse_number(rows, "rows", ROWS_RANGE, line)),
             basis=basis,
         )
         if not item.low <= item.factor <= item.high:
@@ -114,8 +119,8 @@ def parse_factors(text: str, *, where: str) -> tuple[RuntimeFactor, ...]:
     return tuple(factors.values())
 
 
-def _rows(text: str, columns: tuple[str, ...], where: str) -> Iterator[tuple[str, list[str]]]:
-    """Each row with the place to name in an error, "file:line"; the header and the width are checked."""
+def _csv_rows(text: str, columns: tuple[str, ...], where: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each row with its place for errors, "file:line". Raises TargetError for an invalid header or width."""
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
         header = next(reader, [])
@@ -130,7 +135,7 @@ def _rows(text: str, columns: tuple[str, ...], where: str) -> Iterator[tuple[str
         raise TargetError(f"is not valid CSV: {error}", where=f"{where}:{reader.line_num}") from None
 
 
-def _number(text: str, column: str, limits: tuple[float, float], line: str) -> float:
+def _parse_number(text: str, column: str, limits: tuple[float, float], line: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -145,14 +150,15 @@ Placement = Literal["arena-in-external-ram", "constants-in-external-flash"]
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 PLACEMENT_COLUMNS = ("placement", "mcu", "core", "factor", "measured", "document", "verified")
-WHERE = "targets/placement.csv"
+PLACEMENT_FILE = "targets/placement.csv"
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementEffect:
-    """A measured time by the one that instructions and the core's own speed account for.
+    """A measured time divided by the one that instructions and the core's own speed account for.
 
-    mcu: the chip's name, or how it begins. measured: on what. verified: whether the document was read.
+    mcu: the chip's name, or its beginning. measured: the model, and what was placed where. verified: whether the
+    document was read.
     """
 
     placement: Placement
@@ -166,22 +172,24 @@ class PlacementEffect:
 
 @cache
 def load_placement_effects() -> tuple[PlacementEffect, ...]:
-    """The packaged table. Raises TargetError for a broken one."""
-    return parse_placement_effects(data().joinpath("placement.csv").read_text(encoding="utf-8"), where=WHERE)
+    """Return the packaged table. Raises TargetError if it is invalid."""
+    return parse_placement_effects(
+        targets_folder().joinpath("placement.csv").read_text(encoding="utf-8"), where=PLACEMENT_FILE
+    )
 
 
 def parse_placement_effects(text: str, *, where: str) -> tuple[PlacementEffect, ...]:
-    """The effects of a CSV text. Raises TargetError naming line and column."""
+    """Return the effects of a CSV text. Raises TargetError with line and column."""
     try:
         rows = list(csv.reader(text.splitlines(), strict=True))
     except csv.Error as error:
         raise TargetError(f"is not valid CSV: {error}", where=where) from None
     if not rows or tuple(rows[0]) != PLACEMENT_COLUMNS:
         raise TargetError(f"the header must be {','.join(PLACEMENT_COLUMNS)}", where=f"{where}:1")
-    return tuple(_effect(row, f"{where}:{number}") for number, row in enumerate(rows[1:], 2))
+    return tuple(_parse_effect(row, f"{where}:{number}") for number, row in enumerate(rows[1:], 2))
 
 
-def _effect(row: list[str], where: str) -> PlacementEffect:
+def _parse_effect(row: list[str], where: str) -> PlacementEffect:
     if len(row) != len(PLACEMENT_COLUMNS) or not all(cell and cell == cell.strip() for cell in row):
         raise TargetError(f"a row must have {len(PLACEMENT_COLUMNS)} cells, none of them empty", where=where)
     word, mcu, core, factor, measured, document, verified = row
@@ -190,10 +198,10 @@ def _effect(row: list[str], where: str) -> PlacementEffect:
         raise TargetError(f"placement: {word[:80]!r} is not one of {', '.join(PLACEMENTS)}", where=where)
     if verified not in ("true", "false"):
         raise TargetError(f"verified: {verified[:80]!r} is neither true nor false", where=where)
-    return PlacementEffect(placement, mcu, core, _factor(factor, where), measured, document, verified == "true")
+    return PlacementEffect(placement, mcu, core, _parse_factor(factor, where), measured, document, verified == "true")
 
 
-def _factor(text: str, where: str) -> float:
+def _parse_factor(text: str, where: str) -> float:
     try:
         factor = float(text)
     except ValueError:

@@ -1,8 +1,6 @@
-"""Strict reading of TOML: the user's files as text and table, every problem noted with its key.
+"""Strict reading of the user's TOML files: profiles, settings, sweeps and custom operators.
 
-A TOML text of the user's as a table: profiles, settings, sweeps and custom operators are all read by this.
-
-Strict reading of a TOML table: every problem is noted with its key, and reading goes on.
+Every problem is noted with its key, and reading continues, so that one pass finds all problems.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from typing import Any
 from edgetool.errors import Problem, UsageError, did_you_mean
 
 MAX_FILE_BYTES = 2**20
-MAX_DEPTH = 32  # of tables and lists within each other; what reads or prints them may be recursive
-MAX_INTEGER_BITS = 4096  # TOML's have 64; Python reads longer ones in hex, and cannot print those of 4,300 digits
+MAX_DEPTH = 32  # of nested tables and lists; functions that read or print them may be recursive
+MAX_INTEGER_BITS = 4096  # TOML's have 64 bits; Python reads longer ones in hex, and cannot print those of 4,300 digits
 
-# A TOML text as tokens: what can be a part of a key, the dots between them, spaces, and everything else.
+# The tokens of a TOML text: possible parts of a key, dots between them, spaces, and everything else.
 _TOKEN = (
     r"""(?P<part>"{3}(?:[^\\]|\\.)*?(?:"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
     r"""|(?P<dot>\.)|(?P<space>[ \t]+)|\#[^\n]*|[^A-Za-z0-9_"'.\# \t-]+|."""
@@ -26,65 +24,65 @@ _TOKEN = (
 
 
 def toml_text(blob: bytes, *, where: str, fix: str, error: type[UsageError]) -> str:
-    """The text of a file. Raises `error`, with this place and advice, for what is too large or no UTF-8."""
+    """Return the text of a file. Raises `error`, with this place and advice, if it is too large or not UTF-8."""
     if len(blob) > MAX_FILE_BYTES:
         raise error(f"is larger than {MAX_FILE_BYTES:,} bytes", where=where, fix=fix)
     try:
-        return blob.decode("utf-8-sig")  # some editors mark their files
+        return blob.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
         raise error("is not a UTF-8 text file", where=where, fix=fix) from None
 
 
 def toml_table(text: str, *, where: str, fix: str, error: type[UsageError]) -> dict[str, Any]:
-    """The table that a text states. Raises `error`; a syntax error names line and column."""
+    """Return the table that a text contains. Raises `error`; a syntax error states line and column."""
     if len(text) > MAX_FILE_BYTES:
         raise error(f"is larger than {MAX_FILE_BYTES:,} bytes", where=where, fix=fix)
-    if _longest_key(text) > MAX_DEPTH:
+    if _max_key_dots(text) > MAX_DEPTH:
         raise error("is not valid TOML: nested too deeply", where=where, fix=fix)
     import tomllib  # imported on use: a plan without a target reads no TOML
 
     try:
         table = tomllib.loads(text)
-    except ValueError as reason:  # also where an integer has thousands of digits
+    except ValueError as reason:  # also if an integer has thousands of digits
         raise error(f"is not valid TOML: {str(reason).splitlines()[0][:200]}", where=where, fix=fix) from None
     except RecursionError:
         raise error("is not valid TOML: nested too deeply", where=where, fix=fix) from None
-    problem = _beyond_limits(table)
+    problem = _limit_problem(table)
     if problem is not None:
         raise error(f"is not valid TOML: {problem}", where=where, fix=fix)
     return table
 
 
-def _longest_key(text: str) -> int:
-    """The most dots in a key: the time and memory that Python's reader takes for one grow with their square."""
-    longest = dots = 0
+def _max_key_dots(text: str) -> int:
+    """Return the maximum number of dots in a key: Python's reader needs time and memory that grow with its square."""
+    max_dots = dots = 0
     for token in re.finditer(_TOKEN, text, re.DOTALL):
         kind = token.lastgroup
         if kind == "dot":
             dots += 1
-            longest = max(longest, dots)
+            max_dots = max(max_dots, dots)
         elif kind is None:
             dots = 0
-    return longest
+    return max_dots
 
 
-def _beyond_limits(table: dict[str, Any]) -> str | None:
-    """What no honest file has."""
-    left: list[tuple[Any, int]] = [(table, 1)]
-    while left:
-        value, depth = left.pop()
+def _limit_problem(table: dict[str, Any]) -> str | None:
+    """Return why the table exceeds limits that no genuine file exceeds; None if it does not."""
+    pending: list[tuple[Any, int]] = [(table, 1)]
+    while pending:
+        value, depth = pending.pop()
         if depth > MAX_DEPTH:
             return "nested too deeply"
         if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
             return "it contains an integer with thousands of digits"
-        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        left += [(item, depth + 1) for item in inside]
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        pending += [(item, depth + 1) for item in children]
     return None
 
 
 MAX_TEXT = 400  # characters of a text value; profiles are shown in reports
 MAX_TABLES = 1000  # of one [[name]]
-MAX_UNKNOWN = 20  # unknown keys of a table that are told one by one
+MAX_UNKNOWN = 20  # unknown keys of a table that are reported one by one
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.+_-]{0,62}[a-z0-9+])?")
 _KINDS = {
     str: "a string",
@@ -98,10 +96,10 @@ _KINDS = {
 
 @dataclass(slots=True)
 class Section:
-    """One table under reading. Each read takes a key; finish() reports the keys that nobody took.
+    """A table that is being read. Each read marks a key as taken; finish() reports the keys that were not read.
 
-    A read of a wrong value notes a problem and returns a harmless stand-in, so that one pass finds all
-    problems; the caller must not use the values when `problems` is not empty.
+    Reading an invalid value notes a problem and returns a harmless stand-in, so that one pass finds all problems; the
+    caller must not use the values if `problems` is not empty.
     """
 
     table: Mapping[str, Any]
@@ -110,7 +108,7 @@ class Section:
     taken: set[str] = field(default_factory=set)
 
     def key(self, name: str) -> str:
-        """The key as the user finds it in the file."""
+        """Return the key as it is in the user's file."""
         shown = name if name and name.isprintable() and len(name) <= 80 else repr(name[:80])
         return f"{self.path}.{shown}" if self.path else shown
 
@@ -119,11 +117,11 @@ class Section:
         self.problems.append(Problem(self.key(name), what, fix))
 
     def has(self, name: str) -> bool:
-        """Whether the file sets the key."""
+        """Return whether the file sets the key."""
         return name in self.table
 
     def text(self, name: str, *, required: bool = True) -> str:
-        """A line of printable text; "" when it is absent and not required."""
+        """Return one line of printable text; "" if it is absent and not required."""
         value = self._value(name, str, required)
         if value is None:
             return ""
@@ -132,7 +130,7 @@ class Section:
         return str(value)
 
     def name(self, name: str, *, required: bool = True) -> str:
-        """A name: lower-case letters, digits and -_.+ between them."""
+        """Return a name: lower-case letters, digits, and -_.+ between them."""
         value = self.text(name, required=required)
         if value and not _NAME.fullmatch(value):
             self.note(
@@ -141,7 +139,7 @@ class Section:
         return value
 
     def choice(self, name: str, known: Collection[str], *, required: bool = True) -> str | None:
-        """One of the known words; None when it is absent or wrong."""
+        """Return one of the known words; None if it is absent or invalid."""
         value: str | None = self._value(name, str, required)
         if value is None or value in known:
             return value
@@ -149,36 +147,36 @@ class Section:
         return None
 
     def boolean(self, name: str, *, default: bool | None = None) -> bool:
-        """true or false; required unless it has a default."""
+        """Return true or false; the key is required unless it has a default."""
         value = self._value(name, bool, default is None)
         return bool(default) if value is None else bool(value)
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """A required integer from low to high."""
+        """Return a required integer from low to high."""
         value = self._value(name, int, True)
         if value is None:
             return low
         if not low <= value <= high:
-            self.note(name, f"{_short(value)} is outside the range {low} to {high}")
+            self.note(name, f"{_format_number(value)} is outside the range {low} to {high}")
             return low
         return int(value)
 
     def rate(self, name: str, low: float, high: float) -> float:
-        """A required finite number from low to high."""
+        """Return a required finite number from low to high."""
         value = self._value(name, float, True)
         if value is None:
             return low
-        if not low <= value <= high:  # nor is NaN, and an integer may be too large for a float
-            self.note(name, f"{_short(value)} is outside the range {low:g} to {high:g}")
+        if not low <= value <= high:  # NaN is outside, and an integer may be too large for a float
+            self.note(name, f"{_format_number(value)} is outside the range {low:g} to {high:g}")
             return low
         return float(value)
 
     def number(self, name: str, low: float, high: float) -> float | None:
-        """A finite number from low to high; None when it is absent."""
+        """Return a finite number from low to high; None if it is absent."""
         return self.rate(name, low, high) if self.has(name) else None
 
     def pair(self, name: str, low: float, high: float) -> tuple[float, float]:
-        """A required list of two finite numbers from low to high, the lesser first."""
+        """Return a required list of two finite numbers from low to high, the smaller one first."""
         value = self._value(name, list, True)
         if value is None:
             return low, high
@@ -199,7 +197,7 @@ class Section:
         *,
         required: bool = True,
     ) -> int | None:
-        """Text with a unit, or an integer in the base unit, from low to high; None when absent or wrong."""
+        """Return text with a unit, or an integer in the base unit, from low to high; None if absent or invalid."""
         if not self.has(name) and not required:
             return None
         self.taken.add(name)
@@ -219,7 +217,7 @@ class Section:
             self.note(name, f'must be a string with a unit, such as "{show(high)}"')
             return None
         if not low <= number <= high:
-            shown = repr(value) if isinstance(value, str) else _short(number)
+            shown = repr(value) if isinstance(value, str) else _format_number(number)
             self.note(
                 name, f"{shown} is outside the range {show(low)} to {show(high)}", "specify the unit with the number"
             )
@@ -227,11 +225,11 @@ class Section:
         return number
 
     def address(self, name: str) -> int | None:
-        """An optional 32-bit address."""
+        """Return an optional 32-bit address."""
         return self.integer(name, 0, 2**32 - 1) if self.has(name) else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A required list of texts, not empty."""
+        """Return a required, non-empty list of strings."""
         value = self._value(name, list, True)
         if value is None:
             return ()
@@ -241,7 +239,7 @@ class Section:
         return tuple(value)
 
     def names(self, name: str, *, required: bool = True) -> tuple[tuple[str, str], ...]:
-        """A table of identifiers by name, as pairs in the file's order."""
+        """Return a table of identifiers by name, as pairs in the file's order."""
         value = self._value(name, dict, required)
         if value is None:
             return ()
@@ -254,7 +252,7 @@ class Section:
         return tuple(pairs)
 
     def entries(self, name: str, *, required: bool = True) -> tuple[tuple[str, str], ...]:
-        """A table of texts by name, which may be empty, as pairs in the file's order."""
+        """Return a table of strings by name, which may be empty, as pairs in the file's order."""
         value = self._value(name, dict, required)
         if value is None:
             return ()
@@ -267,17 +265,17 @@ class Section:
         return tuple(pairs)
 
     def section(self, name: str) -> Section:
-        """A required table."""
+        """Return a required table."""
         value = self._value(name, dict, True)
         return Section({} if value is None else value, [] if value is None else self.problems, self.key(name))
 
     def optional(self, name: str) -> Section | None:
-        """A table, or None when it is absent or no table."""
+        """Return a table; None if it is absent or not a table."""
         value = self._value(name, dict, False)
         return None if value is None else Section(value, self.problems, self.key(name))
 
     def sections(self, name: str) -> tuple[Section, ...]:
-        """An optional array of tables ([[name]])."""
+        """Return an optional array of tables ([[name]])."""
         value = self._value(name, list, False)
         if value is None:
             return ()
@@ -289,16 +287,16 @@ class Section:
             return ()
         return tuple(Section(item, self.problems, f"{self.key(name)}[{i}]") for i, item in enumerate(value))
 
-    def items(self, name: str, most: int) -> Section:
-        """An optional list of at most so many values, as a section with a key for each, as in "scratch[0]"."""
+    def items(self, name: str, maximum: int) -> Section:
+        """Return an optional list of at most `maximum` values as a section with a key for each, as in "scratch[0]"."""
         value = self._value(name, list, False) or []
-        if len(value) > most:
-            self.note(name, f"has {len(value)} values; at most {most} are allowed")
+        if len(value) > maximum:
+            self.note(name, f"has {len(value)} values; at most {maximum} are allowed")
             value = []
         return Section({f"{name}[{i}]": item for i, item in enumerate(value)}, self.problems, self.path)
 
     def finish(self) -> None:
-        """Note each key that nobody asked for; of very many the first, and how many more."""
+        """Note each unknown key; if there are very many, the first ones and the number of the others."""
         unknown = [name for name in self.table if name not in self.taken]
         for name in unknown[:MAX_UNKNOWN]:
             self.note(name, "unknown key", did_you_mean(name, self.taken))
@@ -312,13 +310,13 @@ class Section:
             if required:
                 self.note(name, "is missing")
             return None
-        # bool is an int to Python, not to TOML; an integer is good enough where a number is asked for.
+        # bool is an int in Python but not in TOML; an integer is accepted as a number.
         if type(value) is kind or (kind is float and type(value) is int):
             return value
         self.note(name, f"must be {_KINDS[kind]}, not {_KINDS.get(type(value), 'a date')}")
         return None
 
 
-def _short(value: float) -> str:
-    """The number for a message; an integer of a hundred digits stays readable."""
+def _format_number(value: float) -> str:
+    """Return the number for a message, which stays readable for an integer of a hundred digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value) if abs(value) < 10**18 else "a huge number"

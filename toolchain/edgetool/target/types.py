@@ -1,6 +1,7 @@
-"""What a device is, as plain immutable values. Sizes are bytes, clocks are hertz.
+"""Descriptions of devices as plain immutable values, with sizes in bytes and clocks in hertz.
 
-How a C compiler lays out structs: sizes from field types, so that one description serves every processor.
+The sizes of C structs are computed from field types, as a compiler lays them out, so that one description serves every
+processor.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from edgetool.model.types import DType
 if TYPE_CHECKING:
     from edgetool.target.signatures import KernelTypes
 
-# Fields whose size is the same everywhere; "pointer" (also size_t) and "enum" are the ABI's, "i64" its alignment too.
+# Fields of the same size everywhere; "pointer" (also size_t), "enum" and the alignment of "i64" depend on the ABI.
 SCALARS: dict[str, int] = {"i8": 1, "bool": 1, "i16": 2, "i32": 4, "f32": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """A processor's C ABI, and the kernel sets whose arenas were measured on it; others are derived from it alone.
+    """A processor's C ABI.
 
-    replaced: structs that a build for it uses in the place of others, as pairs of names.
+    measured: the kernel sets whose arenas were measured on it; the arenas of others are derived from the ABI alone.
+    replaced: structs that a build for it uses instead of others, as pairs of names.
     """
 
     name: str
@@ -36,29 +38,29 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class StructSize:
-    """What sizeof and alignof give."""
+    """The values of sizeof and alignof for a struct."""
 
     size_bytes: int
     alignment: int
 
 
-def struct_size(fields: str, abi: Abi, known: Mapping[str, StructSize]) -> StructSize:
-    """The size of a struct of these fields in order, as "i32 pointer TfLitePaddingValues i8*6".
+def struct_size(fields: str, abi: Abi, structs: Mapping[str, StructSize]) -> StructSize:
+    """Return the size of a struct with these fields in order, such as "i32 pointer TfLitePaddingValues i8*6".
 
-    A field is a scalar, "pointer", "enum", "i64" or a struct of `known`, with "*n" for an array. Members lie at
-    multiples of their alignment and the whole is padded to the largest (the rule of every ABI here; System V
-    and AAPCS alike). No fields: size 0. Raises KeyError for a field of unknown type.
+    A field is a scalar, "pointer", "enum", "i64" or a struct of `structs`, with "*n" for an array. Members are at
+    multiples of their alignment, and the whole is padded to the largest (the rule of every ABI here, in System V
+    and AAPCS alike). A struct without fields has size 0. Raises KeyError for a field of unknown type.
     """
     offset, alignment = 0, 1
     for field in fields.split():
         kind, _, count = field.partition("*")
-        member = _member(kind, abi, known)
-        offset = _aligned(offset, member.alignment) + member.size_bytes * int(count or 1)
+        member = _member_size(kind, abi, structs)
+        offset = _align(offset, member.alignment) + member.size_bytes * int(count or 1)
         alignment = max(alignment, member.alignment)
-    return StructSize(_aligned(offset, alignment), alignment)
+    return StructSize(_align(offset, alignment), alignment)
 
 
-def _member(kind: str, abi: Abi, known: Mapping[str, StructSize]) -> StructSize:
+def _member_size(kind: str, abi: Abi, structs: Mapping[str, StructSize]) -> StructSize:
     if kind in SCALARS:
         return StructSize(SCALARS[kind], SCALARS[kind])
     if kind == "pointer":
@@ -67,10 +69,10 @@ def _member(kind: str, abi: Abi, known: Mapping[str, StructSize]) -> StructSize:
         return StructSize(abi.enum_bytes, abi.enum_bytes)
     if kind == "i64":
         return StructSize(8, abi.i64_alignment)
-    return known[kind]
+    return structs[kind]
 
 
-def _aligned(size_bytes: int, alignment: int) -> int:
+def _align(size_bytes: int, alignment: int) -> int:
     return -(-size_bytes // alignment) * alignment
 
 
@@ -81,15 +83,15 @@ Precision = Literal["int8", "int16", "float32"]
 LimitQuantity = Literal["inputs", "dimensions"]
 TimingStatus = Literal["calibrated", "extrapolated", "unvalidated"]
 
-# What an arena may lie in: "sram" unasked (DTCM is of that kind), external RAM only when it is named.
+# The kinds of region for an arena: "sram" (which includes DTCM) by default, external RAM only if the user names it.
 ARENA_KINDS: tuple[RegionKind, ...] = ("sram", "external-ram")
 
 
 @dataclass(frozen=True, slots=True)
 class FigureSource:
-    """Where figures come from: the keys or region names it covers, and the public document.
+    """The source of figures: the keys or region names that it covers, and the public document.
 
-    verified is False for what was taken from memory or from a document that could not be read.
+    verified: False for figures from memory, or from a document that could not be read.
     """
 
     covers: tuple[str, ...]
@@ -102,10 +104,10 @@ class FigureSource:
 class MemoryRegion:
     """One contiguous range of addresses; adjacent banks that form one range are one region.
 
-    An access of access_bytes takes 1 + wait_states cycles at the board's clock; both None where nobody knows.
-    cache_bytes: the data cache in front of it. stall_cycles_per_byte: measured cycles that a byte of constants read
-    from here costs beyond its instructions; None where nothing was measured. cold_cycles: the most that an operator
-    was seen to take besides, its code not being in any cache; None is as the core has it.
+    An access of access_bytes takes 1 + wait_states cycles at the board's clock; both are None if unknown. cache_bytes:
+    the data cache in front of the region. stall_cycles_per_byte: the measured cycles that reading a byte of constants
+    costs beyond its instructions; None if it was not measured. cold_cycles: the maximum additional cycles measured for
+    an operator whose code is not in any cache; None means the core's value.
     """
 
     name: str
@@ -121,7 +123,7 @@ class MemoryRegion:
 
     @property
     def bytes_per_cycle(self) -> float | None:
-        """What reading it in order brings, without a cache; None where its speed is not known."""
+        """The bandwidth of sequential reads without a cache, in bytes per cycle; None if it is unknown."""
         if self.wait_states is None or self.access_bytes is None:
             return None
         return self.access_bytes / (1 + self.wait_states)
@@ -131,8 +133,8 @@ class MemoryRegion:
 class Timing:
     """How fast a core runs a set of kernels: cycles = cpi * instructions + stalls of memory.
 
-    low and high are the factors of the band on a whole model's time, operator_low and operator_high those on a single
-    operator's. basis says in words what they were calibrated on.
+    low and high are the factors of the error band on a whole model's time; operator_low and operator_high are those on
+    a single operator's. basis describes in words what they were calibrated on.
     """
 
     kernels: Kernels
@@ -148,7 +150,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Power of the whole board while it infers, in milliwatts, and the range that was measured."""
+    """The power of the whole board during inference in milliwatts, and the range that was measured."""
 
     active_mw: float
     low_mw: float
@@ -158,7 +160,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFactor:
-    """How long another runtime takes by `rows` published rows, as a factor on TFLM with the core's default kernels."""
+    """The time of another runtime as a factor on TFLM's with the core's default kernels, from `rows` published rows."""
 
     runtime: str
     core: str
@@ -173,16 +175,16 @@ class RuntimeFactor:
 class Core:
     """A processor core. dsp and mve are the SIMD extensions that select CMSIS-NN's kernels.
 
-    abi names how its compilers lay out structs, one of the runtime's. default_clock_hz is a clock documented
-    by clock_source: an estimate for the bare core uses it. usual_kernels names what people mostly run there,
-    where that is neither of the two known sets.
+    abi: the name of the ABI, one of the runtime's. default_clock_hz: a clock documented by clock_source, which an
+    estimate for the bare core uses. usual_kernels: the kernels that are mostly used on it, if that is neither of the
+    two known sets.
 
-    instructions names the core whose instruction tables hold for it; None where no table does. bus_bytes is what one
-    cycle can move between core and memory. cpi_limits are the cycles per instruction that are possible: the least
-    follows from how many instructions the core issues at once, the most from memory as slow as it gets. float_factor
-    is how many cycles an instruction of a float32 operator takes, relative to the timing's cycles per instruction, and
-    float_band by how much that differs between models, as factors on their time.
-    cold_cycles: the most that an operator was seen to take besides, its code not being in any cache.
+    instructions: the core whose instruction tables apply to it; None if no table does. bus_bytes: the maximum bytes per
+    cycle between core and memory. cpi_limits: the possible cycles per instruction; the minimum follows from how many
+    instructions the core issues at once, the maximum from the slowest possible memory. float_factor: the cycles of an
+    instruction of a float32 operator, relative to the timing's cycles per instruction. float_band: how much that
+    differs between models, as factors on their time. cold_cycles: the maximum additional cycles measured for an
+    operator whose code is not in any cache.
     """
 
     name: str
@@ -217,9 +219,9 @@ class OperatorLimit:
 
 @dataclass(frozen=True, slots=True)
 class RankLimit:
-    """The maximum of dimensions of a kernel that Prepare does not check: Invoke fails or does nothing.
+    """The maximum number of dimensions of a kernel if Prepare does not check it: Invoke fails or does nothing.
 
-    kernels: the set whose kernel it is, None for every set; dtype: the first input's type, None for any.
+    kernels: the set that contains the kernel, None for every set; dtype: the first input's type, None for any.
     """
 
     operator: str
@@ -233,12 +235,13 @@ class Runtime:
     """A version of TensorFlow Lite Micro and of its kernel library.
 
     resolver: pairs of built-in operator and the MicroMutableOpResolver method that registers it;
-    custom_resolver: the same for the custom operators that TFLM itself brings. kernel_types: the types that their
+    custom_resolver: the same for the custom operators that TFLM itself includes. kernel_types: the types that their
     kernels support; unknown for an operator without an entry.
 
-    Structs are field lists for edgetool.target.types.struct_size, "" where there is none. structs: by name, each
-    made of earlier ones; options: by operator, what its options are parsed into; op_data: by operator, what
-    its reference kernel allocates in Init, and cmsis_nn_op_data the same where CMSIS-NN's differs.
+    Structs are field lists for edgetool.target.types.struct_size, "" if there is none. structs: by name, each made of
+    earlier ones; options: by operator, the struct that its options are parsed into; op_data: by operator, the struct
+    that its reference kernel allocates in Init; cmsis_nn_op_data: the same for operators whose CMSIS-NN kernel
+    allocates another one.
     """
 
     name: str
@@ -259,33 +262,33 @@ class Runtime:
     sources: tuple[FigureSource, ...] = ()
 
     def __hash__(self) -> int:
-        """Of what tells runtimes apart: hashing every table would take milliseconds."""
+        """Return a hash of the keys that distinguish runtimes: hashing every table would take milliseconds."""
         return hash((self.name, self.tflm_commit))
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The built-in operators that stock TFLM registers, by the schema's names."""
+        """The built-in operators that stock TFLM registers, by their names in the schema."""
         return tuple(code for code, _ in self.resolver)
 
     @property
     def custom_operators(self) -> tuple[str, ...]:
-        """The custom operators that TFLM itself brings."""
+        """The custom operators that TFLM itself includes."""
         return tuple(name for name, _ in self.custom_resolver)
 
     def resolver_method(self, code: str, custom_code: str | None = None) -> str | None:
-        """The method that registers the operator ("AddConv2D"); None for one that TFLM lacks."""
+        """Return the method that registers the operator ("AddConv2D"); None if TFLM does not support it."""
         if code == "CUSTOM":
             return dict(self.custom_resolver).get(custom_code or "")
         return dict(self.resolver).get(code)
 
     def abi(self, name: str) -> Abi:
-        """The ABI of that name. Raises KeyError for one that the runtime does not describe."""
+        """Return the ABI with that name. Raises KeyError if the runtime does not describe it."""
         return {abi.name: abi for abi in self.abis}[name]
 
     def op_data_of(self, kernels: Kernels) -> tuple[tuple[str, str], ...]:
-        """What kernels of this set allocate in Init, as a field list by operator or custom code."""
-        own = self.cmsis_nn_op_data if kernels == "cmsis-nn" else ()
-        return tuple({**dict(self.op_data), **dict(own)}.items())
+        """Return what kernels of this set allocate in Init, as a field list by operator or custom code."""
+        overrides = self.cmsis_nn_op_data if kernels == "cmsis-nn" else ()
+        return tuple({**dict(self.op_data), **dict(overrides)}.items())
 
     def limit(self, code: str, quantity: LimitQuantity) -> int | None:
         """Return the maximum of inputs or dimensions of the operator's kernel; None if there is no known limit."""
@@ -299,7 +302,7 @@ class Runtime:
         return next((item for item in self.kernel_types if item.operator == code), None)
 
     def rank_limit(self, code: str, kernels: Kernels, dtype: DType | None) -> RankLimit | None:
-        """That of an operator in these kernels whose first input is of this type; None where none is known."""
+        """Return the limit of an operator in these kernels whose first input has this type; None if none is known."""
         for item in self.rank_limits:
             if item.operator == code and item.kernels in (None, kernels) and item.dtype in (None, dtype):
                 return item
@@ -310,12 +313,12 @@ class Runtime:
 class Target:
     """The device for a model: a board with its memories, or a bare core without limits.
 
-    arena_region_name picks the region for the arena; None is the largest of kind "sram". usual_kernels names
-    what people mostly run there, where that is neither of the two known sets of kernels.
+    arena_region_name: the region of the arena; None means the largest of kind "sram". usual_kernels: the kernels that
+    are mostly used on it, if that is neither of the two known sets.
 
-    timings are the board's own, where it was measured; the core's hold where it has none. bandwidth_gbps is the
-    memory bandwidth that a device is described by which is nothing else: such a device has no memory regions, and no
-    timing. power is None where nobody knows. vendor is who makes the board.
+    timings: the board's own timings, if it was measured; otherwise the core's apply. bandwidth_gbps: the memory
+    bandwidth of a device that is described by nothing else; such a device has no memory regions and no timing. power is
+    None if it is unknown. vendor: the manufacturer of the board.
     """
 
     name: str
@@ -338,37 +341,37 @@ class Target:
 
     @property
     def timing(self) -> Timing | None:
-        """The timing of the chosen kernels: the board's own, or else the core's; None where there is neither."""
+        """The timing of the chosen kernels: the board's own, or else the core's; None if there is neither."""
         if self.bandwidth_gbps is not None:
             return None
         return next((t for t in (*self.timings, *self.core.timings) if t.kernels == self.kernels), None)
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the timing was measured on this board as it is, so that it holds what its memories cost."""
+        """Whether the timing was measured on this very board, so that it includes the costs of its memories."""
         return self.timing is not None and self.timing.status == "calibrated"
 
     @property
     def arena_region(self) -> MemoryRegion | None:
-        """The one contiguous region that the arena must fit; None where no memory is known."""
+        """The one contiguous region that must contain the arena; None if no memory is known."""
         if self.arena_region_name is not None:
             return next((r for r in self.regions if r.name == self.arena_region_name), None)
         return _largest(self.regions, "sram")
 
     @property
     def flash_region(self) -> MemoryRegion | None:
-        """Where the model lies: the largest on-chip flash, or else the largest external one."""
+        """The region of the model: the largest on-chip flash, or else the largest external one."""
         return _largest(self.regions, "flash") or _largest(self.regions, "external-flash")
 
     @property
     def sram_bytes(self) -> int | None:
-        """The size of the arena's region; None where no memory is known."""
+        """The size of the arena's region; None if no memory is known."""
         region = self.arena_region
         return region.size_bytes if region is not None else None
 
     @property
     def flash_bytes(self) -> int | None:
-        """The size of the model's region; None where no memory is known."""
+        """The size of the model's region; None if no memory is known."""
         region = self.flash_region
         return region.size_bytes if region is not None else None
 
@@ -389,15 +392,16 @@ class Target:
         kernels: str | None = None,
         runtime: str | None = None,
     ) -> Target:
-        """Return this target with the user's values; None leaves a value as it is.
+        """Return this target with the user's values; None keeps a value.
 
         sram_bytes and flash_bytes replace the size of the arena's and the model's region, or add one to
         a bare core; runtime is the name of a packaged runtime. Raises TargetError for an unknown name or
         an impossible value.
         """
-        from edgetool.target.load import overridden
 
-        return overridden(
+        from edgetool.target.load import override_target
+
+        return override_target(
             self,
             sram_bytes=sram_bytes,
             flash_bytes=flash_bytes,
