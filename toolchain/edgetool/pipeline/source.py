@@ -30,7 +30,7 @@ class Source:
         return sha256_of(self.blob)
 
 
-def own_path(path: Path) -> Path:
+def absolute_path(path: Path) -> Path:
     """Return the absolute path without resolving links: a link may lead to a file that is named by its hash."""
     return Path(os.path.abspath(path))
 
