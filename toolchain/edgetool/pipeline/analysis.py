@@ -74,7 +74,7 @@ def arena_findings(plan: Plan, target: Target | None, *, reported: Collection[tu
 
 
 def _refusals(account: ArenaAccount, target: Target, reported: Collection[tuple[int, int]]) -> list[Finding]:
-    """Return one finding for each reason why a kernel refuses the model, with the operators that it concerns."""
+    """Return one finding for each reason why a kernel refuses the model, with the operators or tensors concerned."""
     places_by_refusal: dict[str, list[str]] = {}
     for item in account.unaccounted:
         if item.refusal is not None and (item.subgraph, item.operator) not in reported:

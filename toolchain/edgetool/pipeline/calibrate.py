@@ -69,7 +69,10 @@ def profile_text(target: Target, *, base: Target | None, comments: Sequence[str]
 
 
 def _check(text: str, target: Target) -> None:
-    """Raise InternalError unless the text loads as the target; sources, which board and core separate, may differ."""
+    """Raise InternalError unless the text loads as the target.
+
+    Sources may differ, because those of the board and those of the core are kept apart.
+    """
     loaded = parse_target(text, where=target.name)
     if replace(loaded, sources=()) != replace(target, sources=()):
         raise InternalError("the written profile does not load back as intended", where=target.name)

@@ -109,8 +109,9 @@ def convert_for(
 def _with_simple_ends(conversion: Conversion, model: Model, request: ConvertRequest) -> tuple[Conversion, Model]:
     """Rewrite the inputs and outputs so that firmware can use them.
 
-    Input types that TFLM cannot read are changed, type conversions at the ends are removed, and arithmetic that only
-    rescales an input is folded into its scale. The samples of the conversion are changed to match the inputs.
+    CAST at the inputs, and QUANTIZE and DEQUANTIZE at inputs and outputs, are removed (passes/ends.py). Arithmetic
+    that only rescales an input is folded into its quantization (passes/rescaling.py). The samples of the conversion are
+    adapted to the new inputs.
     """
     readable, types = readable_inputs(model)
     integer_inputs = [index for index, array in enumerate(conversion.inputs) if array.dtype.kind in "iub"]

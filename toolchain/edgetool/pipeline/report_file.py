@@ -72,7 +72,7 @@ def quantizations(
             each model is read.
 
     Raises:
-        UsageError: A file of the user's is not the report of the conversion of one of the models.
+        UsageError: One of report_paths is not the report of the conversion of one of the models.
     """
     if not report_paths:
         return tuple(_quantization_beside(path, source) for path, source in zip(paths, sources, strict=True))
